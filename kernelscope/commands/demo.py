@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import kernelscope
+from kernelscope import dryrun
 from kernelscope.commands.doctor import child_environment, gpu
 from kernelscope.commands.verb import Verb
 from kernelscope.errors import KernelScopeError
@@ -48,7 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         raise KernelScopeError(f"{source} is no notebook: {error}") from None
     target = _writable(arguments.out)
-    machine = {} if _wants_dry_run() else gpu()
+    machine = {} if dryrun.is_enabled() else gpu()
     on_gpu = bool(machine.get("devices"))
     where = f"on the GPU {machine['devices'][0]['name']}" if on_gpu else "as a dry run: kernels do not execute"
     print(f"running {source.name} {where}", flush=True)
@@ -145,12 +146,6 @@ def as_html(notebook: Any, title: str) -> str:
     return document
 
 
-def _wants_dry_run() -> bool:
-    from kernelscope import dryrun
-
-    return dryrun.is_enabled()
-
-
 def _writable(out: str) -> Path:
     target = Path(out).expanduser()
     try:
@@ -168,6 +163,6 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("--notebook", metavar="FILE.ipynb", help="another notebook")
 
 
-VERB = Verb(_arguments, main, about=(
+VERBS = {"demo": Verb(_arguments, main, about=(
     "Execute the quickstart notebook in an IPython kernel and write it, with its cards, as one HTML file that\n"
-    "needs no network. It runs on the GPU where there is one, and otherwise as a dry run."))
+    "needs no network. It runs on the GPU where there is one, and otherwise as a dry run."))}

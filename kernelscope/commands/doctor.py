@@ -18,7 +18,7 @@ from typing import Any
 
 import kernelscope
 from kernelscope import cubin, native
-from kernelscope.commands.verb import Verb
+from kernelscope.commands.verb import Verb, decimal
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Stored, stored
@@ -422,21 +422,12 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("--calibrate", action="store_true",
                         help="measure what recording costs a launch here, on the GPU or else on the dry run, for the "
                              "recordings to come to state; nothing else is examined")
-    parser.add_argument("--seconds", type=_seconds, metavar="S", default=20.0,
+    parser.add_argument("--seconds", metavar="S", default=20.0,
+                        type=decimal("a number of seconds, up to 3600", "s", lambda value: 0 < value <= 3600),
                         help="how long --calibrate measures (default: 20, and some seconds to start and to end)")
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, up to 3600")
-    return value
-
-
-VERB = Verb(_arguments, main, about="""\
+VERBS = {"doctor": Verb(_arguments, main, about="""\
 Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and what is
 missing with the command that brings it, and what recording costs, if that was measured. Exit code 0 if recording is
-possible, 1 otherwise.""")
+possible, 1 otherwise.""")}

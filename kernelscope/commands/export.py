@@ -9,12 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelscope.analysis.redaction import redacted
-from kernelscope.commands.output import progress
-from kernelscope.commands.show import find_cell
+from kernelscope.commands.show import chosen
 from kernelscope.commands.verb import Verb, add_redaction
 from kernelscope.errors import KernelScopeError
-from kernelscope.recording.file import load
 from kernelscope.views.base import checked
 from kernelscope.views.exports import EXPORTERS, exporter_named_by, exporter_of, help_text, listed, suffixes
 
@@ -101,12 +98,7 @@ def progress_printer() -> Callable[[float, str], None]:
 
 def main(arguments: argparse.Namespace) -> int:
     """Export the file and print where; return the exit code."""
-    recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
-    if arguments.cell is not None:
-        recording = find_cell([recording], arguments.cell)
-    if arguments.redact or arguments.no_texts:
-        recording = redacted(recording, names=arguments.redact)
-    print(exported(recording, arguments.to, arguments.output, arguments.file))
+    print(exported(chosen(arguments), arguments.to, arguments.output, arguments.file))
     return 0
 
 
@@ -115,4 +107,4 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     print(f"kernelscope: {exported(session.whole('export'), form, asked.path)}")
 
 
-VERB = Verb(_arguments, main, _magic, about=_ABOUT)
+VERBS = {"export": Verb(_arguments, main, _magic, about=_ABOUT)}

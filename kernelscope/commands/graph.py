@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernelscope.commands.output import progress
+from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb, number
 from kernelscope.errors import UnknownGraphError
-from kernelscope.recording.file import load
 from kernelscope.views.base import checked, whole_file
 from kernelscope.views.graph.model import find_graph
 from kernelscope.views.graph.svg import graph_svg
@@ -18,8 +16,6 @@ from kernelscope.views.graph.text import graph_text, to_dot
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
-    from kernelscope.recording.model import Recording
-    from kernelscope.views.graph.widget import GraphWidget
 
 _ABOUT = """\
 Show a CUDA graph of a .kscope file: its nodes in layers, with kernel, launch configuration and time; of a graph of more
@@ -42,7 +38,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print or write the graph; return the exit code."""
-    recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
+    recording = loaded(arguments.file)
     graph_id = find_graph(recording, arguments.graph)
     if arguments.dot:
         sys.stdout.write(to_dot(recording, graph_id))
@@ -61,31 +57,14 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def newest_graph(recordings: Sequence[Recording], wanted: int | None = None) -> GraphWidget:
-    """Return the widget of a graph of the newest recording that has one.
-
-    Parameters
-    ----------
-    recordings : sequence of Recording
-        Where to look, the oldest first.
-    wanted : int, optional
-        The graph's row in the table ``graphs``; without it, the only graph.
-
-    Raises
-    ------
-    UnknownGraphError
-        There is no such graph, or several and none was named; the message lists those that there are.
-    """
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    """Show a graph of the newest recording that has one."""
     from kernelscope.views.graph.widget import GraphWidget
 
-    found = next((each for each in reversed(recordings) if each.arrow("graphs").num_rows), None)
+    found = next((each for each in reversed(session.recordings) if each.arrow("graphs").num_rows), None)
     if found is None:
         raise UnknownGraphError("no recorded graph: no cell that was recorded built or launched a CUDA graph")
-    return GraphWidget(found, wanted)
+    GraphWidget(found, asked.graph)._ipython_display_()
 
 
-def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
-    newest_graph(session.recordings, asked.graph)._ipython_display_()
-
-
-VERB = Verb(_arguments, main, _magic, about=_ABOUT)
+VERBS = {"graph": Verb(_arguments, main, _magic, about=_ABOUT)}

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.commands.output import progress
+from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb, number
 from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recorder import live
@@ -38,7 +38,6 @@ from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
-    from kernelscope.views.inspector.widget import Source
 
 _ABOUT = """\
 Show the kernels of a .kscope file; of one kernel the specializations with their registers, memory, spills, launch
@@ -237,7 +236,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.kernel and not Path(arguments.file).exists() and Path(arguments.kernel).is_file():
         arguments.parser.error("FILE.kscope comes before the KERNEL; "
                                f"did you mean 'kernelscope inspect {arguments.kernel} {arguments.file}'?")
-    recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
+    recording = loaded(arguments.file)
     if arguments.diff:
         print(_difference(recording, arguments.kernel, arguments.diff, arguments.code))
     elif arguments.code:
@@ -306,33 +305,31 @@ def _readable_types(text: str) -> str:
 _MOST_NAMES = 12
 
 
-def inspector_of(
-    shell: Any, recordings: Callable[[], Sequence[Recording]], wanted: str | None
-) -> InspectorWidget:
+def inspector_of(shell: Any, recordings: Callable[[], Sequence[Recording]], wanted: str | None) -> InspectorWidget:
     """Return the inspector of what the user named.
 
-    Parameters
-    ----------
-    shell : InteractiveShell
-        In whose namespace names are looked up.
-    recordings : callable
-        Returns the session's recordings.
-    wanted : str, optional
-        An expression that is a kernel or a recording, or the name of a recorded kernel, qualified or its last part.
-        Without it, all recorded kernels.
-
-    Raises
-    ------
-    UnknownKernelError
-        It is neither; the message lists what there is.
+    That is an expression that is a kernel or a recording, or the name of a recorded kernel, qualified or its last part;
+    of all recorded kernels without it. `UnknownKernelError` lists what there is.
     """
     if wanted is None:
         if not recordings():
             raise UnknownKernelError(f"there is nothing to inspect: no cell was recorded yet{_live_names(shell)}")
         return InspectorWidget(SessionSource(recordings))
-    found, problem = _value(shell, wanted)
+    found, problem = None, ""
+    try:
+        found = shell.ev(wanted)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
     if live.is_kernel(found):
-        return InspectorWidget(_source(shell, recordings, wanted, found))
+
+        def find() -> Any:
+            """Return what the name means by now; where it is gone or means something else, what it meant last."""
+            nonlocal found
+            now = shell.user_ns.get(wanted) if wanted.isidentifier() else None
+            found = now if live.is_kernel(now) else found
+            return found
+
+        return InspectorWidget(LiveSource(find, recordings))
     if isinstance(found, Recording):
         return inspect(found)
     source = SessionSource(recordings)
@@ -344,27 +341,6 @@ def inspector_of(
         near = did_you_mean(wanted, [*names(recorded), *live_kernels(shell)])
         raise UnknownKernelError(f"no recorded kernel {wanted!r} ({what}); known: {listed_kernels(recorded)}"
                                  f"{_live_names(shell)}{near}") from None
-
-
-def _source(shell: Any, recordings: Callable[[], Sequence[Recording]], wanted: str, found: Any) -> Source:
-    """Return the kernel as a source; a kernel given by name is looked up again each time."""
-
-    def find() -> Any:
-        nonlocal found
-        now = shell.user_ns.get(wanted) if wanted.isidentifier() else None
-        # Where the name is gone or means something else, what it meant last is shown.
-        found = now if live.is_kernel(now) else found
-        return found
-
-    return LiveSource(find, recordings)
-
-
-def _value(shell: Any, expression: str) -> tuple[Any, str]:
-    """Return what an expression of the user's namespace evaluates to, or None and why it failed."""
-    try:
-        return shell.ev(expression), ""
-    except Exception as error:
-        return None, f"{type(error).__name__}: {error}"
 
 
 def live_kernels(shell: Any) -> list[str]:
@@ -382,4 +358,4 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     inspector_of(session.shell, lambda: session.recordings, asked.kernel)._ipython_display_()
 
 
-VERB = Verb(_arguments, main, _magic, about=_ABOUT, whole="kernel")
+VERBS = {"inspect": Verb(_arguments, main, _magic, about=_ABOUT, whole="kernel")}

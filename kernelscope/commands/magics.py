@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -11,7 +11,6 @@ from IPython.core.magic import no_var_expand
 import kernelscope
 from kernelscope.commands import output, recover, session
 from kernelscope.commands.cell import cell_parser, parse_cell
-from kernelscope.commands.help import words_text
 from kernelscope.commands.verb import (
     HELP_OPTIONS,
     MAGICS,
@@ -89,10 +88,6 @@ class KernelScopeMagics:
         for kind, function in self._magics.items():
             self._shell.magics_manager.register_function(function, kind, "kernelscope")
         self._session.install()
-        if self._session.studied is not None:
-            from kernelscope.commands.study import VARIABLE
-
-            self._shell.push({VARIABLE: self._session.studied}, interactive=False)
         if not self._session.recordings and self._session.always is None:
             return None
         goes_on = "; every cell is recorded, as before" if self._session.always is not None else ""
@@ -106,10 +101,6 @@ class KernelScopeMagics:
             registered = self._shell.magics_manager.magics[kind]
             if registered.get("kernelscope") is function:
                 del registered["kernelscope"]
-        if self._session.studied is not None:
-            from kernelscope.commands.study import forget
-
-            forget(self._shell, self._session.studied)
 
     @property
     def recordings(self) -> list[Recording]:
@@ -146,24 +137,19 @@ def run_line(notebook: session.NotebookSession, line: str) -> None:
     UsageError
         The line is wrong, or what it asks for cannot be had: one line says why.
     """
+    verb: Verb | None = None
     try:
         name, asked = parse_line(line)
         if name is None:
             print(f"{notebook.state()}; %kernelscope help lists the sub-commands")
         else:
-            _run_verb(load_verb(name), notebook, asked)
+            verb = load_verb(name)
+            assert verb.magic is not None
+            verb.magic(notebook, asked)
     except HelpAsked as message:
         print(message)
-    except KernelScopeError as error:
-        raise UsageError(" ".join(str(error).split())) from None
-
-
-def _run_verb(verb: Verb, notebook: session.NotebookSession, asked: Namespace) -> None:
-    assert verb.magic is not None
-    try:
-        verb.magic(notebook, asked)
-    except ValueError as error:
-        if verb.runs_user_code:
+    except (KernelScopeError, ValueError) as error:
+        if verb is not None and verb.runs_user_code and not isinstance(error, KernelScopeError):
             raise
         raise UsageError(" ".join(str(error).split())) from None
 
@@ -213,3 +199,28 @@ def _elsewhere(option: str) -> str:
     known = [parser.prog for parser in (notebook_parser("on", load_verb("on")), cell_parser())
              if option.partition("=")[0] in parser._option_string_actions]
     return f"; {option} is an option of {' and '.join(known)}" if known else ""
+
+
+def words_text() -> str:
+    """Return the sub-commands, one on each line with its summary."""
+    width = max(map(len, MAGICS))
+    lines = [f"  {each.ljust(width)}  {summary}" for each, summary in MAGICS.items()]
+    return "\n".join(["%kernelscope WORD, where WORD is one of:", *lines, "",
+                      "%kernelscope help WORD shows the help of one. "
+                      "%%kernelscope? is about a cell that is recorded."])
+
+
+def _help_arguments(parser: ArgumentParser, in_notebook: bool) -> None:
+    parser.add_argument("word", metavar="WORD", nargs="?", help="one of the sub-commands")
+
+
+def _help(notebook: session.NotebookSession, asked: Namespace) -> None:
+    if asked.word is None:
+        print(words_text())
+    elif asked.word in MAGICS:
+        notebook_parser(asked.word, load_verb(asked.word)).print_help()
+    else:
+        unknown_verb(asked.word)
+
+
+VERBS = {"help": Verb(_help_arguments, magic=_help)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,39 +27,41 @@ def report(problem: BaseException | str) -> None:
     print("kernelscope: " + " ".join(str(problem).split()), file=sys.stderr)
 
 
-def bundle(shell: Any, recording: Recording) -> dict[str, str]:
-    """Return the card by media type; those that the shell does not show are left out."""
-    wanted = getattr(shell.display_formatter, "active_types", ())
-    data = {"text/plain": recording.summary()}
-    if "text/html" in wanted:
-        data["text/html"] = recording._repr_html_()
-    return data
+def shows_html(shell: Any) -> bool:
+    """Return whether the shell shows HTML: a terminal does not."""
+    return "text/html" in getattr(shell.display_formatter, "active_types", ())
+
+
+def publish(shell: Any, text: str, html: Callable[[], str], **what: bool) -> None:
+    """Show text as an output of the running cell, and HTML where the shell shows it; `what` marks the output."""
+    data = {"text/plain": text}
+    if shows_html(shell):
+        data["text/html"] = html()
+    shell.display_pub.publish(data=data, metadata={"kernelscope": what} if what else {})
+
+
+@contextmanager
+def _reported(what: str) -> Generator[None]:
+    """Report an internal problem on a line; the formatters would show it as the cell's traceback."""
+    try:
+        yield
+    except Exception as error:
+        report(f"the {what} cannot be shown: {type(error).__name__}: {error}")
 
 
 def show(shell: Any, recording: Recording) -> None:
     """Show the card as an output of the running cell."""
-    # Made here and not by the formatters, which would show an internal problem as the cell's traceback.
-    try:
-        data = bundle(shell, recording)
-    except Exception as error:
-        report(f"the card cannot be shown: {type(error).__name__}: {error}")
+    with _reported("card"):
+        publish(shell, recording.summary(), recording._repr_html_, card=True)
+
+
+def show_figures(shell: Any, what: str, html: Callable[[], str], elsewhere: str) -> None:
+    """Show figures, which messages call `what`, where the shell shows HTML; `elsewhere` has them for a terminal."""
+    if shows_html(shell):
+        with _reported(what):
+            publish(shell, what, html)
     else:
-        shell.display_pub.publish(data=data, metadata={"kernelscope": {"card": True}})
-
-
-def show_charts(shell: Any, recording: Recording) -> None:
-    """Show the charts as an output of the running cell, where the shell shows HTML."""
-    if "text/html" not in getattr(shell.display_formatter, "active_types", ()):
-        report("--charts needs a notebook; kernelscope.charts has the figures")
-        return
-    try:
-        from kernelscope.views.charts import charts_html
-
-        html = charts_html(recording)
-    except Exception as error:
-        report(f"the charts cannot be shown: {type(error).__name__}: {error}")
-    else:
-        shell.display_pub.publish(data={"text/plain": "charts", "text/html": html})
+        report(f"--charts needs a notebook; {elsewhere}")
 
 
 def show_timeline(shell: Any, recording: Recording, *, asked: bool = False) -> None:
@@ -72,17 +76,15 @@ def show_timeline(shell: Any, recording: Recording, *, asked: bool = False) -> N
     asked : bool
         Whether the user requested it; then the reason is printed if there is none.
     """
-    if "text/html" not in getattr(shell.display_formatter, "active_types", ()):
+    if not shows_html(shell):
         if asked:
             print("kernelscope: a terminal shows no timeline; recording.to_html(\"report.html\") writes it into a file "
                   "for the browser, and _kernelscope is the newest recording")
     elif any(recording.arrow(name).num_rows for name in ("launches", "activities", "graph_events", "builds")):
-        try:
+        with _reported("timeline"):
             from kernelscope.views.timeline.widget import timeline
 
             timeline(recording)._ipython_display_()
-        except Exception as error:
-            report(f"the timeline cannot be shown: {type(error).__name__}: {error}")
     elif asked:
         print("kernelscope: there is no timeline, because nothing was launched")
 
@@ -102,16 +104,14 @@ def give(shell: Any, recording: Recording, number: int | None, *, quiet: bool) -
         Whether to show nothing.
     """
     hook = shell.displayhook
-    try:
-        bundle(shell, recording)
-    except Exception as error:  # The hook would show it as a traceback and call the cell failed.
-        report(f"the card cannot be shown: {type(error).__name__}: {error}")
-        quiet = True
+    can_be_shown = False
+    with _reported("card"):  # The hook would show it as a traceback and call the cell failed.
+        can_be_shown = bool(recording._repr_html_() if shows_html(shell) else recording.summary())
     # Some versions of IPython have counted on by now, and the hook derives its number from the count.
     ahead = 0 if number is None else hook.prompt_count - number
     shell.execution_count -= ahead
     try:
-        if quiet:
+        if quiet or not can_be_shown:
             hook.update_user_ns(recording)
         elif hook.quiet():  # A semicolon at the cell's end suppresses the value of its last expression.
             hook.update_user_ns(recording)
@@ -159,12 +159,25 @@ def counts(recordings: list[Recording]) -> str:
             f"with {launches:,} launch{'' if launches == 1 else 'es'}")
 
 
-def saved(recording: Recording, path: str) -> str:
-    """Save the recording and return a line that says where; says meanwhile that a long one takes time."""
-    from kernelscope.commands.export import check_recording_name
+def loaded(path: str, before: str = "") -> Recording:
+    """Return the recording of a file; a line, with `before` at its beginning, says that a long one takes time."""
+    from kernelscope.recording.file import load
+
+    return load(path, progress=progress(None, f"{before}reading {path}"))
+
+
+def written(recording: Recording, path: str, before: str = "") -> Path:
+    """Save the recording and return where; a line, with `before` at its beginning, says that a long one takes time."""
     from kernelscope.recording.file import save
+
+    return save(recording, path, progress=progress(recording, f"{before}writing {path}"))
+
+
+def saved(recording: Recording, path: str) -> str:
+    """Save the recording for a notebook, and return a line that says where."""
+    from kernelscope.commands.export import check_recording_name
     from kernelscope.units import size
 
     check_recording_name(path)
-    target = save(recording, path, progress=progress(recording, f"kernelscope: writing {path}"))
+    target = written(recording, path, "kernelscope: ")
     return f"wrote {target} ({size(target.stat().st_size)})"

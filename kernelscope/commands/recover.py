@@ -99,9 +99,7 @@ def _chosen(folder: str | None, remove: bool) -> tuple[Journal, Recording]:
 def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     recording = recover_here(asked)
     if recording is not None:
-        session.keep(recording)
-        output.show(session.shell, recording)
-        output.show_timeline(session.shell, recording)
+        session.present(recording)
 
 
 def recover_here(asked: argparse.Namespace) -> Recording | None:
@@ -186,12 +184,10 @@ def main(arguments: argparse.Namespace) -> int:
 def _recover(arguments: argparse.Namespace, found: list[Journal], report: dict[str, Any]) -> None:
     if not found and not arguments.json:
         return
-    from kernelscope.recording.file import save
     from kernelscope.recording.journal import remove_journal
 
     journal, recording = _chosen(arguments.folder, arguments.remove)
-    target = arguments.output or f"{journal.name}.kscope"
-    written = save(recording, target, progress=output.progress(recording, f"writing {target}"))
+    written = output.written(recording, arguments.output or f"{journal.name}.kscope")
     if not arguments.json:
         print(f"\n{recording.summary()}\nwrote {written}")
     if arguments.remove:
@@ -205,4 +201,4 @@ def _as_json(journal: Journal) -> dict[str, Any]:
     return {"name": journal.name, "state": state(journal), **dataclasses.asdict(journal), "folder": str(journal.folder)}
 
 
-VERB = Verb(_arguments, main, _magic, about=_ABOUT)
+VERBS = {"recover": Verb(_arguments, main, _magic, about=_ABOUT)}

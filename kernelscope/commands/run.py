@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelscope.commands.output import progress, report
+from kernelscope.commands.output import report, written
 from kernelscope.commands.tracebacks import hide_frames
 from kernelscope.commands.verb import Verb, recording_options
 from kernelscope.errors import KernelScopeError
@@ -112,11 +112,9 @@ def _record(recorder: Recorder, name: str, run: Callable[[], object], output: st
             recording = recorder.stop()
         except KeyboardInterrupt:
             recording, code = recorder.recording, _INTERRUPTED
-        from kernelscope.recording.file import save
-
         # Saved before anything is printed: whoever reads stdout may have gone, as in `| head`.
         try:
-            target = save(recording, output, progress=progress(recording, f"writing {output}"))
+            target = written(recording, output)
         except KernelScopeError:
             print(recording.summary())
             raise
@@ -217,5 +215,5 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
-VERB = Verb(_arguments, main, about=_ABOUT,
-            usage="kernelscope run [options] (script.py | -m module) [argument ...]")
+VERBS = {"run": Verb(_arguments, main, about=_ABOUT,
+                     usage="kernelscope run [options] (script.py | -m module) [argument ...]")}

@@ -108,16 +108,13 @@ class NotebookSession:
         The shell.
     always : CellOptions or None
         How every cell is recorded, while `%kernelscope on` holds.
-    studied : StudyResult, Comparison, AnatomyResult or None
-        What ``%kernelscope study`` found last.
     """
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.recordings: list[Recording] = []
         self.always: CellOptions | None = None
-        self.studied: Any = None
-        self._latest: Recording | None = None
+        self._variables: dict[str, Any] = {}
         self._open: list[OpenCell] = []
         self._attached: list[Any] = []
         self._errors = TracebackFilter(shell, self._error_is_shown)
@@ -125,15 +122,14 @@ class NotebookSession:
     # ---- Into the shell and out of it ----
 
     def install(self) -> None:
-        """Add the transformer and the callbacks, and the variable if there is a recording from before."""
+        """Add the transformer and the callbacks, and the variables that there were before."""
         self.shell.input_transformers_cleanup.append(self.transform)
         for event, callback in self._callbacks():
             self.shell.events.register(event, callback)
         # First of all: what others do after the code, such as drawing figures, is not the cell's time.
         after = self.shell.events.callbacks["post_execute"]
         after.insert(0, after.pop(after.index(self.post_execute)))
-        if self._latest is not None:
-            self.keep(self._latest)
+        self.shell.push(self._variables, interactive=False)
 
     def uninstall(self) -> None:
         """Take them out again; a cell that is being recorded is recorded until here."""
@@ -148,8 +144,7 @@ class NotebookSession:
                 self.shell.events.unregister(event, callback)
         if self.transform in self.shell.input_transformers_cleanup:
             self.shell.input_transformers_cleanup.remove(self.transform)
-        if self._latest is not None and self.shell.user_ns.get(VARIABLE) is self._latest:
-            self.shell.drop_by_id({VARIABLE: self._latest})
+        self.shell.drop_by_id(self._variables)  # but for names that the user has given to something else
 
     def _callbacks(self) -> list[tuple[str, Callable[..., None]]]:
         return [("pre_run_cell", self.pre_run_cell), ("post_execute", self.post_execute),
@@ -223,7 +218,8 @@ class NotebookSession:
         if options.timeline:
             output.show_timeline(self.shell, recording)
         if options.charts:
-            output.show_charts(self.shell, recording)
+            output.show_figures(self.shell, "charts", lambda: _charts(recording),
+                                "kernelscope.charts has the figures")
 
     def _of(self, result: Any) -> OpenCell | None:
         """Return the cell that has ended; a cancelled one has no result, a failed one another info."""
@@ -320,10 +316,16 @@ class NotebookSession:
             recorder.attach(kernel)
         return recorder is not None
 
-    def keep(self, recording: Recording) -> None:
-        """Make the recording the newest one."""
-        self._latest = recording
-        self.shell.push({VARIABLE: recording}, interactive=False)
+    def keep(self, value: Any, variable: str = VARIABLE) -> None:
+        """Make the value a variable of the user's, which leaves with the extension: by default the newest recording."""
+        self._variables[variable] = value
+        self.shell.push({variable: value}, interactive=False)
+
+    def present(self, recording: Recording) -> None:
+        """Make a recording that was read the newest one, and show it."""
+        self.keep(recording)
+        output.show(self.shell, recording)
+        output.show_timeline(self.shell, recording)
 
     # ---- Recorders ----
 
@@ -388,6 +390,12 @@ class NotebookSession:
 def _error(result: Any) -> BaseException | None:
     error: BaseException | None = result.error_before_exec or result.error_in_exec
     return error
+
+
+def _charts(recording: Recording) -> str:
+    from kernelscope.views.charts import charts_html
+
+    return charts_html(recording)
 
 
 def _has_news(recording: Recording) -> bool:

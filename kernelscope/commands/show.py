@@ -12,10 +12,9 @@ from typing import Any
 
 from kernelscope.analysis.launches import PHASES, CellSummary, by_cell
 from kernelscope.analysis.redaction import redacted
-from kernelscope.commands.output import progress
+from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb, add_redaction, number
 from kernelscope.errors import UnknownCellError
-from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording, select_cell
 from kernelscope.recording.redact import shareable
 from kernelscope.schema import SCHEMA_VERSION, TABLES
@@ -57,11 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.parser.error("-o goes with --redact or --no-texts; kernelscope export writes other formats")
     if arguments.output is not None and Path(arguments.output).expanduser().resolve() == Path(arguments.file).resolve():
         arguments.parser.error(f"-o {arguments.output} would replace what it is made from: name another file")
-    recording = shareable(load(arguments.file, progress=progress(None, f"reading {arguments.file}")))
-    if arguments.cell is not None:
-        recording = find_cell([recording], arguments.cell)
-    if arguments.redact or arguments.no_texts:
-        recording = redacted(recording, names=arguments.redact)
+    recording = shareable(chosen(arguments))
     if arguments.output is not None:
         path = recording.save(arguments.output)
         print(f"wrote {path} without source, code and {'names' if arguments.redact else 'messages of exceptions'}")
@@ -76,6 +71,14 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         print(recording.summary())
     return 0
+
+
+def chosen(arguments: argparse.Namespace) -> Recording:
+    """Return what a line names: a file's recording, or one cell of it, redacted where that was requested."""
+    recording = loaded(arguments.file)
+    if arguments.cell is not None:
+        recording = find_cell([recording], arguments.cell)
+    return redacted(recording, names=arguments.redact) if arguments.redact or arguments.no_texts else recording
 
 
 def json_parts(recording: Recording) -> Iterator[str]:
@@ -144,4 +147,4 @@ def _known(row: dict[str, object]) -> str:
     return f"{number} ({name})" if number and name else number or name or "a cell without a name"
 
 
-VERB = Verb(_arguments, main, about=_ABOUT)
+VERBS = {"show": Verb(_arguments, main, about=_ABOUT)}

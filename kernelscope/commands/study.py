@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands import output
-from kernelscope.commands.verb import Verb
+from kernelscope.commands.verb import Verb, decimal, number
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.units import counted
 from kernelscope.views.base import checked
@@ -182,38 +181,15 @@ def _machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dryrun", action="store_true", help="without a GPU: the driver call is a stub")
 
 
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    value = _number(text.removesuffix("s").strip())
-    if value is None or value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return value
-
-
-def _percent(text: str) -> float:
-    value = _number(text.strip().removesuffix("%").strip())
-    if value is None or not 0 <= value < 1_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage, such as 3%")
-    return value
+_count = number("a whole number above 0")
+_seconds = decimal("a number of seconds above 0", "s", lambda value: value > 0)
+_percent = decimal("a percentage, such as 3%", "%", lambda value: 0 <= value < 1_000)
 
 
 def _loops(text: str) -> str:
     if not re.fullmatch(r"\s*[0-9_]+\s*(,\s*([0-9_]+|\.\.\.)\s*)*", text):
         raise argparse.ArgumentTypeError(f"{text!r} are no numbers of loops, such as 10000 or 100000,...,10000")
     return text
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 # ``kernelscope study``: what a launch costs the host, in several versions; what a notebook shares with it.
@@ -242,14 +218,7 @@ def _main(arguments: argparse.Namespace) -> int:
         print(printed)
         return 0
     check_outputs(arguments)
-    code = 0
-    try:
-        result = run(arguments)
-    except KeyboardInterrupt as stopped:
-        result = partial_result(stopped)
-        if result is None:
-            raise
-        code = INTERRUPTED
+    result, is_partial = measured(arguments)
     try:
         notes = write(result, arguments)
     except StudyError:
@@ -260,23 +229,61 @@ def _main(arguments: argparse.Namespace) -> int:
     if not getattr(arguments, "quiet", False):
         for note in notes:
             print(note, file=sys.stderr)
-    if code == INTERRUPTED:
+    if is_partial:
         print("kernelscope: interrupted; what was measured until then is shown", file=sys.stderr)
-        return code
-    return max(_limit(result, arguments), FAILED if failed_targets(result) and arguments.study != "show" else 0)
+        return INTERRUPTED
+    check = limit_check(result, arguments)
+    if check is not None:
+        print(check, file=sys.stderr)
+        if check.failed:
+            return OVER
+    targets = getattr(getattr(result, "measured", None), "targets", ())
+    return FAILED if arguments.study != "show" and any(each.error is not None for each in targets) else 0
 
 
-def run(arguments: argparse.Namespace) -> Any:
-    """Return the result: a `StudyResult`, a `Comparison` of two, or an `AnatomyResult`.
+def measured(arguments: argparse.Namespace) -> tuple[Any, bool]:
+    """Return the result, a `StudyResult`, `Comparison` or `AnatomyResult`, and whether an interruption cut it short.
 
     Raises
     ------
     StudyError
         It cannot be had.
     KeyboardInterrupt
-        It was interrupted; `partial_result` has what was measured until then.
+        It was interrupted before anything was measured.
     """
-    return _RUN[arguments.study](arguments)
+    try:
+        return _result(arguments), False
+    except KeyboardInterrupt as stopped:
+        result = getattr(stopped, "result", None)
+        if result is None:
+            raise KeyboardInterrupt(str(stopped)) from None  # without our frames
+        return result, True
+
+
+def _result(arguments: argparse.Namespace) -> Any:
+    from kernelscope import studies
+
+    given, targets = options_of(arguments), tuple(getattr(arguments, "targets", None) or ("current",))
+    match arguments.study:
+        case "launch":
+            return studies.launch_overhead(targets, arguments.cases, **given)
+        case "against":
+            if len(arguments.refs) < 2:
+                arguments.parser.error(
+                    f"a comparison needs two refs or more, and there is {arguments.refs[0]!r} alone")
+            return studies.against(*arguments.refs, cases=arguments.cases, **given)
+        case "show":
+            return studies.load(arguments.file)
+        case "compare":
+            return studies.compare(arguments.old, arguments.new)
+        case "anatomy":
+            return studies.anatomy(targets, **given)
+        case _:
+            if not arguments.files:
+                return studies.suite(targets, **given)
+            if arguments.targets:
+                arguments.parser.error("files are compared, or targets are run: name --target or files, not both")
+            return studies.read_benchmarks(arguments.files)
 
 
 def text_only(arguments: argparse.Namespace) -> str | None:
@@ -346,11 +353,6 @@ def write(result: Any, arguments: argparse.Namespace) -> list[str]:
     return notes
 
 
-def partial_result(stopped: BaseException) -> Any:
-    """Return what an interrupted study measured until then; None if nothing."""
-    return getattr(stopped, "result", None)
-
-
 def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
     """Return the `LimitCheck` of ``--fail-over``; None without the option."""
     limit = getattr(arguments, "fail_over", None)
@@ -359,12 +361,6 @@ def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
     if not hasattr(result, "check"):
         raise StudyArgumentError("--fail-over is about a study's differences, and this is an anatomy")
     return result.check(limit)
-
-
-def failed_targets(result: Any) -> list[str]:
-    """Return the labels of the targets that did not finish."""
-    measured = getattr(result, "measured", None)
-    return [each.label for each in getattr(measured, "targets", ()) if each.error is not None]
 
 
 def cases_text() -> str:
@@ -424,69 +420,11 @@ def _ending_as_interrupted() -> Generator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _limit(result: Any, arguments: argparse.Namespace) -> int:
-    found = limit_check(result, arguments)
-    if found is None:
-        return 0
-    print(found, file=sys.stderr)
-    return OVER if found.failed else 0
-
-
 def _inputs(arguments: argparse.Namespace) -> list[str]:
     named = [getattr(arguments, name, None) for name in ("file", "old", "new")]
     # LABEL=FILE.json, unless a file is called so.
     named += [each if Path(each).exists() else each.rpartition("=")[2] for each in getattr(arguments, "files", ())]
     return [each for each in named if each]
-
-
-def _launch(arguments: argparse.Namespace) -> Any:
-    from kernelscope import studies
-
-    return studies.launch_overhead(_targets(arguments), arguments.cases, **options_of(arguments))
-
-
-def _against(arguments: argparse.Namespace) -> Any:
-    from kernelscope import studies
-
-    if len(arguments.refs) < 2:
-        arguments.parser.error(f"a comparison needs two refs or more, and there is {arguments.refs[0]!r} alone")
-    return studies.against(*arguments.refs, cases=arguments.cases, **options_of(arguments))
-
-
-def _show(arguments: argparse.Namespace) -> Any:
-    from kernelscope import studies
-
-    return studies.load(arguments.file)
-
-
-def _compare(arguments: argparse.Namespace) -> Any:
-    from kernelscope import studies
-
-    return studies.compare(arguments.old, arguments.new)
-
-
-def _anatomy(arguments: argparse.Namespace) -> Any:
-    from kernelscope import studies
-
-    return studies.anatomy(_targets(arguments), **options_of(arguments))
-
-
-def _suite(arguments: argparse.Namespace) -> Any:
-    from kernelscope import studies
-
-    if not arguments.files:
-        return studies.suite(_targets(arguments), **options_of(arguments))
-    if arguments.targets:
-        arguments.parser.error("files are compared, or targets are run: name --target or files, not both")
-    return studies.read_benchmarks(arguments.files)
-
-
-def _targets(arguments: argparse.Namespace) -> tuple[str, ...]:
-    return tuple(arguments.targets or ("current",))
-
-
-_RUN: Mapping[str, Callable[[argparse.Namespace], Any]] = {
-    "launch": _launch, "against": _against, "show": _show, "compare": _compare, "anatomy": _anatomy, "suite": _suite}
 
 
 # ``%kernelscope study``: launch-overhead studies in a notebook.
@@ -508,60 +446,23 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     check_outputs(asked)
     for name in ("cases", "case"):
         setattr(asked, name, _cases(session.shell, getattr(asked, name, None)))
-    result, is_partial = _measured(asked)
-    session.shell.push({VARIABLE: result}, interactive=False)
-    session.studied = result
-    _display(session.shell, result, asked, is_partial=is_partial)
+    result, is_partial = measured(asked)
+    session.keep(result, VARIABLE)
+    output.publish(session.shell, str(result), result._repr_html_, study=True)
+    if getattr(asked, "charts", False):
+        output.show_figures(session.shell, "figures", lambda: _figures(result), f"{VARIABLE}.figures() has them")
+    check = None if is_partial else limit_check(result, asked)
+    for line in [*write(result, asked), *(str(check).splitlines() if check is not None else [])]:
+        print(f"kernelscope: {line}")
     if is_partial:
         # The notebook's next cells must not run as if the study were whole.
         raise KeyboardInterrupt(f"the study was interrupted; {VARIABLE} has what was measured") from None
 
 
-def forget(shell: Any, result: Any) -> None:
-    """Take the variable out of the shell, if it still is what was put there."""
-    if result is not None and shell.user_ns.get(VARIABLE) is result:
-        shell.drop_by_id({VARIABLE: result})
+def _figures(result: Any) -> str:
+    from kernelscope.views.charts import figures_html
 
-
-def _measured(arguments: argparse.Namespace) -> tuple[Any, bool]:
-    """Return the result, and whether it is partial after an interruption."""
-    try:
-        return run(arguments), False
-    except KeyboardInterrupt as stopped:
-        result = partial_result(stopped)
-        if result is None:
-            # Without our frames.
-            raise KeyboardInterrupt(str(stopped)) from None
-        return result, True
-
-
-def _display(shell: Any, result: Any, arguments: argparse.Namespace, *, is_partial: bool) -> None:
-    """Write files, and show the card, the requested figures, and the result of the limit's check."""
-    data = {"text/plain": str(result)}
-    html = "text/html" in getattr(shell.display_formatter, "active_types", ())
-    if html:
-        data["text/html"] = result._repr_html_()
-    shell.display_pub.publish(data=data, metadata={"kernelscope": {"study": True}})
-    if getattr(arguments, "charts", False):
-        if html:
-            _show_figures(shell, result)
-        else:
-            output.report(f"--charts needs a notebook; {VARIABLE}.figures() has them")
-    found = None if is_partial else limit_check(result, arguments)
-    for said in [*write(result, arguments), *(str(found).splitlines() if found is not None else [])]:
-        print(f"kernelscope: {said}")
-
-
-def _show_figures(shell: Any, result: Any) -> None:
-    """Show the result's figures; an internal problem with them must not look like one of the study."""
-    try:
-        from kernelscope.views.charts import figures_html
-
-        html = figures_html(result.figures())
-    except Exception as error:
-        output.report(f"the figures cannot be shown: {type(error).__name__}: {error}")
-    else:
-        shell.display_pub.publish(data={"text/plain": "figures", "text/html": html})
+    return figures_html(result.figures())
 
 
 def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:
@@ -577,4 +478,4 @@ def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:
     return found
 
 
-VERB = Verb(_arguments, main, _magic, about=_ABOUT, default="launch", runs_user_code=True)
+VERBS = {"study": Verb(_arguments, main, _magic, about=_ABOUT, default="launch", runs_user_code=True)}

@@ -1,13 +1,15 @@
 """Verbs of the command line and of ``%kernelscope``: their declaration, their list, and their parsers.
 
-A verb is one file of this package, called like it, with a `Verb` named ``VERB``. `COMMANDS` and `MAGICS` list the verbs
-with a line on each; the file is loaded when the verb is used, so that help and ``%load_ext`` load nothing heavy.
+`COMMANDS` and `MAGICS` list the verbs with a line on each. A file of this package has one of them, and is called like
+it, or several that are read together, as `TOGETHER` says; its ``VERBS`` has a `Verb` for each. The file is loaded when
+a verb is used, so that help and ``%load_ext`` load nothing heavy.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import re
 import shlex
 from collections.abc import Callable
@@ -54,6 +56,12 @@ MAGICS = {
     "help": "list the sub-commands, or show the help of one",
 }
 
+#: Files of several verbs.
+TOGETHER = {
+    "switches": ("on", "off", "status", "attach", "dryrun"),
+    "recorded": ("cells", "report", "timeline", "whatif", "save", "load"),
+    "magics": ("help",),
+}
 
 #: What asks for help behind a verb.
 HELP_OPTIONS = ("-h", "--help")
@@ -99,7 +107,8 @@ class Verb:
 
 def load_verb(name: str) -> Verb:
     """Return the verb of that name."""
-    verb: Verb = importlib.import_module(f"kernelscope.commands.{name}").VERB
+    file = next((file for file, names in TOGETHER.items() if name in names), name)
+    verb: Verb = importlib.import_module(f"kernelscope.commands.{file}").VERBS[name]
     return verb
 
 
@@ -206,9 +215,23 @@ def recording_options(arguments: argparse.Namespace, parser: argparse.ArgumentPa
 def number(what: str, least: int = 1) -> Callable[[str], int]:
     """Return a type of argument: whole numbers from `least` on, which the message calls `what`."""
     def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return int(text)
+
+    return read
+
+
+def decimal(what: str, unit: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
+    """Return a type of argument: numbers, with or without the unit behind them, which the message calls `what`."""
+    def read(text: str) -> float:
+        try:
+            value = float(text.strip().removesuffix(unit))
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and is_allowed(value)):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return value
 
     return read
 

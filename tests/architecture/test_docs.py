@@ -44,7 +44,7 @@ def test_python_blocks_parse(page: Path) -> None:
 SMALL = """
 from kernelscope.studies import overhead
 whole = overhead.launch_overhead
-overhead.launch_overhead = lambda *given, **named: whole(*given, **named | {"processes": 2, "repeats": 3})
+overhead.launch_overhead = lambda *given, **named: whole(*given, **named | {"processes": 1, "repeats": 3})
 """
 
 

@@ -238,7 +238,7 @@ def main(arguments):
     return 0
 
 
-VERB = Verb(_arguments, main)
+VERBS = {"kernels": Verb(_arguments, main)}
 '''),
     ("commands/verb.py", '    "inspect": "show a file\'s kernels,',
      '    "kernels": "list a file\'s kernels",\n    "inspect": "show a file\'s kernels,'),

@@ -312,6 +312,7 @@ def new_kernel(tmp_path: Path) -> Iterator[Callable[[], Notebook]]:
 
     def start() -> Notebook:
         started.append(Notebook(tmp_path))
+        started[-1].ok(SETUP)
         return started[-1]
 
     yield start

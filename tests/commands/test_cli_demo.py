@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from kernelscope.commands import demo
@@ -23,6 +22,8 @@ array = cuda.to_device(np.zeros(64, np.float32))"""
 
 
 def write_notebook(path: Path, *sources: str, tags: dict[int, list[str]] | None = None) -> Path:
+    import nbformat  # half a second, in which its schemas are compiled
+
     new = nbformat.v4
     cells = [new.new_markdown_cell("# Title\n\nText with $x^2$ and a [link](https://example.org).")]
     cells += [new.new_code_cell(source, metadata={"tags": (tags or {}).get(place, [])})
@@ -89,6 +90,8 @@ def test_the_quickstart_is_found_in_a_checkout(monkeypatch: pytest.MonkeyPatch, 
     (tmp_path / "notebooks").mkdir()
     quickstart = write_notebook(tmp_path / "notebooks" / "00_quickstart.ipynb", "x = 1")
     assert demo.find_notebook(None) == quickstart
+    with pytest.raises(KernelScopeError, match="there is no notebook missing.ipynb"):
+        demo.find_notebook("missing.ipynb")
 
 
 def test_missing_packages_are_named_with_the_command(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,17 @@ from kernelscope.recorder.session import Session
 Write = Callable[..., Path]
 ROOT = str(Path(__file__).resolve().parents[2])
 
+SCRIPT = """
+import kernelscope  # switches the dry run on where the environment asks for it
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def axpy(out, a, x):
+    out[0] = a * x[0]
+
+array = cuda.to_device(np.zeros(64, np.float32))
+"""
 SAYS = """
 import os
 print(__name__, __file__, __doc__, __spec__, sys.argv, sys.path[0], sys.modules["__main__"].__dict__ is globals())
@@ -28,9 +39,18 @@ print(__name__, __file__, __doc__, __spec__, sys.argv, sys.path[0], sys.modules[
 
 @pytest.mark.slow
 def test_a_script_is_recorded_and_saved(process: Any, script: Write, tmp_path: Path) -> None:
-    script()
+    """A forked child leaves the recording to its parent; it ends after that: what it wrote would be what stays."""
+    script("""
+import os, time
+read, write = os.pipe()
+if os.fork() == 0:
+    os.close(write)
+    os.read(read, 1)
+    sys.exit(5)
+""")
     ran = process("run", "--dryrun", "script.py", KERNELSCOPE_DRYRUN=None)
     assert "Launches: 3" in ran.stdout
+    assert ran.stdout.count("KernelScope:") == ran.stdout.count("wrote script.kscope") == 1
     assert "dry run: kernels did not execute" in ran.stdout
     assert ran.stdout.endswith("wrote script.kscope\n")
     recording = kernelscope.load(tmp_path / "script.kscope")
@@ -70,27 +90,19 @@ def test_as_many_launches_are_kept_as_asked_for(cli: Any, script: Write, tmp_pat
         assert said in cli("run", *options, "script.py", code=2).stderr
 
 
-@pytest.mark.slow
-def test_the_script_sees_what_python_shows_it(process: Any, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
+@pytest.mark.parametrize(("options", "command"), [
+    (["-o", "out"], ["folder/script.py", "-o", "x", "--name", "--", "-m"]), ([], ["-m", "package", "-n", "1"])])
+def test_the_program_sees_what_python_shows_it(
+        cli: Any, tmp_path: Path, options: list[str], command: list[str]) -> None:
+    for name in ("folder", "package"):
+        (tmp_path / name).mkdir()
     (tmp_path / "folder" / "beside.py").write_text("")
     (tmp_path / "folder" / "script.py").write_text('"""Doc."""\nimport sys, beside' + SAYS)
-    command = ["folder/script.py", "-o", "x", "--name", "--", "-m"]
-    plain = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
-    ran = process("run", "-o", "out", *command)
-    assert ran.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
-
-
-@pytest.mark.slow
-def test_a_module_sees_what_python_shows_it(process: Any, tmp_path: Path) -> None:
-    (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "__main__.py").write_text('import sys\nprint(__name__, __package__, sys.argv, sys.path[0])')
-    command = ["-m", "package", "-n", "1"]
     plain = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
-    ran = process("run", *command)
-    assert ran.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
-    assert (tmp_path / "package.kscope").is_file()
+    assert cli("run", *options, *command).stdout.splitlines()[0] == plain.stdout.splitlines()[0]
+    assert (tmp_path / ("out.kscope" if options else "package.kscope")).is_file()
 
 
 def test_a_zip_and_a_folder_run_as_programs(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,22 +131,17 @@ def test_how_it_ends_is_passed_on(cli: Any, script: Write, tmp_path: Path, more:
     assert (len(recording.launches), recording.cells.status.tolist()) == (3, [status])
 
 
-@pytest.mark.slow
-def test_a_traceback_is_python_s_own(process: Any, script: Write, tmp_path: Path) -> None:
-    script("def fail():\n    axpy[2, 4096](array, 2.0, array)\n\n"
-           "try:\n    fail()\nexcept Exception as error:\n    raise ValueError('x') from error")
-    environment = {**os.environ, "PYTHONPATH": str(Path(kernelscope.__file__).parents[1]), "KERNELSCOPE_DRYRUN": "1"}
-    plain = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=environment,
-                           check=False)
-    assert "ValueError: x" in plain.stderr
-    assert process("run", "script.py", code=1).stderr == plain.stderr
-
-
-@pytest.mark.slow
-def test_a_syntax_error_is_python_s_own(process: Any, tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("x = 1\ndef f(:\n")
-    plain = subprocess.run([sys.executable, "bad.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert process("run", "bad.py", code=1).stderr == plain.stderr
+@pytest.mark.parametrize("code", [
+    "import kernelscope\ndef fail():\n    int('x')\n\ntry:\n    fail()\nexcept Exception as error:\n"
+    "    raise ValueError('x') from error", "x = 1\ndef f(:\n",
+    pytest.param(SCRIPT + "axpy[2, 4096](array, 2.0, array)", marks=pytest.mark.slow),
+], ids=["chained", "syntax", "launch"])
+def test_a_traceback_is_python_s_own(cli: Any, tmp_path: Path, code: str) -> None:
+    (tmp_path / "script.py").write_text(code)
+    plain = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
+                           env={**os.environ, "PYTHONPATH": ROOT, "KERNELSCOPE_DRYRUN": "1"})
+    assert "Error" in plain.stderr
+    assert cli("run", "script.py", code=1).stderr == plain.stderr
 
 
 def test_threads_are_waited_for(cli: Any, script: Write, tmp_path: Path) -> None:
@@ -145,8 +152,6 @@ def test_threads_are_waited_for(cli: Any, script: Write, tmp_path: Path) -> None
 
 def test_code_is_recorded_on_request(cli: Any, script: Write, tmp_path: Path) -> None:
     script()
-    cli("run", "script.py")
-    assert kernelscope.load(tmp_path / "script.kscope").rows("code") == []
     cli("run", "--code", "script.py")
     recording = kernelscope.load(tmp_path / "script.kscope")
     assert {row["kind"] for row in recording.rows("code")} == {"source", "types", "llvm", "ptx", "sass", "cubin"}
@@ -160,49 +165,30 @@ def test_name_detail_and_output(cli: Any, script: Write, tmp_path: Path) -> None
     assert (recording.name, recording.metadata["detail"]) == ("<b>named</b>", "launch")
 
 
-def test_a_folder_that_is_missing_is_said_before_it_runs(cli: Any, script: Write) -> None:
+@pytest.mark.parametrize(("output", "said"), [
+    (".", "'.' names no file"), ("nowhere/out.kscope", "cannot write nowhere/out.kscope: there is no folder nowhere")])
+def test_what_cannot_be_written_is_said_before_the_program_runs(
+        cli: Any, script: Write, output: str, said: str) -> None:
     script("print('ran')")
-    ran = cli("run", "-o", "nowhere/out.kscope", "script.py", code=1)
-    assert ran.stderr == "kernelscope: cannot write nowhere/out.kscope: there is no folder nowhere\n"
-    assert ran.stdout == ""
+    ran = cli("run", "-o", output, "script.py", code=1)
+    assert (ran.stdout, ran.stderr) == ("", f"kernelscope: {said}\n")
 
 
-def test_a_file_that_cannot_be_written_does_not_hide_the_program_s_end(cli: Any, script: Write, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_does_not_hide_the_program_s_end(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "out.kscope").mkdir()
-    script()
-    ran = cli("run", "-o", "out.kscope", "script.py", code=1)
-    assert "cannot write" in ran.stderr
-    script("sys.exit(7)")
+    (tmp_path / "script.py").write_text("")
+    assert "cannot write" in cli("run", "-o", "out.kscope", "script.py", code=1).stderr
+    (tmp_path / "script.py").write_text("raise SystemExit(7)")
     assert "cannot write" in cli("run", "-o", "out.kscope", "script.py", code=7).stderr
 
 
 @pytest.mark.slow
-def test_the_recording_is_saved_when_nobody_reads_stdout(script: Write) -> None:
-    path = script()
+def test_the_recording_is_saved_when_nobody_reads_stdout(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("")
     for where in (">&-", "> /dev/full", "| true"):
-        ran = subprocess.run(f"{sys.executable} -m kernelscope run {path} -o out.kscope {where}", shell=True,
-                             cwd=path.parent, env={**os.environ, "PYTHONPATH": ROOT, "KERNELSCOPE_DRYRUN": "1"},
+        ran = subprocess.run(f"{sys.executable} -m kernelscope run script.py -o out.kscope {where}", shell=True,
+                             cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT, "KERNELSCOPE_DRYRUN": "1"},
                              capture_output=True, text=True, timeout=180, check=False)
         assert "Traceback" not in ran.stderr, (where, ran.stderr)
-        assert kernelscope.load(path.parent / "out.kscope").arrow("launches").num_rows == 3, where
-        (path.parent / "out.kscope").unlink()
-
-
-@pytest.mark.slow
-def test_a_forked_child_leaves_the_recording_to_its_parent(process: Any, script: Write) -> None:
-    # The child ends after the parent: what it wrote would be what stays.
-    ran = process("run", str(script("""
-import os, time
-read, write = os.pipe()
-if os.fork() == 0:
-    os.close(write)
-    os.read(read, 1)
-    sys.exit(5)
-""")), "-o", "out.kscope")
-    assert ran.stdout.count("KernelScope:") == ran.stdout.count("wrote out.kscope") == 1
-
-
-def test_an_output_without_a_name_is_refused_before_the_program_runs(cli: Any, script: Write) -> None:
-    ran = cli("run", "-o", ".", str(script("print('it ran')")), code=1)
-    assert "it ran" not in ran.stdout
-    assert ran.stderr == "kernelscope: '.' names no file\n"
+        assert kernelscope.load(tmp_path / "out.kscope").arrow("cells").num_rows == 1, where
+        (tmp_path / "out.kscope").unlink()

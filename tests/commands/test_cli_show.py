@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from kernelscope import load
 from kernelscope.commands import show
+from kernelscope.commands.cli import main
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,9 +57,8 @@ def test_json_has_everything(cli: Any, recorded: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", ["--json", "--launches"])
-def test_a_reader_that_goes_away_is_no_error(recorded: Path, option: str) -> None:
-    process = subprocess.Popen([sys.executable, "-W", "error", "-m", "kernelscope", "show", str(recorded), option],
+def test_a_reader_that_goes_away_is_no_error(recorded: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-W", "error", "-m", "kernelscope", "show", str(recorded), "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert process.stdout is not None and process.stderr is not None
@@ -74,13 +75,13 @@ def test_a_torn_file_is_one_line(cli: Any, recorded: Path, tmp_path: Path) -> No
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_full_disk_behind_stdout_is_one_line(recorded: Path) -> None:
-    with open("/dev/full", "w") as full:
-        ran = subprocess.run([sys.executable, "-m", "kernelscope", "show", str(recorded)], stdout=full,
-                             stderr=subprocess.PIPE, text=True, check=False)
-    assert ran.returncode in (1, 120)
-    assert ran.stderr.splitlines()[0] == "kernelscope: [Errno 28] No space left on device"
-    assert "Traceback" not in ran.stderr
+def test_a_full_disk_behind_stdout_is_one_line(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    full = open("/dev/full", "w")  # noqa: SIM115 - to close it fails too
+    with contextlib.redirect_stdout(full):
+        assert main(["show", str(recorded)]) == 1
+    with contextlib.suppress(OSError):
+        full.close()
+    assert capsys.readouterr().err == "kernelscope: [Errno 28] No space left on device\n"
 
 
 def test_redacted(cli: Any, recorded: Path, tmp_path: Path) -> None:

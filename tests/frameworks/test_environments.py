@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import environments
@@ -78,72 +77,17 @@ def test_every_framework_has_requirements() -> None:
     assert folders == {path.parent for path in REQUIREMENTS}
 
 
-class Installer:
-    """Stands in for pip: counts, and fails or dawdles if told to."""
-
-    def __init__(self, fails: bool = False, seconds: float = 0) -> None:
-        self.calls: list[tuple[Path, list[str]]] = []
-        self.fails = fails
-        self.seconds = seconds
-
-    def __call__(self, python: Path, requirements: list[str]) -> None:
-        self.calls.append((python, list(requirements)))
-        time.sleep(self.seconds)
-        if self.fails:
-            raise CannotInstallError("No matching distribution found for nonsense")
-
-
-def make(where: Path, install: Installer, *requirements: str) -> Path:
-    return environments.environment("toy", requirements, where=where, python=sys._base_executable, install=install)
-
-
-def test_environment_is_made_once(tmp_path: Path) -> None:
-    install = Installer()
-    python = make(tmp_path, install, "a", "b")
-    assert make(tmp_path, install, "b", "a") == python
-    assert install.calls == [(python, ["a", "b"])]
+def test_an_environment_is_made_once_and_runs_the_interpreter_that_was_found(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setenv("KERNELSCOPE_STUDY_ENVIRONMENTS", str(tmp_path))
+    monkeypatch.setattr(environments, "find_python", lambda: sys._base_executable)
+    monkeypatch.setattr(environments, "pip_install", lambda python, requirements: asked.append((*requirements,)))
+    with ExitStack() as held:
+        python, again, other = (environments.environment("toy", each, held) for each in (["a", "b"], ["b", "a"], ["c"]))
+    assert python == again != other and asked == [("a", "b"), ("c",)]
     prefix = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True, check=True)
     assert prefix.stdout.strip() == str(python.parents[1])
-
-
-def test_other_requirements_are_another_environment(tmp_path: Path) -> None:
-    install = Installer()
-    assert make(tmp_path, install, "a") != make(tmp_path, install, "b")
-    assert len(install.calls) == 2
-
-
-def test_half_made_environment_is_made_again(tmp_path: Path) -> None:
-    with pytest.raises(CannotInstallError, match="nonsense"):
-        make(tmp_path, Installer(fails=True), "a")
-    install = Installer()
-    python = make(tmp_path, install, "a")
-    assert len(install.calls) == 1
-    python.unlink()  # what it was made with is gone
-    python.symlink_to(tmp_path / "no-such-python")
-    make(tmp_path, install, "a")
-    assert len(install.calls) == 2
-
-
-def test_two_that_ask_at_once_make_one(tmp_path: Path) -> None:
-    install = Installer(seconds=0.5)
-    found: list[Path] = []
-    threads = [threading.Thread(target=lambda: found.append(make(tmp_path, install, "a"))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(install.calls) == 1
-    assert len(set(found)) == 1 and len(found) == 3
-
-
-def test_environment_that_nobody_used_is_removed(tmp_path: Path) -> None:
-    install = Installer()
-    old, kept = make(tmp_path, install, "a"), make(tmp_path, install, "b")
-    long_ago = time.time() - 31 * 24 * 3600
-    os.utime(old.parents[1] / "complete", (long_ago, long_ago))
-    make(tmp_path, install, "c")
-    assert not old.parents[1].exists()
-    assert kept.exists()
 
 
 @pytest.mark.parametrize(("output", "offline"), [
@@ -175,11 +119,3 @@ def test_python_of_pyenv_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     python.write_text("#!/bin/sh\necho 99.2.0\n")
     python.chmod(0o755)
     assert environments.find_python(tmp_path) == str(python)
-
-
-def test_cache_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(environments.FOLDER, str(tmp_path))
-    assert environments.cache_folder() == tmp_path
-    monkeypatch.delenv(environments.FOLDER)
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert environments.cache_folder() == Path("/caches/kernelscope/environments")

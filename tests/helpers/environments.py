@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 import tomllib
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from kernelscope.studies.environments import cached_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The oldest Python that every framework runs on.
@@ -26,11 +26,9 @@ OLDEST = (3, 12)
 TEST_TOOLS = ("pytest>=8.2", "pytest-timeout>=2.3", "setuptools>=77")
 #: Set inside of such an environment; `tests/frameworks/conftest.py` collects the frameworks' tests there only.
 INSIDE = "KERNELSCOPE_TEST_FRAMEWORK"
-#: The folder that environments are kept in.
-FOLDER = "KERNELSCOPE_TEST_ENVIRONMENTS"
 
-# An environment that no run has used for so long is removed by the next one that makes one.
-_FORGOTTEN_S = 30 * 24 * 3600
+# Frameworks are installed by several threads at a time.
+_COMPILING = threading.Lock()
 # What pip says where it cannot reach its index. A requirement that does not exist has a list of versions after "from".
 _OFFLINE = re.compile(r"NewConnectionError|ConnectTimeout|ProxyError|NameResolutionError|from versions: none")
 
@@ -70,9 +68,9 @@ def run_tests(requirements: Path) -> Outcome:
         pip failed.
     """
     name = f"{requirements.parent.name}-{requirements.stem}"
-    python = environment(name, requirements_of(requirements))
-    compile_extension(python)
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as held, tempfile.TemporaryDirectory() as folder:
+        python = environment(name, requirements_of(requirements), held)
+        compile_extension(python)
         report = Path(folder) / "report.xml"
         ran = _run(python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q",
                    f"--junitxml={report}", requirements.parent, cwd=ROOT, env=_inner_environment())
@@ -83,8 +81,7 @@ def run_tests(requirements: Path) -> Outcome:
 def compile_extension(python: Path, root: Path = ROOT) -> None:
     """Compile the checkout's C extension in place for an interpreter for which it is not there, or is old."""
     code = "from kernelscope import native; native.core; raise SystemExit(native.why_old() is not None)"
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with _locked(cache_folder() / "extension.lock"), tempfile.TemporaryDirectory() as folder:
+    with _COMPILING, tempfile.TemporaryDirectory() as folder:
         if _run(python, "-c", code, cwd=root, env=_inner_environment()).returncode:
             done = _run(python, "setup.py", "-q", "build_ext", "--inplace", "--force", "--build-temp", folder, cwd=root)
             if done.returncode:
@@ -98,40 +95,19 @@ def requirements_of(file: Path) -> list[str]:
     return [*project["dependencies"], *TEST_TOOLS, *filter(None, lines)]
 
 
-def environment(name: str, requirements: Sequence[str], *, where: Path | None = None, python: str | None = None,
-                install: Callable[[Path, Sequence[str]], None] | None = None) -> Path:
-    """Return the interpreter of an environment that has `requirements`; it is made where there is none yet.
+def environment(name: str, requirements: Sequence[str], held: ExitStack) -> Path:
+    """Return the interpreter of an environment that has `requirements`: one that studies keep, in their folder.
 
-    Its folder is named after all that went into it. Others that ask for the same one meanwhile, in this process or in
-    another, wait until it is made; what a run that was killed has left is thrown away.
-
-    Parameters
-    ----------
-    name : str
-        What its folder's name begins with.
-    requirements : sequence of str
-        For pip.
-    where : Path, optional
-        The folder that environments are kept in: KERNELSCOPE_TEST_ENVIRONMENTS, or one in the user's cache folder.
-    python : str, optional
-        The interpreter to make it with: this one, or `find_python`.
-    install : callable, optional
-        Given the environment's interpreter and the requirements, installs them: `pip_install`.
+    It is made where there is none yet; nothing removes it while `held` is open. Raises what `run_tests` raises.
     """
-    python = python or find_python()
-    key = hashlib.sha256("\n".join([_version(python), os.path.realpath(python), *sorted(requirements)]).encode())
-    where = where or cache_folder()
-    made = where / f"{name}-{key.hexdigest()[:12]}"
-    inner, stamp = made / "bin" / "python", made / "complete"
-    where.mkdir(parents=True, exist_ok=True)
-    with _locked(where / f"{made.name}.lock"):
-        if not (stamp.exists() and _runs(inner)):
-            _forget_old(where)
-            shutil.rmtree(made, ignore_errors=True)
-            subprocess.run([python, "-m", "venv", "--without-pip", made], check=True)
-            (install or pip_install)(inner, requirements)
-        stamp.write_text("\n".join(requirements), encoding="utf-8")
-    return inner
+    python = find_python()
+
+    def build(folder: Path) -> None:
+        subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+        pip_install(folder / "bin" / "python", requirements)
+
+    request = [_version(python), os.path.realpath(python), *sorted(requirements)]
+    return cached_environment(name, request, build, held, print) / "bin" / "python"
 
 
 def pip_install(python: Path, requirements: Sequence[str]) -> None:
@@ -155,14 +131,6 @@ def find_python(root: Path | None = None) -> str:
             if found and _version(found).startswith(version):
                 return found
     raise LookupError(f"no Python {' or '.join(versions)} on the PATH or in {pyenv}")
-
-
-def cache_folder() -> Path:
-    """Return the folder that environments are kept in."""
-    chosen = os.environ.get(FOLDER)
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelscope" / "environments"
 
 
 def _run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -192,21 +160,3 @@ def _version(python: str | Path) -> str:
     except OSError:
         return ""
     return "" if ran.returncode else ran.stdout.strip()
-
-
-def _runs(python: Path) -> bool:
-    return bool(_version(python))
-
-
-def _forget_old(where: Path) -> None:
-    for stamp in where.glob("*/complete"):
-        if time.time() - stamp.stat().st_mtime > _FORGOTTEN_S:
-            shutil.rmtree(stamp.parent, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

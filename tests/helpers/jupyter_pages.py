@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Locator, Page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +71,9 @@ class Server:
 
     def write(self, name: str, *cells: str) -> Path:
         """Write a notebook of code cells and return its path."""
+        import nbformat  # half a second, in which its schemas are compiled
+        from nbformat.v4 import new_code_cell, new_notebook
+
         metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
         notebook = new_notebook(cells=[new_code_cell(source) for source in cells], metadata=metadata)
         path = self.folder / f"{name}.ipynb"
@@ -190,8 +191,10 @@ class Opened:
         """Static pictures that can be seen."""
         return self.page.locator("[data-ks-picture] img").locator("visible=true")
 
-    def save(self) -> nbformat.NotebookNode:
+    def save(self) -> Any:
         """Save the notebook and read it."""
+        import nbformat
+
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
         path = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
         return nbformat.read(self.server.folder / path, as_version=4)

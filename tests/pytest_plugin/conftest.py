@@ -1,16 +1,17 @@
-"""pytest in a process of its own, with the plugin installed as its package installs it, on the dry run."""
+"""pytest on files of tests, with the plugin as the package installs it, on the dry run."""
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from handmade import Script
+from numba import cuda
 
-from kernelscope import load
+import kernelscope
 from kernelscope.pytest_plugin.checks import message
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,43 +45,38 @@ CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 Pytest = Callable[..., pytest.RunResult]
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Import before `pytester` begins what the tests use: it forgets modules that were imported meanwhile."""
     script = Script()
     script.cell()
     path = script.recording().save(tmp_path_factory.mktemp("imported") / "one.kscope")
-    assert len(load(path).cells) == 1
-    assert message
+    assert len(kernelscope.load(path).cells) == 1 and message
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = 1
+
+    with kernelscope.record("imported"):
+        kernel[1, 1](cuda.to_device(np.zeros(1)))
 
 
 @pytest.fixture
-def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what pip writes beside the package: its entry points, and the list of its files."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    folder = tmp_path_factory.mktemp("installed")
-    info = folder / "kernelscope-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kernelscope\nVersion: 0.1.0\n")
-    points = "\n".join(f"{name} = {home}" for name, home in project["entry-points"]["pytest11"].items())
-    (info / "entry_points.txt").write_text(f"[pytest11]\n{points}\n")
-    (info / "RECORD").write_text("kernelscope/__init__.py,,\nkernelscope/pytest_plugin/__init__.py,,\n")
-    return folder
-
-
-@pytest.fixture
-def run_pytest(pytester: pytest.Pytester, distribution: Path, monkeypatch: pytest.MonkeyPatch) -> Pytest:
-    """Run pytest on the test files of `pytester`, warnings as errors; keyword arguments are environment variables."""
+def run_pytest(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Pytest:
+    """Run pytest in this process, warnings as errors; with environment variables as keywords in one of its own."""
     pytester.makepyfile(kernels=KERNELS)
-    pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config\nfilterwarnings = error\n")
+    pytester.makeini(
+        "[pytest]\nfilterwarnings = error\naddopts = --strict-markers --strict-config -p no:cacheprovider\n")
 
     def run(*arguments: str, **environment: str) -> pytest.RunResult:
         for name in [each for each in os.environ if each.startswith(("PYTEST_XDIST", "COV_"))]:
             monkeypatch.delenv(name)
-        settings = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(distribution))), "KERNELSCOPE_DRYRUN": "1",
-                    "XDG_CACHE_HOME": CACHE, "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "COLUMNS": "100", **environment}
+        settings = {"PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1", "XDG_CACHE_HOME": CACHE,
+                    "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "COLUMNS": "100", **environment}
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=180)
+        if environment:
+            return pytester.runpytest_subprocess(*arguments, timeout=180)
+        return pytester.runpytest_inprocess(*arguments, no_reraise_ctrlc=True)
 
     return run

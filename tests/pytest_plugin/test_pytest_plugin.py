@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from numba.cuda.core import config
 from plugin_reports import by_name, report_of
+
+from kernelscope.recorder.recorder import Recorder
+from kernelscope.recorder.session import Session
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).resolve().parents[2]
 
-
-@pytest.mark.slow
 def test_limits_hold_and_failures_print_the_reasons(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import numpy as np, pytest
@@ -58,7 +58,6 @@ def test_limits_hold_and_failures_print_the_reasons(pytester: pytest.Pytester, r
     assert "kernelscope/pytest_plugin" not in result.stdout.str()
 
 
-@pytest.mark.slow
 def test_what_counts_and_what_does_not(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import threading, unittest
@@ -175,8 +174,8 @@ def test_what_counts_and_what_does_not(pytester: pytest.Pytester, run_pytest: An
     assert result.stdout.str().count("1 compile, at most 0 allowed (max_compiles)") >= 4
 
 
-@pytest.mark.slow
-def test_loads_from_the_disk_cache_are_no_compiles(pytester: pytest.Pytester, run_pytest: Any) -> None:
+def test_loads_from_the_disk_cache_are_no_compiles(pytester: pytest.Pytester, run_pytest: Any,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile("""
         import pytest
         from numba import cuda
@@ -190,8 +189,9 @@ def test_loads_from_the_disk_cache_are_no_compiles(pytester: pytest.Pytester, ru
         def test_cold_or_warm():
             kept[1, 1](array())
     """)
-    run_pytest(NUMBA_CACHE_DIR=str(pytester.path / "cache")).assert_outcomes(failed=1)
-    result = run_pytest("--kernelscope-report=report.json", NUMBA_CACHE_DIR=str(pytester.path / "cache"))
+    monkeypatch.setattr(config, "CACHE_DIR", str(pytester.path / "cache"))
+    run_pytest().assert_outcomes(failed=1)
+    result = run_pytest("--kernelscope-report=report.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["1 test recorded: 1 launch, 0 compiles, 1 load from disk"])
     assert report_of(pytester)["totals"]["disk_loads"] == 1
@@ -223,17 +223,12 @@ def test_nothing_is_done_unless_asked(pytester: pytest.Pytester, run_pytest: Any
 
 
 @pytest.mark.slow
-def test_a_package_that_was_imported_before_pytest_is_no_warning(
-    pytester: pytest.Pytester, run_pytest: Any, run_python: Any,
-) -> None:
-    pytester.makepyfile(test_plain="def test_plain(): pass")
-    run_pytest("--version")  # sets the environment
-    ran = run_python(f"import kernelscope, pytest, sys; sys.exit(pytest.main(['-q', {str(pytester.path)!r}]))",
-                     PYTHONPATH=os.environ["PYTHONPATH"])
+def test_a_package_that_was_imported_before_pytest_is_no_warning(tmp_path: Path, run_python: Any) -> None:
+    (tmp_path / "test_plain.py").write_text("def test_plain(): pass")
+    ran = run_python("import kernelscope, pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider']))")
     assert "1 passed" in ran.stdout
 
 
-@pytest.mark.slow
 def test_a_wrong_mark_is_a_usage_error(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile(test_it="""
         import pytest
@@ -241,27 +236,11 @@ def test_a_wrong_mark_is_a_usage_error(pytester: pytest.Pytester, run_pytest: An
         @pytest.mark.kernelscope(max_compile=1)
         def test_wrong(): pass
     """)
-    result = run_pytest(KERNELSCOPE_DRYRUN="0")
+    result = run_pytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: test_it.py::test_wrong: @pytest.mark.kernelscope has an unknown limit "
                                  "'max_compile'; known: max_compiles, *; did you mean 'max_compiles'?"])
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
-
-
-@pytest.mark.slow
-def test_with_xdist_a_wrong_mark_fails_its_test_with_the_line(pytester: pytest.Pytester, run_pytest: Any) -> None:
-    pytester.makepyfile("""
-        import pytest
-
-        @pytest.mark.kernelscope(max_compile=1)
-        def test_wrong():
-            raise SystemExit("it ran")
-
-        def test_plain(): pass
-    """)
-    result = run_pytest("-n1", KERNELSCOPE_DRYRUN="0")
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*::test_wrong: @pytest.mark.kernelscope has an unknown limit 'max_compile'; known:*"])
 
 
 @pytest.mark.slow
@@ -315,7 +294,7 @@ def test_a_check_that_could_not_record_does_not_pass(pytester: pytest.Pytester, 
             import numba_cuda
             monkeypatch.setattr(numba_cuda, "__version__", "0.29.0")
     """)
-    result = run_pytest("--kernelscope-report", "report.json")
+    result = run_pytest("--kernelscope-report", "report.json", KERNELSCOPE_DRYRUN="1")  # here it was hooked before
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines([
         "kernelscope: the limits of this test were not checked: numba-cuda 0.29.0 is too old*",
@@ -323,45 +302,25 @@ def test_a_check_that_could_not_record_does_not_pass(pytester: pytest.Pytester, 
     assert "too old" in by_name(report_of(pytester))["test_plain"]["problem"]
 
 
-INTERRUPTED = """
-import sys
-import pytest
-from pathlib import Path
-from kernelscope import Recorder
-from kernelscope.recorder.session import Session
-
-Path("test_it.py").write_text("def test_it(): pass")
-
-def interrupted(*_, **__):
-    raise KeyboardInterrupt
-
-for name in ("start", "begin_cell", "end_cell", "stop"):
+@pytest.mark.parametrize("name", ["start", "begin_cell", "end_cell", "stop"])
+def test_a_run_that_is_interrupted_where_recording_starts_or_stops_leaves_none(
+    pytester: pytest.Pytester, run_pytest: Any, monkeypatch: pytest.MonkeyPatch, name: str,
+) -> None:
+    """In a process that goes on, as a notebook that calls pytest."""
     own = getattr(Recorder, name)
 
-    def first(self, *given, own=own, name=name, **named):
-        setattr(Recorder, name, own)
+    def first(self: Recorder, *given: Any, **named: Any) -> None:
+        monkeypatch.setattr(Recorder, name, own)
         if name == "start":
             own(self)  # it has begun when the signal comes
         raise KeyboardInterrupt
 
-    setattr(Recorder, name, first)
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "--kernelscope-report", "report.json", "test_it.py"])
-    assert getattr(Recorder, name) is own, name
-    assert code == pytest.ExitCode.INTERRUPTED, (name, code)
-    assert Session.active is None, name
-assert pytest.main(["-q", "-p", "no:cacheprovider", "--kernelscope-report", "report.json", "test_it.py"]) == 0
-"""
+    pytester.makepyfile("def test_it(): pass")
+    monkeypatch.setattr(Recorder, name, first)
+    assert run_pytest("--kernelscope-report", "report.json").ret == pytest.ExitCode.INTERRUPTED
+    assert getattr(Recorder, name) is own and Session.active is None
 
 
-@pytest.mark.slow
-def test_a_run_that_is_interrupted_where_recording_starts_or_stops_leaves_none(
-    run_python: Any, distribution: Path,
-) -> None:
-    """In a process that goes on, as a notebook that calls pytest."""
-    run_python(INTERRUPTED, PYTHONPATH=os.pathsep.join((str(ROOT), str(distribution))))
-
-
-@pytest.mark.slow
 def test_the_traceback_of_a_test_s_own_error_is_the_user_s(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import numpy as np, pytest
