@@ -47,14 +47,15 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder, as somebody; its output."""
-    who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "init.defaultBranch=main"]
+    who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "init.defaultBranch=main", "-c",
+           "core.excludesFile=/dev/null"]
     ran = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True)
     return ran.stdout.strip()
 
 
 def commit(folder: Path, message: str) -> str:
     """Commit everything in a folder; the commit."""
-    git(folder, "add", "--all", "--force", ".")
+    git(folder, "add", "--all", ".")
     git(folder, "commit", "--quiet", "--message", message)
     return git(folder, "rev-parse", "HEAD")
 
@@ -80,10 +81,13 @@ def numba_cuda_repository(folder: Path, spin_ns: int = 1000, compiled: bool = Tr
 
 
 def copy_numba_cuda(folder: Path, compiled: bool = True) -> Path:
-    """Copy the installed numba-cuda into a new folder, as a checkout has it; that folder."""
+    """Copy the installed numba-cuda into a new folder, as a checkout has it; that folder.
+
+    With what Python has compiled of it, as else each process that imports it would compile it for seconds.
+    """
     spec = importlib.util.find_spec("numba_cuda")
     assert spec is not None and spec.origin is not None
-    left_out = ["__pycache__", "tests", *([] if compiled else ["*.so"])]
+    left_out = ["tests", *([] if compiled else ["*.so"])]
     shutil.copytree(Path(spec.origin).parent, folder / "numba_cuda", ignore=shutil.ignore_patterns(*left_out))
     (folder / ".gitignore").write_text("__pycache__/\n")
     return folder

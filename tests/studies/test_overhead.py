@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -16,33 +15,8 @@ import pytest
 import kernelscope
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies import overhead
-from kernelscope.studies import process as studies_process
 from kernelscope.studies.cases import Case
 from kernelscope.studies.process import BenchProcess
-
-
-@pytest.fixture
-def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the processes of a target do, by label; one whose behaviour is an error cannot be prepared."""
-    behaviours: dict[str, Any] = {}
-    asked: list[Any] = []
-
-    def prepare(target: Any, workspace: Any, **how: Any) -> Any:
-        asked.append((target, how))
-        assert workspace.path.is_dir()
-        behaviours["workspace"] = workspace.path
-        how["progress"]("installing things")
-        behaviour = behaviours.get(target.label, {})
-        if isinstance(behaviour, BaseException):
-            raise behaviour
-        member = fake_bench.member(tmp_path, target.label, **behaviour)
-        return SimpleNamespace(**{each.name: getattr(member, each.name) for each in dataclasses.fields(member)})
-
-    monkeypatch.setattr(overhead, "prepare", prepare)
-    monkeypatch.setattr(studies_process, "command", lambda prepared: prepared.command)
-    behaviours["asked"] = asked
-    return behaviours
 
 
 def study(*targets: str, **options: Any) -> Any:
