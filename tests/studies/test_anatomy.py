@@ -1,4 +1,4 @@
-"""Anatomies: on the dry run, what a target spends more is found where it is, only there; with fakes, what goes wrong."""
+"""Anatomies: what a target spends more is found where it is, and only there; with fakes, what goes wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def checkout(folder: Path) -> Path:
     assert text.count(_CALL) == text.count(_PREPARE) == 1, "numba-cuda's dispatcher.py has changed"
     text = text.replace(_CALL, f"{_CALL}        _sleep({SLEEP_US} / 1e6)\n")
     # The second array's turn: the first one gave seven numbers.
-    text = text.replace(_PREPARE, f"        if len(kernelargs) == 7:\n            _sleep({2 * SLEEP_US} / 1e6)\n{_PREPARE}")
+    sleep = f"        if len(kernelargs) == 7:\n            _sleep({2 * SLEEP_US} / 1e6)\n"
+    text = text.replace(_PREPARE, sleep + _PREPARE)
     file.write_text(f"{text}\n\nfrom time import sleep as _sleep\n", encoding="utf-8")
     return folder
 

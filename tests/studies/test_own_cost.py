@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -235,21 +232,15 @@ def test_without_a_gpu_it_is_the_dry_run(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any) -> None:
+def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches are measured and recorded; a new process then states their cost."""
-    state = str(tmp_path / "state")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "kernelscope", "doctor", "--calibrate", "--seconds", "0.5"],
-        env={**os.environ, "PYTHONPATH": str(Path(calibration.__file__).parents[2]), "KERNELSCOPE_DRYRUN": "1",
-             "XDG_STATE_HOME": state}, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "measuring what recording costs, for some" in done.stderr
-    assert "dry run, detail 'phases'" in done.stdout
-    assert "4 device arrays: " in done.stdout
-    held = stored(tmp_path / "state" / "kernelscope" / "calibration.json").calibrations
+    monkeypatch.setenv("XDG_STATE_HOME", str(state := tmp_path / "state"))
+    monkeypatch.setattr(calibration, "LEAST_ROUNDS", 3)
+    calibrate(seconds=0.1, dry_run=True, progress=False)
+    held = stored(state / "kernelscope" / "calibration.json").calibrations
     assert {each.setting.detail for each in held} == {"launch", "phases"}
-    assert all(one.launch_ns > 0 and one.rounds >= LEAST_ROUNDS for each in held for one in each.costs)
+    assert all(one.launch_ns > 0 and one.rounds >= 3 for each in held for one in each.costs)
     said = run_python("import kernelscope\nfrom numba import cuda\n@cuda.jit\ndef f(): pass\n"
                       "with kernelscope.record() as r: f[1, 32]()\n"
-                      "print(*r.recording.health.message)", XDG_STATE_HOME=state, KERNELSCOPE_DRYRUN="1").stdout
+                      "print(*r.recording.health.message)", XDG_STATE_HOME=str(state), KERNELSCOPE_DRYRUN="1").stdout
     assert "calibrated on this machine on " in said
