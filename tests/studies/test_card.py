@@ -10,7 +10,9 @@ import handmade_studies as handmade
 import pytest
 from cards import HOSTILE, Reader
 
-from kernelscope.studies import card, text
+from kernelscope.studies import text
+from kernelscope.studies.card import axis as axis_of
+from kernelscope.studies.card import card, row
 from kernelscope.studies.result import SLOWER, TOO_NOISY, Difference, Judgement, Measured, StudyResult
 
 
