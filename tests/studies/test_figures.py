@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import statistics
@@ -30,6 +31,7 @@ def study() -> StudyResult:
     return judged(measured())
 
 
+@functools.cache
 def ways(targets: int, count: int = 12, **options: Any) -> StudyResult:
     """Cases that differ by more than a number of arguments; one is compared with another."""
     cases = [CaseReport(f"way {at}", "k()", against="way 0" if at == 1 else None) for at in range(count)]
@@ -151,7 +153,7 @@ def test_drift_marks_what_lies_far_above_at_the_edge() -> None:
 
 @pytest.mark.parametrize("kind", figures.KINDS)
 def test_at_most_two_thousand_marks(kind: str) -> None:
-    for result in (ways(6, processes=60), ways(6, 30, processes=12, repeats=7)):
+    for result in (ways(6, processes=40), ways(6, 30, processes=6, repeats=7)):
         figure = figures.plot(result, kind)
         assert 0 < marks(figure) <= MOST_MARKS
         if kind != "intervals" and len(result.measured.cases) == 30:
