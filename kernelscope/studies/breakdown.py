@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -23,11 +21,10 @@ from kernelscope.studies import process as studies_process
 from kernelscope.studies import text as studies_text
 from kernelscope.studies.card import CLASSES, HEAD_STYLE, SIGNS, color_of, document, head, listed
 from kernelscope.studies.cases import Case, select
-from kernelscope.studies.environments import Workspace
 from kernelscope.studies.files import SUFFIX, anatomy_to_json, write
 from kernelscope.studies.files import without_paths as without_paths_of
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
-from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured, TargetReport
+from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
 from kernelscope.studies.runner import (
     Member,
     Plan,
@@ -35,11 +32,9 @@ from kernelscope.studies.runner import (
     Run,
     Running,
     as_data,
-    showing_progress,
-    without_home,
 )
 from kernelscope.studies.statistics import Column, Part, Values, intervals
-from kernelscope.studies.target import Target, check_paths, check_settings, shown
+from kernelscope.studies.target import Target, check_settings, shown
 from kernelscope.studies.text import difference as difference_text
 from kernelscope.studies.text import difference_interval, micros, share
 from kernelscope.suggestions import did_you_mean
@@ -547,37 +542,22 @@ def anatomy(
     """
     check_settings(loops=loops, repeats=repeats, processes=processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
                    repo=repo, install=install, no_index=no_index, dry_run=dry_run, pin=pin, progress=progress)
-    links = check_paths("find_links", find_links)
-    overhead.refuse_simulator()
-    wanted = overhead.targets_of(targets, str(repo))
+    wanted, links = overhead.asked_for(targets, repo, find_links)
     chosen = _cases(case)
-    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    reports = [TargetReport(each.label, each.kind, without_home(str(each))) for each in wanted]
-    settings = {
-        "targets": [report.source for report in reports], "cases": [each.name for each in chosen], "loops": loops,
-        "repeats": repeats, "processes": processes, "limit_s": limit_s, "install": install, "pin": pin, "seed": seed,
-        "timeout_s": timeout_s}
-    measured = Measured(reports, [overhead.report_of(each) for each in chosen], settings=settings,
-                        created=datetime.now(UTC).isoformat(timespec="seconds"))
+    seed = overhead.random_seed() if seed is None else seed
+    measured = overhead.begun(wanted, chosen, pin=pin, settings={
+        "loops": loops, "repeats": repeats, "processes": processes, "limit_s": limit_s, "install": install, "pin": pin,
+        "seed": seed, "timeout_s": timeout_s})
     breakdown = MeasuredBreakdown(measured)
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
     # A run's batches are a study's until it knows the loops; here they are given as a study's would be.
     given = None if loops is None else {each.name: loops * SHORTER for each in chosen}
     plan = Plan(tuple(chosen), given, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
-                cores=studies_process.choose_cores() if pin else (), together=studies_process.together(len(wanted)),
-                hello=overhead.hello_of(chosen, dry_run),
-                batch_ms=SHORTER * 0.5)
-    measured.host.update(studies_process.describe(plan.cores))
-    try:
-        with showing_progress(progress) as on_progress, Workspace() as workspace:
-            members = overhead.members_of(wanted, measured, workspace, on_progress, install=install, no_index=no_index,
-                                          find_links=links)
-            BreakdownRun(plan, members, breakdown, on_progress).run()
-    except KeyboardInterrupt:
-        measured.ended = "interrupted"
-        overhead.done(measured)
-        raise overhead.StudyInterrupted(AnatomyResult(breakdown) if breakdown.times else None) from None
-    overhead.done(measured)
+                cores=overhead.cores_of(measured), together=studies_process.together(len(wanted)),
+                hello=overhead.hello_of(chosen, dry_run), batch_ms=SHORTER * 0.5)
+    with overhead.measuring(wanted, measured, lambda: AnatomyResult(breakdown), progress, install=install,
+                            no_index=no_index, find_links=links) as (members, on_progress, _):
+        BreakdownRun(plan, members, breakdown, on_progress).run()
     return AnatomyResult(breakdown)
 
 

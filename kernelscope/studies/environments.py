@@ -655,24 +655,6 @@ class Prepared:
     framework: str | None = None
     expected: Path | None = None
 
-    def check_module(self, module: str | Path) -> None:
-        """Raise `StudyError` if a process imported another numba-cuda than the target's.
-
-        Parameters
-        ----------
-        module : str or Path
-            The file or folder that the process imported the framework from.
-
-        Raises
-        ------
-        StudyError
-            It is not in the folder that it should be in.
-        """
-        if self.expected is not None and not Path(module).resolve().is_relative_to(self.expected.resolve()):
-            raise StudyError(f"target {self.target.label!r}: {self.framework} was imported from "
-                             f"{shortened(str(module))!r} and not from {shortened(str(self.expected))!r}: look for a "
-                             ".pth file, a sitecustomize or an editable installation that comes first")
-
 
 def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_links: Sequence[str | Path] = (),
             no_index: bool = False, extra: str | None = None, also: Sequence[str] = (),

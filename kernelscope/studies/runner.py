@@ -18,10 +18,12 @@ from typing import Any, Literal, NamedTuple, TextIO, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.studies.cases import Case
+from kernelscope.studies.environments import shortened
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
 from kernelscope.studies.result import Measured, TargetReport
 from kernelscope.studies.statistics import QUIET, judge, quiet_share
 from kernelscope.studies.target import shown
+from kernelscope.units import counted
 from kernelscope.views.base import clean, shorten, width_of
 
 #: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
@@ -555,7 +557,7 @@ class Run:
                         running[member] = BenchProcess(member.command, member.environ, member.cwd, self._started)
                     except ProcessError as error:
                         self._drop(member, error)
-        self._say(0, "starting " + _counted(sum(map(len, self._ready)), "process", "processes"))
+        self._say(0, "starting " + counted(sum(map(len, self._ready)), "process", "processes"))
         self._hello()
         self._prepare()
 
@@ -568,30 +570,11 @@ class Run:
             if isinstance(answer, RefusedError):
                 self._drop(member, answer)
                 continue
-            problem = _wrong_module(answer.get("module"), member.expected)
+            problem = wrong_module(answer.get("module"), member.expected)
             if problem:
                 self._drop(member, ProcessError(problem))
             elif not member.report.framework:
-                self._introduce(member, answer)
-
-    def _introduce(self, member: Member, answer: dict[str, Any]) -> None:
-        report, measured = member.report, self.measured
-        report.framework = str(answer.get("framework") or "")
-        versions: Any = answer.get("versions")
-        if isinstance(versions, dict):
-            report.versions = {str(name): str(version) for name, version in versions.items()}
-        if answer.get("python"):
-            report.versions.setdefault("python", str(answer["python"]))
-        measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
-        if not measured.gpu and isinstance(answer.get("gpu"), dict):
-            measured.gpu = dict(answer["gpu"])
-        for name in ("pinned_to", "clock_resolution_ns", "clock_read_ns", "sees_waits"):
-            if answer.get(name) is not None:
-                measured.host.setdefault(name, answer[name])
-        if answer.get("pin_error"):
-            problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
-            if problem not in measured.notes:
-                measured.notes.append(problem)
+                introduce(member.report, self.measured, answer)
 
     def _prepare(self) -> None:
         """Compile and warm up each case, in all processes side by side: this is not timed.
@@ -713,7 +696,7 @@ class Run:
             return  # its process of another generation has said so
         done = member.report.processes
         where = f"process {done + 1}: " if done else ""
-        member.report.error = without_home(f"{where}{error}")
+        member.report.error = shortened(f"{where}{error}")
         for running in (*self._ready, *generations):
             process = running.pop(member, None)
             if process is not None:
@@ -721,7 +704,7 @@ class Run:
 
     def _without_case(self, member: Member, case: str, error: RefusedError, *generations: Running) -> None:
         text = str(error) if error.kind == "unavailable" else f"failed: {error}"
-        member.report.unavailable[case] = without_home(text)
+        member.report.unavailable[case] = shortened(text)
         if all(each.name in member.report.unavailable for each in self._plan.cases):
             why = next(iter(member.report.unavailable.values()))
             self._drop(member, StudyError(f"none of the cases can be run; the first {why}"
@@ -735,7 +718,7 @@ class Run:
             # Minutes of measuring the others would compare them with nothing.
             raise StudyError(f"the baseline {baseline.label!r} failed: {baseline.error}")
         self.measured.notes.append(
-            f"the baseline {baseline.label!r} failed after {_counted(baseline.processes, 'process', 'processes')}; "
+            f"the baseline {baseline.label!r} failed after {counted(baseline.processes, 'process', 'processes')}; "
             "the study ended there")
 
     def _is_over(self) -> bool:
@@ -764,7 +747,7 @@ class Run:
                 often = self._unstable[member.report.label, case.name]
                 if often > member.report.processes / 2:
                     member.report.warnings.append(
-                        f"{case.name!r} was not stable after its warm-up in {_counted(often, 'process', 'processes')}")
+                        f"{case.name!r} was not stable after its warm-up in {counted(often, 'process', 'processes')}")
         for case in plan.cases:
             reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
             if len(reasons) > 1 and all(reasons):
@@ -791,7 +774,7 @@ class Run:
         self._on_progress(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
 
 
-def _wrong_module(module: object, expected: Path | None) -> str | None:
+def wrong_module(module: object, expected: Path | None) -> str | None:
     """Return an error message if the framework was not imported from the expected folder, else an empty text."""
     if expected is None or not isinstance(module, str):
         return None
@@ -801,14 +784,25 @@ def _wrong_module(module: object, expected: Path | None) -> str | None:
             "for a .pth file, a sitecustomize or an editable installation that comes first")
 
 
-def without_home(text: str) -> str:
-    """Return text with the user's home folder as ``~``: results are passed on to others."""
-    home = str(Path.home())
-    return text.replace(home, "~") if len(home) > 1 else text
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def introduce(report: TargetReport, measured: Measured, answer: Mapping[str, Any]) -> None:
+    """Take from an answer to a hello what the target, its GPU and its clock are."""
+    report.framework = str(answer.get("framework") or "")
+    versions: Any = answer.get("versions")
+    if isinstance(versions, dict):
+        report.versions = {str(name): str(version) for name, version in cast("dict[Any, Any]", versions).items()}
+    if answer.get("python"):
+        report.versions.setdefault("python", str(answer["python"]))
+    measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
+    if not measured.gpu and isinstance(answer.get("gpu"), dict):
+        measured.gpu = dict(answer["gpu"])
+    for name in ("clock_resolution_ns", "clock_read_ns", "sees_waits"):
+        if answer.get(name) is not None:
+            measured.host.setdefault(name, answer[name])
+    if answer.get("pin_error"):
+        measured.host["pinned_to"] = None
+        problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
+        if problem not in measured.notes:
+            measured.notes.append(problem)
 
 
 def _duration(seconds: float) -> str:
