@@ -260,7 +260,7 @@ def _members(targets: Sequence[Target], measured: Measured, workspace: Workspace
             members.append(Member(measured.targets[place]))
         else:
             measured.targets[place] = prepared.report
-            members.append(Member(prepared.report, process.command(prepared), prepared.environ, prepared.cwd,
+            members.append(Member(prepared.report, process.command(prepared.python), prepared.environ, prepared.cwd,
                                   prepared.framework, prepared.expected))
     return members
 

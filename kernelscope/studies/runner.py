@@ -187,15 +187,15 @@ def parse_loops(loops: int | str | Sequence[int] | None, cases: Sequence[str]) -
     given = cast("object", loops)
     if isinstance(given, bool) or not isinstance(given, Iterable | int):
         raise StudyArgumentError(f"loops={shown(loops)}: {_FORMS}")
-    words = [str(each).strip() for each in (loops.split(",") if isinstance(loops, str) else
+    texts = [str(each).strip() for each in (loops.split(",") if isinstance(loops, str) else
                                             [loops] if isinstance(loops, int) else loops)]
-    gaps = [place for place, word in enumerate(words) if word in ("...", "…")]
+    gaps = [place for place, word in enumerate(texts) if word in ("...", "…")]
     if gaps:
-        if gaps != [1] or len(words) != 3:
+        if gaps != [1] or len(texts) != 3:
             raise StudyArgumentError(f"loops={loops!r}: {_FORMS}")
-        numbers = _spread(_number(words[0], loops), _number(words[2], loops), len(cases))
+        numbers = _spread(_number(texts[0], loops), _number(texts[2], loops), len(cases))
     else:
-        numbers = [_number(word, loops) for word in words]
+        numbers = [_number(word, loops) for word in texts]
         if len(numbers) == 1:
             numbers *= len(cases)
     if len(numbers) != len(cases):
@@ -285,31 +285,48 @@ def default_bar() -> TerminalBar | NotebookBar | None:
     return None
 
 
-class TerminalBar:
-    """A progress bar on one line of a terminal.
+class _Bar:
+    """A progress bar that is not replaced more often than can be read.
 
     Parameters
     ----------
-    stream : file
-        A terminal.
     clock : callable
-        Seconds, for how often it is written.
+        Seconds.
+    every_s : float
+        How often it is replaced.
     """
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
+    def __init__(self, clock: Callable[[], float], every_s: float) -> None:
         self._clock = clock
+        self._every_s = every_s
         self._next = 0.0
-        self._width = 0
 
     def __call__(self, done: float, text: str) -> None:
         """Show how far it is."""
         now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _TERMINAL_S
-        filled = round(_BAR_WIDTH * min(max(done, 0.0), 1.0))
-        line = shorten(f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {clean(text)}", _columns(self._stream) - 1)
+        if now >= self._next:
+            self._next = now + self._every_s
+            self._show(min(max(done, 0.0), 1.0), clean(text))
+
+    def _show(self, done: float, text: str) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Take it away."""
+        raise NotImplementedError
+
+
+class TerminalBar(_Bar):
+    """A progress bar on one line of a terminal."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock, _TERMINAL_S)
+        self._stream = stream
+        self._width = 0
+
+    def _show(self, done: float, text: str) -> None:
+        filled = round(_BAR_WIDTH * done)
+        line = shorten(f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {text}", _columns(self._stream) - 1)
         self._write(line + " " * (self._width - width_of(line)))
         self._width = width_of(line)
 
@@ -325,39 +342,26 @@ class TerminalBar:
             self._stream.flush()
 
 
-class NotebookBar:
-    """A progress bar in the output of the running cell, which is empty in the end and in the saved notebook.
-
-    Parameters
-    ----------
-    clock : callable
-        Seconds, for how often it is replaced.
-    """
+class NotebookBar(_Bar):
+    """A progress bar in the output of the running cell, which is empty in the end and in the saved notebook."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = 0.0
+        super().__init__(clock, _NOTEBOOK_S)
         self._handle: Any = None
 
-    def __call__(self, done: float, text: str) -> None:
-        """Show how far it is."""
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _NOTEBOOK_S
-        said = clean(text)
+    def _show(self, done: float, text: str) -> None:
         markup = (f'<div style="font: 13px system-ui, sans-serif; opacity: .8"><progress max="1" '
-                  f'value="{min(max(done, 0.0), 1.0):.3f}" style="width: 240px; vertical-align: middle"></progress> '
-                  f"{html.escape(said)}</div>")
-        self._show({"text/plain": said, "text/html": markup})
+                  f'value="{done:.3f}" style="width: 240px; vertical-align: middle"></progress> '
+                  f"{html.escape(text)}</div>")
+        self._display({"text/plain": text, "text/html": markup})
 
     def close(self) -> None:
         """Empty the output."""
         if self._handle is not None:
-            self._show({"text/plain": "", "text/html": ""})
+            self._display({"text/plain": "", "text/html": ""})
             self._handle = None
 
-    def _show(self, bundle: dict[str, str]) -> None:
+    def _display(self, bundle: dict[str, str]) -> None:
         with contextlib.suppress(Exception):  # what shows the progress must not end the study
             from IPython.display import DisplayHandle
 

@@ -143,11 +143,11 @@ def counting(measured: Measured) -> list[BatchRow]:
     processes: dict[tuple[str, str, int], list[BatchRow]] = {}
     for row in measured.batches:
         processes.setdefault(row[:3], []).append(row)
-    kept: list[BatchRow] = []
+    remaining: list[BatchRow] = []
     for (target, _, _), rows in processes.items():
         slowness = {place: row[10] / best[target] if row[10] else 1.0 for place, row in enumerate(rows)}
-        kept += [rows[place] for place in quiet_rounds(slowness)]
-    return kept
+        remaining += [rows[place] for place in quiet_rounds(slowness)]
+    return remaining
 
 
 def quiet_share(measured: Measured) -> float | None:
@@ -209,8 +209,7 @@ def _blocks(rounds: Rounds) -> dict[int, Rounds]:
 # `intervals` is what the rest of the package calls; it knows nothing of launches. Its parts and where they come from:
 #
 # - The middle of values that are few and have outliers is a trimmed mean; its standard error comes from the
-# winsorized
-#   variance (Tukey and McLaughlin 1963; Yuen 1974).
+#   winsorized variance (Tukey and McLaughlin 1963; Yuen 1974).
 # - Each standard error is drawn halfway towards the one that is usual among the columns, in units of each column's
 #   scale: with 16 values each is known to a fifth only, and noise of one host is much alike (as in moderated t, Smyth
 #   2004). What is lost where columns are unlike is power, not coverage, since the resamples are treated alike.
@@ -218,10 +217,9 @@ def _blocks(rounds: Rounds) -> dict[int, Rounds]:
 #   Mammen 1993), the same signs in all columns of a generation, so that what makes columns alike stays. It needs
 #   deviations that are as likely up as down, which differences between two processes of one kind are.
 # - The critical value is the quantile of the largest studentized deviation of any column (max-T: Westfall and Young
-# 1993;
-#   Romano and Wolf 2005), so that all intervals hold together.
+#   1993; Romano and Wolf 2005), so that all intervals hold together.
 # - Too few values have too few patterns of signs. They get Student's t, divided by the number of columns
-# (Bonferroni).
+#   (Bonferroni).
 
 Values = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -342,7 +340,7 @@ def trimmed(values: Values) -> tuple[Values, Values]:
     """
     size = values.shape[-1]
     cut = size // TRIM_ONE_OF
-    kept = size - 2 * cut
+    remaining = size - 2 * cut
     if cut:
         values = np.sort(values, axis=-1)
         inner = values[..., cut:size - cut]
@@ -357,7 +355,7 @@ def trimmed(values: Values) -> tuple[Values, Values]:
         squares = ((values - (total / size)[..., None]) ** 2).sum(-1)
     if size == 1:
         return total, np.full_like(total, np.nan)
-    return total / kept, np.sqrt(squares / (kept * (kept - 1)))
+    return total / remaining, np.sqrt(squares / (remaining * (remaining - 1)))
 
 
 def student_quantile(probability: float, degrees: int) -> float:
@@ -568,22 +566,17 @@ def noise(host: dict[str, Any]) -> list[str]:
 # How a difference is judged, and why so:
 #
 # - **The unit is a process.** Two processes of one version differ, by 1 to 2 %, as hash seeds and places in memory
-# do,
-#   and nothing that is repeated inside a process tells by how much. So there are several processes of each target,
-#   and
-#   each gives one value: the median of its batches.
+#   do, and nothing that is repeated inside a process tells by how much. So there are several processes of each
+#   target, and each gives one value: the median of its batches.
 # - **They are paired.** The n-th processes of all targets run side by side, their batches in turn. What is compared
-# is
-#   taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a while,
-#   or from some time on, hits both.
+#   is taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a
+#   while, or from some time on, hits both.
 # - **The difference** is the trimmed mean of the pairs' (one in 8 left out at each end), which a process that a
 #   neighbour disturbed hardly moves. It is close to the difference of the two medians, and need not be equal to it.
-# - **Its interval** is a bootstrap-t interval: the resampling above says how. All differences of a study,
-# of
-#   all cases and targets, hold within theirs together with 95 %: this is the correction for their number.
+# - **Its interval** is a bootstrap-t interval: the resampling above says how. All differences of a study, of all
+#   cases and targets, hold within theirs together with 95 %: this is the correction for their number.
 # - **The verdict** follows from it. Without zero: faster or slower. With zero: too noisy, if half of its width is
-# more
-#   than 5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
+#   more than 5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
 #
 # What it assumes: that differences between processes of one version are as likely up as down, and that pairs are
 # independent of one another. What it cannot know: what all processes of a target have in common and its next

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import math
 import re
-import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +16,13 @@ from typing import Any, Literal, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.studies import environments, overhead
+from kernelscope.studies import files as studies_files
 from kernelscope.studies import process as studies_process
 from kernelscope.studies.environments import Workspace
 from kernelscope.studies.process import BenchProcess, close_all
 from kernelscope.studies.result import BatchRow, CaseReport, Measured, StudyResult, TargetReport
 from kernelscope.studies.runner import Member, Progress, introduce, wrong_module
-from kernelscope.studies.target import Target, check_paths, check_settings
+from kernelscope.studies.target import Target, check_paths, check_settings, shown
 from kernelscope.views.base import clean, shorten
 
 Files = Mapping[str, str | Path | Iterable[str | Path]] | Iterable[str | Path] | str | Path
@@ -173,19 +173,14 @@ def host_of(file: BenchmarkFile) -> dict[str, Any]:
 
 def read_file(path: str | Path) -> BenchmarkFile:
     """Return what a study needs of one file, or raise `StudyFileError`."""
-    path = Path(path).expanduser()
-    try:
-        held = path.stat()
-        if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
-            raise StudyFileError(f"{path}: is no regular file")  # reading a pipe or a device might never end
-        if held.st_size > MOST_BYTES:
-            raise StudyFileError(f"{path.name}: {held.st_size:,} bytes are too many for a file of pytest-benchmark")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StudyFileError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise StudyFileError(f"{path.name}: is no JSON ({error}): write it with pytest --benchmark-json=FILE") from None
-    return _parsed(path.name, data)
+    def parse(content: bytes) -> BenchmarkFile:
+        try:
+            data = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise StudyFileError(f"is no JSON ({error}): write it with pytest --benchmark-json=FILE") from None
+        return _parsed(Path(path).name, data)
+
+    return studies_files.read(path, parse, MOST_BYTES)
 
 
 def _labelled(files: Files) -> list[tuple[str, list[Path]]]:
@@ -210,18 +205,18 @@ def _labelled(files: Files) -> list[tuple[str, list[Path]]]:
 
 def _parsed(name: str, data: Any) -> BenchmarkFile:
     if not isinstance(data, dict) or not isinstance(cast("dict[str, Any]", data).get("benchmarks"), list):
-        raise StudyFileError(f"{name}: is no file of pytest-benchmark: it has no list 'benchmarks'")
+        raise StudyFileError("is no file of pytest-benchmark: it has no list 'benchmarks'")
     whole = cast("dict[str, Any]", data)
     version = whole.get("version")
     if not isinstance(version, str) or version.partition(".")[0] not in VERSIONS:
-        raise StudyFileError(f"{name}: is of pytest-benchmark {_shown(version)}; this KernelScope reads the files of "
+        raise StudyFileError(f"is of pytest-benchmark {shown(version)}; this KernelScope reads the files of "
                              f"versions {' and '.join(VERSIONS)}: run the benchmarks again with one of them")
     machine, commit = whole.get("machine_info"), whole.get("commit_info")
     commit = cast("dict[str, Any]", commit) if isinstance(commit, dict) else {}
-    file = BenchmarkFile(name, _date(name, whole.get("datetime")), revision=_revision(commit),
+    file = BenchmarkFile(name, _date(whole.get("datetime")), revision=_revision(commit),
                          machine=cast("dict[str, Any]", machine) if isinstance(machine, dict) else {})
     for number, benchmark in enumerate(cast("list[Any]", whole["benchmarks"])):
-        _add(file, f"{name}: benchmark {number}", benchmark)
+        _add(file, f"benchmark {number}", benchmark)
     return file
 
 
@@ -239,7 +234,7 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
     # The same test name in two files of tests.
     name = name if name not in file.rounds else full
     if name in file.rounds:
-        raise StudyFileError(f"{place}: {_shown(name)} is there twice")
+        raise StudyFileError(f"{place}: {shown(name)} is there twice")
     iterations = _number(place, "iterations", stats.get("iterations"))
     rounds = stats.get("data")
     if isinstance(rounds, list) and rounds:
@@ -248,7 +243,7 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
         seconds = [_number(place, "median", stats.get("median"))]
         file.has_rounds = False
     if iterations != int(iterations):
-        raise StudyFileError(f"{place}: its iterations {_shown(iterations)} are no whole number")
+        raise StudyFileError(f"{place}: its iterations {shown(iterations)} are no whole number")
     if math.fsum(seconds) * iterations * 1e9 > _MOST_NS:
         raise StudyFileError(f"{place}: its rounds took {math.fsum(seconds) * iterations:.3g} seconds together, "
                              "which nobody has waited for")
@@ -258,17 +253,17 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
 
 def _number(place: str, what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_NS:
-        raise StudyFileError(f"{place}: its {what} {_shown(value)} is no number above 0, or too large")
+        raise StudyFileError(f"{place}: its {what} {shown(value)} is no number above 0, or too large")
     return value
 
 
-def _date(name: str, value: Any) -> datetime | None:
+def _date(value: Any) -> datetime | None:
     if value is None:
         return None
     try:
         date = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise StudyFileError(f"{name}: its datetime {_shown(value)} is no date") from None
+        raise StudyFileError(f"its datetime {shown(value)} is no date") from None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
@@ -302,14 +297,6 @@ def _notes(files: Sequence[BenchmarkFile]) -> list[str]:
         notes.append("the files are of different machines: "
                      f"{', '.join(sorted(str(processor or node) for node, processor in machines))}")
     return notes
-
-
-def _shown(value: Any) -> str:
-    """Return a value of a file, shortened for a message."""
-    try:
-        return shorten(clean(repr(value)), 60)
-    except ValueError:  # a whole number of thousands of digits
-        return "of thousands of digits"
 
 
 # numba-cuda's own benchmarks, run in each target.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,9 +27,9 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         if isinstance(behaviour, BaseException):
             raise behaviour
         member = fake_bench.member(tmp_path, target.label, **behaviour)
-        return SimpleNamespace(**{each.name: getattr(member, each.name) for each in dataclasses.fields(member)})
+        return SimpleNamespace(python=member.command, **vars(member))
 
     monkeypatch.setattr(overhead, "prepare", prepare)
-    monkeypatch.setattr(process, "command", lambda prepared: prepared.command)
+    monkeypatch.setattr(process, "command", lambda command: command)
     behaviours["asked"] = asked
     return behaviours

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_process import Bench, Interpreter, clean_environ, empty_kernel
+from bench_process import Bench, clean_environ, empty_kernel
 
 from kernelscope.studies import process
 
@@ -209,7 +209,7 @@ def test_the_command_names_no_current_folder(tmp_path: Path) -> None:
     (tmp_path / "importlib.py").write_text("raise SystemExit('shadowed')")
     read, write = os.pipe()
     os.close(write)
-    done = subprocess.run([*process.command(Interpreter(Path(sys.executable))), str(read), "1"], pass_fds=(read,),
+    done = subprocess.run([*process.command(Path(sys.executable)), str(read), "1"], pass_fds=(read,),
                           cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=60, check=False)
     os.close(read)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

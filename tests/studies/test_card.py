@@ -38,8 +38,8 @@ def test_card_and_text_say_the_same() -> None:
     result = StudyResult(handmade.troubled())
     shown = " ".join(Reader(card(result)).text.split())
     said = " ".join(str(result).split())
-    sentences = [sentence for _, sentence in
-                 text.conclusions(result) + text.failures(result.measured) + text.remarks(result)]
+    said_of = [*text.conclusions(result), *text.failures(result.measured), *text.remarks(result.measured, result.notes)]
+    sentences = [sentence for _, sentence in said_of]
     sentences += [*text.method(result.measured), text.machine(result.measured)]
     assert len(sentences) > 10
     for sentence in sentences:

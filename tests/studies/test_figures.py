@@ -15,7 +15,7 @@ from browsing import chromiums, in_both_fonts
 from handmade_studies import COSTS, HOSTILE, dry_run, found, hostile, measured, troubled
 
 from kernelscope.studies import figures
-from kernelscope.studies.figures import samples_of
+from kernelscope.studies.figures import batches_of
 from kernelscope.studies.result import NO_DIFFERENCE, TOO_NOISY, CaseReport, Judgement, Measured, StudyResult
 from kernelscope.views.charts import MOST_MARKS, figures_html
 
@@ -122,7 +122,8 @@ def test_costs_far_from_each_other_are_logarithmic() -> None:
 
 def test_distributions_are_of_processes(study: StudyResult) -> None:
     figure = figures.plot(study, "distributions", cases=["2 args"])
-    values = samples_of(study.measured)["v2", "2 args"].us
+    processes = batches_of(study.measured)["v2", "2 args"]
+    values = [statistics.median(us for _, us in each) for each in processes.values()]
     assert len(values) == 16
     points = next(each for each in figure.data if each.type == "scatter" and each.name == "v2")
     box = next(each for each in figure.data if each.type == "box" and each.name == "v2")

@@ -113,26 +113,19 @@ def test_a_target_that_fails_is_told_and_the_others_go_on(study: Study, how: str
     assert measured.ended == "all processes"
 
 
-def test_a_target_that_cannot_be_started(study: Study, tmp_path: Path) -> None:
-    good = fake_bench.member(tmp_path, "baseline")
-    bad = dataclasses.replace(fake_bench.member(tmp_path, "v2"), command=["/nowhere/python"])
-    measured = Measured([good.report, bad.report], [])
-    Run(Plan(CASES, repeats=1, processes=1), [good, bad], measured, lambda done, text: None).run()
-    assert bad.report.error == "cannot start /nowhere/python: No such file or directory"
-    assert good.report.processes == 1
-
-
-def test_a_target_that_imports_another_framework_is_none(tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_started_or_imports_another_framework_is_none(tmp_path: Path) -> None:
     elsewhere = tmp_path / "checkout"
     elsewhere.mkdir()
     good = fake_bench.member(tmp_path, "baseline", expected=tmp_path)
-    bad = fake_bench.member(tmp_path, "v2", expected=elsewhere)
-    measured = Measured([good.report, bad.report], [])
-    Run(Plan(CASES, repeats=1, processes=1), [good, bad], measured, lambda done, text: None).run()
-    assert good.report.error is None
-    assert bad.report.error == (f"it would measure another one: its framework comes from {tmp_path / 'v2'}, "
-                                f"not from {elsewhere}; look for a .pth file, a sitecustomize or an editable "
-                                "installation that comes first")
+    other = fake_bench.member(tmp_path, "v2", expected=elsewhere)
+    gone = dataclasses.replace(fake_bench.member(tmp_path, "v3"), command=["/nowhere/python"])
+    measured = Measured([good.report, other.report, gone.report], [])
+    Run(Plan(CASES, repeats=1, processes=1), [good, other, gone], measured, lambda done, text: None).run()
+    assert (good.report.error, good.report.processes) == (None, 1)
+    assert other.report.error == (f"it would measure another one: its framework comes from {tmp_path / 'v2'}, "
+                                  f"not from {elsewhere}; look for a .pth file, a sitecustomize or an editable "
+                                  "installation that comes first")
+    assert gone.report.error == "cannot start /nowhere/python: No such file or directory"
 
 
 @pytest.mark.parametrize("fails", [["crash", "hello", None, 0], ["crash", "batch", "1 args", 0]])

@@ -32,7 +32,7 @@ QUICK = {"processes": 4, "repeats": 20, "half_width": None, "install": False, "p
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository of the installed numba-cuda, with a space in its path; HEAD spins in every launch."""
-    return numba_cuda_repository(tmp_path_factory.mktemp("with a space") / "numba cuda", SPIN_NS, compiled=False)
+    return numba_cuda_repository(tmp_path_factory.mktemp("with a space") / "numba cuda", SPIN_NS)
 
 
 @pytest.fixture(scope="module")

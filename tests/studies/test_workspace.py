@@ -39,7 +39,7 @@ def parent(tmp_path: Path) -> Path:
 def test_everything_goes_at_the_end(repo: Path, parent: Path) -> None:
     let_go: list[str] = []
     with Workspace(parent) as workspace:
-        workspace.held.callback(let_go.append, "lock")
+        workspace.resources.callback(let_go.append, "lock")
         tree, _ = workspace.worktree(repo, "HEAD")
         assert tree.is_relative_to(workspace.path) and workspace.path.parent == parent
         assert len(git(repo, "worktree", "list").splitlines()) == 2
