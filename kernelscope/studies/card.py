@@ -99,10 +99,14 @@ def forest_head(scale: Axis) -> str:
     # A narrow table has no room for many numbers.
     crowded = len(scale.ticks) > _MOST_NARROW
     # Where a notebook is not trusted, its pictures are taken away and their texts are left.
-    texts = " ".join(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{scale.place(tick):.2f}%" y="12" '
-                    f'text-anchor="{_anchor(scale.place(tick))}">{_tick(tick)}</text>'
-                    for place, tick in enumerate(scale.ticks))
-    return f'<svg aria-hidden="true">{texts}</svg>'
+    texts: list[str] = []
+    for place, tick in enumerate(scale.ticks):
+        x = scale.place(tick)
+        # The labels at the ends stay inside the column.
+        anchor = "start" if x < _EDGE else "end" if x > 100 - _EDGE else "middle"
+        texts.append(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{x:.2f}%" y="12" '
+                     f'text-anchor="{anchor}">{_tick(tick)}</text>')
+    return f'<svg aria-hidden="true">{" ".join(texts)}</svg>'
 
 
 def row(scale: Axis, each: Difference, color: str) -> str:
@@ -158,11 +162,6 @@ def _ticks(low: float, high: float) -> tuple[float, ...]:
 def _round_up(value: float) -> float:
     size = 10.0 ** math.floor(math.log10(value))
     return next(size * part for part in (1, 2, 5, 10) if size * part >= value * 0.999)
-
-
-def _anchor(place: float) -> str:
-    """Return the text anchor of a tick, so that the labels at the ends stay inside the column."""
-    return "start" if place < _EDGE else "end" if place > 100 - _EDGE else "middle"
 
 
 def _tick(value: float) -> str:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -693,7 +693,7 @@ def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_
         The target cannot be prepared; the message begins with the label and says why.
     """
     request = _Request(target, workspace, install, _links(find_links), no_index,
-                       cuda_extra() if extra is None else extra, tuple(also), progress or _silent)
+                       cuda_extra() if extra is None else extra, tuple(also), progress or (lambda _: None))
     makers = {"current": _current, "python": _python, "requirement": _requirement, "checkout": _checkout, "ref": _ref}
     try:
         if target.kind not in makers:
@@ -750,8 +750,8 @@ class _Request:
     find_links: tuple[str, ...]
     no_index: bool
     extra: str
-    also: tuple[str, ...] = ()
-    progress: Callable[[str], None] = field(default=lambda _: None)
+    also: tuple[str, ...]
+    progress: Callable[[str], None]
 
     def prepared(self, python: Path, environ: dict[str, str], *, revision: str | None = None,
                  warnings: Sequence[str] = (), package: Package | None = None, framework: str | None = None,
@@ -933,6 +933,3 @@ def _this_python() -> Path:
 def _normalized(versions: dict[str, str]) -> dict[str, str]:
     return {name.lower().replace("_", "-"): version for name, version in versions.items()}
 
-
-def _silent(_: str) -> None:
-    """Ignore the progress."""

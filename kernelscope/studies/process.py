@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def idle_times(root: Path = Path("/")) -> dict[int, int]:
     for line in (_read(root / "proc/stat") or "").splitlines():
         name, *numbers = line.split()
         if name.startswith("cpu") and name[3:].isdigit() and len(numbers) > max(_IDLE):
-            with suppress(ValueError):
+            with contextlib.suppress(ValueError):
                 times[int(name[3:])] = sum(int(numbers[place]) for place in _IDLE)
     return times
 
@@ -114,7 +113,7 @@ def _node(core: int, root: Path) -> set[int] | None:
         held: set[int] = set()
         for part in (_read(path) or "").split(","):
             first, _, last = part.partition("-")
-            with suppress(ValueError):
+            with contextlib.suppress(ValueError):
                 held.update(range(int(first), int(last or first) + 1))
         if core in held:
             return held

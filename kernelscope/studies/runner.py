@@ -532,7 +532,8 @@ class Run:
             kill_all(self._started)
             self._finish()
         if not self.measured.batches:
-            raise StudyError(self._nothing_measured())
+            errors = [f"{each.report.label!r}: {each.report.error}" for each in self._members if each.report.error]
+            raise StudyError("nothing could be measured; " + ("; ".join(errors) or "no target is left"))
 
     def _one_generation(self) -> None:
         begun = self._elapsed_s()
@@ -756,10 +757,6 @@ class Run:
             reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
             if len(reasons) > 1 and all(reasons):
                 measured.notes.append(f"{case.name!r} can be run in no target: {reasons[0]}")
-
-    def _nothing_measured(self) -> str:
-        errors = [f"{member.report.label!r}: {member.report.error}" for member in self._members if member.report.error]
-        return "nothing could be measured; " + ("; ".join(errors) or "no target is left")
 
     def _elapsed_s(self) -> float:
         return (time.perf_counter_ns() - self._begun_ns) / 1e9

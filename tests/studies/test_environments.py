@@ -122,6 +122,7 @@ def test_what_is_no_interpreter_is_refused(workspace: Workspace, tmp_path: Path,
         prepare(Target("x", "python", str(file)), workspace)
 
 
+@pytest.mark.slow
 def test_requirement_gets_an_environment_that_is_kept(workspace: Workspace, wheels: Path) -> None:
     toy_wheels(wheels, "1.5", package="pytest_benchmark")
     said: list[str] = []
@@ -258,6 +259,7 @@ def test_refs_are_installed_from_worktrees(workspace: Workspace, tmp_path: Path,
         prepared("nonsense")
 
 
+@pytest.mark.slow
 def test_build_that_fails_says_why(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:
     folder = toy_checkout(tmp_path / "checkout", fails='raise SystemExit("error: command gcc failed")')
     with pytest.raises(StudyError, match=r"target 'v2': pip cannot install the checkout: command gcc failed"):

@@ -88,7 +88,7 @@ def turns(asked: list[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 
 def measured(process: FakeProcess, seconds: float = 60.0, **hello: Any) -> tuple[list[Round], bool, list[float]]:
     told: list[float] = []
-    rounds, quiet = measure_rounds(process, {**HELLO, **hello}, seconds, random.Random(1),
+    rounds, quiet = measure_rounds(process.ask, {**HELLO, **hello}, seconds, random.Random(1),
                                    lambda done, _: told.append(done), clock=process.seconds)
     return rounds, quiet, told
 
@@ -239,7 +239,7 @@ def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any, monkeypatch:
     """Launches are measured and recorded; a new process then states their cost."""
     monkeypatch.setenv("XDG_STATE_HOME", str(state := tmp_path / "state"))
     monkeypatch.setattr(calibration, "LEAST_ROUNDS", 3)
-    calibrate(seconds=0.1, dry_run=True, progress=False)
+    calibrate(seconds=0.1, dry_run=True, pin=False, progress=False)
     held = stored(state / "kernelscope" / "calibration.json").calibrations
     assert {each.setting.detail for each in held} == {"launch", "phases"}
     assert all(one.launch_ns > 0 and one.rounds >= 3 for each in held for one in each.costs)
