@@ -14,6 +14,7 @@ from kernelscope.studies import text
 from kernelscope.studies.card import axis as axis_of
 from kernelscope.studies.card import card, row
 from kernelscope.studies.result import SLOWER, TOO_NOISY, Difference, Judgement, Measured, StudyResult
+from kernelscope.studies.statistics import judge
 
 
 def one_target() -> Measured:
@@ -59,7 +60,7 @@ def test_what_is_missing_is_told() -> None:
 def test_many_cases_are_folded() -> None:
     costs = {label: {f"case {place}": 4.0 for place in range(30)} for label in ("a", "b")}
     study = handmade.measured(costs, processes=3, repeats=1)
-    html = card(StudyResult(study, handmade.found(study)))
+    html = card(StudyResult(study))
     assert "18</b> more cases" in html
     before, _, folded = html.partition("<details>")
     assert "case 11<" in before and "case 12<" not in before and "case 29<" in folded
@@ -75,7 +76,7 @@ def test_a_hostile_name_anywhere(name: str) -> None:
     study.batches = [(row[0], name if row[1] == "0 args" else row[1], *row[2:]) for row in study.batches]
     study.targets[1].unavailable = {name: name}
     study.targets[1].error = study.targets[1].source = study.targets[1].revision = name
-    found = handmade.found(study)
+    found = judge(study)
     found = Judgement(found.estimates, tuple(
         type(each)(**{**vars(each), "verdict": name, "advice": name}) for each in found.differences), notes=(name,))
     result = StudyResult(study, found)

@@ -99,6 +99,7 @@ def test_a_suite_that_runs_nothing(mine: Any, text: str, said: str) -> None:
         run(processes=1)
 
 
+@pytest.mark.slow
 def test_a_suite_that_hangs(mine: Any) -> None:
     mine("import time\ndef test_hangs(benchmark):\n    time.sleep(600)\n")
     with pytest.raises(StudyError, match=r"'current': .* did not end in 2 seconds"):
