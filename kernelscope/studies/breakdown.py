@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import random
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -21,13 +20,12 @@ from kernelscope.recording.redact import shareable_values
 from kernelscope.studies import overhead
 from kernelscope.studies import process as studies_process
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.card import CLASSES, HEAD_STYLE, SIGNS, color_of, document, head, listed
+from kernelscope.studies.card import CLASSES, HEAD_STYLE, SIGNS, color_of, document, failed, head, plain_list
 from kernelscope.studies.cases import Case, select
-from kernelscope.studies.environments import Workspace
-from kernelscope.studies.files import SUFFIX, anatomy_to_json, write
+from kernelscope.studies.files import anatomy_to_json
 from kernelscope.studies.files import without_paths as without_paths_of
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
-from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured, TargetReport
+from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured, Saved
 from kernelscope.studies.runner import (
     Member,
     Plan,
@@ -35,11 +33,9 @@ from kernelscope.studies.runner import (
     Run,
     Running,
     as_data,
-    showing_progress,
-    without_home,
 )
 from kernelscope.studies.statistics import Column, Part, Values, intervals
-from kernelscope.studies.target import Target, check_paths, check_settings, shown
+from kernelscope.studies.target import Target, check_settings, shown
 from kernelscope.studies.text import difference as difference_text
 from kernelscope.studies.text import difference_interval, micros, share
 from kernelscope.suggestions import did_you_mean
@@ -48,7 +44,6 @@ from kernelscope.views.base import clean, columns, escape, shorten, width_of, wi
 from kernelscope.views.charts import (
     COLORS,
     figure_of,
-    figures_html,
     kernel_lines,
     labels_of,
     sentence,
@@ -69,16 +64,6 @@ if TYPE_CHECKING:
 # value of a part is the median of its rounds' times less the median of what the stamps took. An estimate is the
 # mean over the processes, because means add up: the parts and what is left over make the whole launch.
 
-#: The columns of `MeasuredBreakdown.times` with their dtypes. A row is one part in one round; times are of one launch.
-TIME = {
-    "target": "str",  # the target's label
-    "case": "str",  # the case's name
-    "process": "int64",  # which process of the target, from 0
-    "round": "int64",  # which round of its process, from 0
-    "part": "str",  # the part's key; `LAUNCH` for the launch without stamps
-    "part_ns": "float64",  # with the stamps' time
-    "stamps_ns": "float64",  # the stamps' time alone
-}
 #: The key of the whole launch, and of what it takes longer than its parts.
 LAUNCH, UNATTRIBUTED = "launch", "unattributed"
 #: An interval of a difference that is wider than this share of the baseline's launch to each side says too little.
@@ -127,7 +112,9 @@ class MeasuredBreakdown:
     parts : list of PartReport
         In the order in which a launch passes them, by target and case.
     times : list of tuple
-        Rows of `TIME`, in its columns' order.
+        A row a part and round: the target's label, the case's name, which process of the target, which round of it,
+        the part's key (`LAUNCH` for the launch without stamps), and, in nanoseconds a launch, its time with that of the
+        stamps and the stamps' alone.
     """
 
     measured: Measured
@@ -260,7 +247,6 @@ def _estimates_of(breakdown: MeasuredBreakdown, values: dict[tuple[str, str, str
     if not launch:
         return
     whole = float(np.mean(list(launch.values()))) / 1e3
-    attributed = 0.0
     left_over = dict(launch)
     for part in breakdown.parts:
         if (part.target, part.case) != (target, case):
@@ -270,7 +256,6 @@ def _estimates_of(breakdown: MeasuredBreakdown, values: dict[tuple[str, str, str
             yield PartTime(target, case, part.key, part.note, reason=part.reason or "not timed in every process")
             continue
         time = _estimate(PartTime(target, case, part.key, part.note), by_process, whole)
-        attributed += time.us or 0.0
         left_over = {process: rest - by_process[process] for process, rest in left_over.items()}
         yield time
     yield _estimate(PartTime(target, case, UNATTRIBUTED), left_over, whole)
@@ -360,7 +345,7 @@ def _verdict(middle: float, half: float, launch_us: float) -> str:
 
 # An anatomy's result: the parts of a launch in each target, and where a target spends more than the baseline.
 
-class AnatomyResult:
+class AnatomyResult(Saved):
     """What an anatomy measured, and what was found in it.
 
     Parameters
@@ -452,33 +437,8 @@ class AnatomyResult:
         """Return everything that was measured, as JSON."""
         return anatomy_to_json(self.breakdown)
 
-    def save(self, path: str | Path) -> Path:
-        """Write everything that was measured to a JSON file, and return its path; `load` reads it.
-
-        Raises
-        ------
-        StudyFileError
-            It cannot be written there.
-        """
-        return write(path, anatomy_to_json(self.breakdown).encode("ascii"), SUFFIX)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the card and the figures to one page, which needs no network, and return its path.
-
-        Raises
-        ------
-        StudyFileError
-            It cannot be written there.
-        """
-        return write(path, page(self).encode("utf-8"), ".html")
-
-    def _repr_html_(self) -> str:
-        return card(self)
-
-    def __str__(self) -> str:
-        return text(self)
-
-    __repr__ = __str__
+    def _view(self) -> Any:
+        return sys.modules[__name__]
 
 
 def without_paths(breakdown: MeasuredBreakdown) -> MeasuredBreakdown:
@@ -547,37 +507,22 @@ def anatomy(
     """
     check_settings(loops=loops, repeats=repeats, processes=processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
                    repo=repo, install=install, no_index=no_index, dry_run=dry_run, pin=pin, progress=progress)
-    links = check_paths("find_links", find_links)
-    overhead.refuse_simulator()
-    wanted = overhead.targets_of(targets, str(repo))
+    wanted, links = overhead.asked_for(targets, repo, find_links)
     chosen = _cases(case)
-    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    reports = [TargetReport(each.label, each.kind, without_home(str(each))) for each in wanted]
-    settings = {
-        "targets": [report.source for report in reports], "cases": [each.name for each in chosen], "loops": loops,
-        "repeats": repeats, "processes": processes, "limit_s": limit_s, "install": install, "pin": pin, "seed": seed,
-        "timeout_s": timeout_s}
-    measured = Measured(reports, [overhead.report_of(each) for each in chosen], settings=settings,
-                        created=datetime.now(UTC).isoformat(timespec="seconds"))
+    seed = overhead.random_seed() if seed is None else seed
+    measured = overhead.begun(wanted, chosen, pin=pin, settings={
+        "loops": loops, "repeats": repeats, "processes": processes, "limit_s": limit_s, "install": install, "pin": pin,
+        "seed": seed, "timeout_s": timeout_s})
     breakdown = MeasuredBreakdown(measured)
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
     # A run's batches are a study's until it knows the loops; here they are given as a study's would be.
     given = None if loops is None else {each.name: loops * SHORTER for each in chosen}
     plan = Plan(tuple(chosen), given, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
-                cores=studies_process.choose_cores() if pin else (), together=studies_process.together(len(wanted)),
-                hello=overhead.hello_of(chosen, dry_run),
-                batch_ms=SHORTER * 0.5)
-    measured.host.update(studies_process.describe(plan.cores))
-    try:
-        with showing_progress(progress) as on_progress, Workspace() as workspace:
-            members = overhead.members_of(wanted, measured, workspace, on_progress, install=install, no_index=no_index,
-                                          find_links=links)
-            BreakdownRun(plan, members, breakdown, on_progress).run()
-    except KeyboardInterrupt:
-        measured.ended = "interrupted"
-        overhead.done(measured)
-        raise overhead.StudyInterrupted(AnatomyResult(breakdown) if breakdown.times else None) from None
-    overhead.done(measured)
+                cores=overhead.cores_of(measured), together=studies_process.together(len(wanted)),
+                hello=overhead.hello_of(chosen, dry_run), batch_ms=SHORTER * 0.5)
+    with overhead.measuring(wanted, measured, lambda: AnatomyResult(breakdown), progress, install=install,
+                            no_index=no_index, find_links=links) as (members, on_progress, _):
+        BreakdownRun(plan, members, breakdown, on_progress).run()
     return AnatomyResult(breakdown)
 
 
@@ -709,24 +654,24 @@ def title(result: AnatomyResult) -> str:
 
 def sentences(result: AnatomyResult) -> list[str]:
     """Return the notes: conclusions, explanations of the parts, warnings and the method."""
-    said = conclusions(result)
+    messages = conclusions(result)
     for case in result.measured.cases:
         for target in result.measured.targets:
             for reason, keys in unseen(result.breakdown, target.label, case.name).items():
                 of = f" in {studies_text.name(case.name)}" if len(result.measured.cases) > 1 else ""
-                said.append(f"{studies_text.name(target.label)}, not to be seen{of}: {_listed(keys)} "
+                messages.append(f"{studies_text.name(target.label)}, not to be seen{of}: {_listed(keys)} "
                             f"({studies_text.name(reason)}).")
     keys = dict.fromkeys(part_kind(each.key) for each in result.parts if each.key != LAUNCH)
-    said += [f"{key}: {MEANINGS[key]}." for key in keys if key in MEANINGS]
-    said += [f"{label}: {why}".removeprefix(": ") for label, why in _remarks(result)]
+    messages += [f"{key}: {MEANINGS[key]}." for key in keys if key in MEANINGS]
+    messages += [f"{label}: {why}".removeprefix(": ") for label, why in studies_text.remarks(result.measured)]
     method = studies_text.method(result.measured)
     # The batches of the measured data are the rounds of an anatomy.
-    return [*said, _amounts(result), *(sentence for sentence in method[1:] if sentence != studies_text.METHOD)]
+    return [*messages, _amounts(result), *(sentence for sentence in method[1:] if sentence != studies_text.METHOD)]
 
 
 def conclusions(result: AnatomyResult) -> list[str]:
     """Return where each target spends more, or less, than the baseline: a sentence a case and target."""
-    said: list[str] = []
+    messages: list[str] = []
     for case in result.measured.cases:
         for target in result.measured.targets[1:]:
             found = [each for each in result.differences if (each.target, each.case) == (target.label, case.name)]
@@ -741,9 +686,9 @@ def conclusions(result: AnatomyResult) -> list[str]:
             much = (f"{whole.verdict} than {studies_text.name(whole.baseline)} by {abs(whole.difference_us):.2f} µs "
                     "a launch")
             overall = much if whole.verdict in ("slower", "faster") else f"the launch as a whole: {whole.verdict}"
-            said.append(f"{what} is {much}: {where}." if whole.verdict in ("slower", "faster") and where else
+            messages.append(f"{what} is {much}: {where}." if whole.verdict in ("slower", "faster") and where else
                         f"{what}: {overall}; {where or 'no part differs'}.")
-    return said
+    return messages
 
 
 def part_kind(key: str) -> str:
@@ -828,15 +773,6 @@ def _amounts(result: AnatomyResult) -> str:
             f"batches a part, of {launches} launch{'es' * (loops[-1] > 1)}.")
 
 
-def _remarks(result: AnatomyResult) -> list[tuple[str, str]]:
-    said: list[tuple[str, str]] = []
-    for target in result.measured.targets:
-        said += [(studies_text.name(target.label), f"without {studies_text.name(case)}: {clean(why)}")
-                 for case, why in target.unavailable.items()]
-        said += [(studies_text.name(target.label), clean(warning)) for warning in target.warnings]
-    return said + [("", clean(note)) for note in result.measured.notes]
-
-
 def _listed(keys: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(part_kind(key) for key in keys))
 
@@ -874,19 +810,16 @@ def card(result: AnatomyResult) -> str:
 
 def page(result: AnatomyResult) -> str:
     """Return a self-contained HTML document: the card, and the waterfalls."""
-    figures = result.figures()
-    drawn = figures_html(figures, studies_text.notice(result.measured)) if figures else ""
-    return document(title(result), f"{card(result)}\n{drawn}")
+    return document(title(result), card(result), result.figures(), studies_text.notice(result.measured))
 
 
 def _body(result: AnatomyResult) -> str:
-    top = head(title(result), result.measured, studies_text.notice(result.measured))
-    top += "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
-                    for label, why in studies_text.failures(result.measured))
-    said = conclusions(result)
-    others = sentences(result)[len(said):]
+    top = head(title(result), result.measured, studies_text.notice(result.measured)) + failed(result.measured)
+    messages = conclusions(result)
+    others = sentences(result)[len(messages):]
     tables = "".join(_case(result, case.name) for case in result.measured.cases)
-    return f"{top}{_bare(said)}{tables}{folded('What the parts are, and how they were measured', _bare(others))}"
+    return f"{top}{plain_list(messages)}{tables}" + folded("What the parts are, and how they were measured",
+                                                        plain_list(others))
 
 
 def _case(result: AnatomyResult, case: str) -> str:
@@ -917,11 +850,11 @@ def _case(result: AnatomyResult, case: str) -> str:
         named = shorten(clean(label), 40)
         html = html.replace("<th></th>", f'<th title="{escape(label)}">{key}{escape(named)} <small>µs</small></th>', 1)
     merged = [each for each in compared.values() if " + " in each.label]
-    said = [f"{studies_text.name(each.target)}, compared as a whole: {each.label}: "
+    messages = [f"{studies_text.name(each.target)}, compared as a whole: {each.label}: "
             f"{difference_text(each)} {difference_interval(each)} µs, {each.verdict}." for each in merged]
     statement = next(each.statement for each in result.measured.cases if each.name == case)
     note = studies_text.name(case) + (f": {studies_text.name(statement)}" if statement != case else "")
-    return heading("Host time of a launch", note) + html + _bare(said)
+    return heading("Host time of a launch", note) + html + plain_list(messages)
 
 
 def _name(part: PartTime) -> str:
@@ -959,10 +892,6 @@ def _bar(part: PartTime | None, begun: float, longest: float, color: str) -> str
     faint = ";opacity:.5" if part.key == UNATTRIBUTED else ""
     place = f"margin-left:{left * 100:.2f}%;width:{(right - left) * 100:.2f}%"
     return f'<div><i style="{place};background:{color}{faint}"></i></div>'
-
-
-def _bare(said: Sequence[str]) -> str:
-    return listed([("", each) for each in said])
 
 
 # Waterfalls of a launch, as Plotly figures: its parts one after the other, and from a baseline to a target.
@@ -1010,20 +939,17 @@ def waterfall(result: AnatomyResult, target: str, case: str) -> go.Figure:
     parts = [each for each in result.of(target, case).values() if each.us is not None]
     if not parts:
         return sentence(title, "Nothing was measured, so there is nothing to show.")
-    figure = _figure(result, title, len(parts))
     begun = 0.0
-    for place, part in enumerate(parts):
-        us = part.us or 0.0
-        base = 0.0 if part.key == LAUNCH else begun
-        figure.add_bar(
-            x=[us], y=[place], base=[base], orientation="h", showlegend=False,
-            marker={"color": _REST if part.key in (UNATTRIBUTED, LAUNCH) else COLORS[0], "line": {"width": 0}},
-            error_x=_error((part.high_us or 0.0) - us), customdata=[chart_label(label_of(part))],
-            hovertemplate=f"%{{customdata}}<br>{us:.3f} µs, {(part.share or 0) * 100:.1f} %"
-                          f"<br>95 %: {part.low_us:.3f} to {part.high_us:.3f} µs<extra></extra>")
+    bars: list[_Bar] = []
+    for part in parts:
+        us, base = part.us or 0.0, 0.0 if part.key == LAUNCH else begun
+        bars.append(_Bar(label_of(part), us, base, _REST if part.key in (UNATTRIBUTED, LAUNCH) else COLORS[0],
+                         (part.high_us or 0.0) - us,
+                         f"{us:.3f} µs, {(part.share or 0) * 100:.1f} %"
+                         f"<br>95 %: {part.low_us:.3f} to {part.high_us:.3f} µs"))
         begun += us
-    kernel_lines(figure, labels_of([label_of(each) for each in parts]))
-    figure.update_xaxes(title={"text": "µs of the host", "font": {"size": 12}}, rangemode="tozero")
+    figure = _figure(result, title, bars, "µs of the host")
+    figure.update_xaxes(rangemode="tozero")
     return figure
 
 
@@ -1042,40 +968,47 @@ def difference(result: AnatomyResult, target: str, case: str) -> go.Figure:
     rest = whole.difference_us - sum(value for _, value, _ in steps)
     rows: list[tuple[str, float, PartDifference | None]] = [*steps, (UNATTRIBUTED, rest, None),
                                                             (LAUNCH, whole.difference_us, whole)]
-    figure = _figure(result, title, len(rows))
     begun = 0.0
-    for place, (name, value, each) in enumerate(rows):
-        base = 0.0 if name == LAUNCH else begun
+    bars: list[_Bar] = []
+    for name, value, each in rows:
         verdict = each.verdict if each is not None else "what is left over"
         interval = "" if each is None else f"<br>{each.low_us:+.3f} to {each.high_us:+.3f} µs"
-        figure.add_bar(
-            x=[value], y=[place], base=[base], orientation="h", showlegend=False,
-            marker={"color": _DIFFERENT.get(verdict, _REST), "line": {"width": 0}},
-            error_x=None if each is None else _error(each.high_us - each.difference_us),
-            customdata=[chart_label(name)],
-            hovertemplate=f"%{{customdata}}<br>{value:+.3f} µs, {verdict}{interval}<extra></extra>")
+        bars.append(_Bar(name, value, 0.0 if name == LAUNCH else begun, _DIFFERENT.get(verdict, _REST),
+                         math.inf if each is None else each.high_us - each.difference_us,
+                         f"{value:+.3f} µs, {verdict}{interval}"))
         begun += value
-    kernel_lines(figure, labels_of([name for name, _, _ in rows]))
-    figure.update_xaxes(title={"text": "µs more than the baseline", "font": {"size": 12}}, zeroline=True,
-                        zerolinewidth=1.5)
+    figure = _figure(result, title, bars, "µs more than the baseline")
+    figure.update_xaxes(zeroline=True, zerolinewidth=1.5)
     return figure
 
 
-def _figure(result: AnatomyResult, title: str, rows: int) -> go.Figure:
-    said = chart_label(studies_text.notice(result.measured))
-    notice = f"<br><span style='font-size:11px;font-weight:normal'>{said}</span>"
-    figure = figure_of(title + (notice if result.is_dry_run else ""), rows * _LINE_HEIGHT + _AROUND)
+class _Bar(NamedTuple):
+    """One row of a figure: from `base`, `value` long, with a line of `half` to both sides where that is finite."""
+
+    label: str
+    value: float
+    base: float
+    color: str
+    half: float
+    hover: str
+
+
+def _figure(result: AnatomyResult, title: str, bars: Sequence[_Bar], unit: str) -> go.Figure:
+    messages = chart_label(studies_text.notice(result.measured))
+    notice = f"<br><span style='font-size:11px;font-weight:normal'>{messages}</span>"
+    figure = figure_of(title + (notice if result.is_dry_run else ""), len(bars) * _LINE_HEIGHT + _AROUND)
     figure.update_layout(bargap=0.35, barmode="overlay", showlegend=False)
     if result.is_dry_run:
         figure.update_layout(margin={"t": 58})
+    for place, bar in enumerate(bars):
+        line = {"type": "data", "array": [bar.half], "color": "#7b828c", "thickness": 1.2, "width": 3}
+        figure.add_bar(
+            x=[bar.value], y=[place], base=[bar.base], orientation="h", showlegend=False,
+            marker={"color": bar.color, "line": {"width": 0}}, error_x=line if math.isfinite(bar.half) else None,
+            customdata=[chart_label(bar.label)], hovertemplate=f"%{{customdata}}<br>{bar.hover}<extra></extra>")
+    kernel_lines(figure, labels_of([bar.label for bar in bars]))
+    figure.update_xaxes(title={"text": unit, "font": {"size": 12}})
     return figure
-
-
-def _error(half: float) -> dict[str, object] | None:
-    """A line of half an interval to both sides; none for one process, which has no interval."""
-    if not math.isfinite(half):
-        return None
-    return {"type": "data", "array": [half], "color": "#7b828c", "thickness": 1.2, "width": 3}
 
 
 def _trace_name(text: str) -> str:

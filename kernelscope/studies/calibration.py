@@ -12,10 +12,9 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from kernelscope.studies.bench import main as bench_main
 from kernelscope.studies.bench import timing
 from kernelscope.studies.bench.main import Bench
 from kernelscope.studies.bench.timing import TimedCase, freeze_garbage
-from kernelscope.studies.overhead import is_dry_run, refuse_simulator
+from kernelscope.studies.overhead import is_dry_run, random_seed, refuse_simulator
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, kill_all
 from kernelscope.studies.runner import CpuNoise, Progress, showing_progress
 from kernelscope.studies.statistics import Values, median_interval
@@ -81,14 +80,8 @@ class Batch(NamedTuple):
     singles: Sequence[int]
 
 
-class BatchSource(Protocol):
-    """A process that measures batches: a `BenchProcess`."""
-
-    def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Send a request and return the answer."""
-        ...
-
-
+#: What asks a process, and returns its answer: `BenchProcess.ask`.
+Ask = Callable[[Mapping[str, Any], float], dict[str, Any]]
 #: The batches of one round, by number of arguments and mode.
 Round = dict[tuple[int, Mode], Batch]
 
@@ -133,7 +126,7 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
     """
     check_settings(seconds=seconds, seed=seed, dry_run=dry_run, pin=pin, progress=progress)
     refuse_simulator()
-    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+    seed = random_seed() if seed is None else seed
     with measuring(path), showing_progress(progress) as on_progress:
         on_progress(0.0, "starting")
         cores = studies_process.choose_cores() if pin else ()
@@ -143,15 +136,15 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
     return found
 
 
-def measure_rounds(process: BatchSource, hello: Mapping[str, Any], seconds: float, order: random.Random,
+def measure_rounds(ask: Ask, hello: Mapping[str, Any], seconds: float, order: random.Random,
                    on_progress: Progress, cores: Sequence[int] = (), clock: Callable[[], float] = time.monotonic,
                    ) -> tuple[list[Round], bool]:
     """Measure rounds until the time is over, and return them, the quiet ones if there are enough of those.
 
     Parameters
     ----------
-    process : BatchSource
-        Measures the batches.
+    ask : callable
+        Asks the process that measures the batches.
     hello : mapping
         Its answer to ``hello``.
     seconds : float
@@ -178,7 +171,7 @@ def measure_rounds(process: BatchSource, hello: Mapping[str, Any], seconds: floa
     turns = [(arguments, mode) for arguments in ARGUMENTS for mode in modes]
     for arguments, mode in turns:  # what a first batch takes, compiling and importing, is no measurement
         on_progress(0.0, f"warming up: {_named(arguments, mode)}")
-        _ask(process, cpu_noise, arguments, mode)
+        _batch(ask, cpu_noise, arguments, mode)
     begun = last = clock()
     rounds: list[tuple[Round, bool]] = []
     while len(rounds) < _MOST_ROUNDS:
@@ -186,7 +179,7 @@ def measure_rounds(process: BatchSource, hello: Mapping[str, Any], seconds: floa
         made: Round = {}
         for arguments, mode in order.sample(turns, len(turns)):
             on_progress(min((clock() - begun) / seconds, 1.0), f"round {len(rounds) + 1}: {_named(arguments, mode)}")
-            made[arguments, mode] = _ask(process, cpu_noise, arguments, mode)
+            made[arguments, mode] = _batch(ask, cpu_noise, arguments, mode)
         rounds.append((made, cpu_noise.is_quiet))
         now = clock()
         if len(rounds) >= LEAST_ROUNDS and now - begun + (now - last) > seconds:
@@ -205,7 +198,7 @@ def cost(rounds: Sequence[Round], arguments: int, mode: Mode) -> Cost:
         At least one.
     arguments : int
         Which launches.
-    way : Way
+    mode : Mode
         With a recorder.
     """
     plain, again, recorded = ([made[arguments, each] for made in rounds]
@@ -265,7 +258,7 @@ def _measured(seconds: float, dry_run: bool | None, cores: Sequence[int], order:
               on_progress: Progress) -> tuple[Calibration, ...]:
     process, hello = _started(dry_run, list(cores))
     try:
-        rounds, is_quiet = measure_rounds(process, hello, seconds, order, on_progress, cores)
+        rounds, is_quiet = measure_rounds(process.ask, hello, seconds, order, on_progress, cores)
         process.close()
     except (ProcessError, RefusedError) as error:
         raise CalibrationError(f"recording cannot be calibrated: {error}") from error
@@ -282,7 +275,7 @@ def _measured(seconds: float, dry_run: bool | None, cores: Sequence[int], order:
 def _started(dry_run: bool | None, cores: list[int]) -> tuple[BenchProcess, dict[str, Any]]:
     """Return a process and its answer to ``hello``: on the GPU if there is one and nothing else is asked for."""
     if dry_run is None and not is_dry_run():
-        with suppress(RefusedError):
+        with contextlib.suppress(RefusedError):
             return _greeted({}, cores)
     return _greeted(studies_process.dry_run_fields() if dry_run is not False else {}, cores)
 
@@ -304,9 +297,9 @@ def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess,
         raise
 
 
-def _ask(process: BatchSource, cpu_noise: CpuNoise, arguments: int, mode: Mode) -> Batch:
-    answer = process.ask({"do": "batch", "arguments": arguments, "detail": mode.detail,
-                          "launches": LAUNCHES, **cpu_noise.request(_LABEL)}, _TIMEOUT_S)
+def _batch(ask: Ask, cpu_noise: CpuNoise, arguments: int, mode: Mode) -> Batch:
+    answer = ask({"do": "batch", "arguments": arguments, "detail": mode.detail,
+                  "launches": LAUNCHES, **cpu_noise.request(_LABEL)}, _TIMEOUT_S)
     cpu_noise.took(_LABEL, answer["core"], int(answer["reference_ns"]))
     return Batch(answer["host_ns"] / LAUNCHES, answer["singles"])
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kernelscope.studies import text
 from kernelscope.studies.result import (
@@ -20,13 +21,14 @@ from kernelscope.studies.result import (
 )
 from kernelscope.studies.text import difference, difference_interval, median, median_interval, share
 from kernelscope.views.base import escape
-from kernelscope.views.charts import figures_html
 from kernelscope.views.html import PAGE, folded, heading, name_of, style, table_of
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 # Intervals in the rows of a table, around a line at zero: a forest plot that needs no script and knows no theme.
 #
-# A row's picture is an SVG as wide and high as its cell: places are percent of the width, so that it fits cards of
-# any
+# A row's picture is an SVG as wide and high as its cell: places are percent of the width, so that it fits cards of any
 # width and its letters keep their size.
 
 #: The baseline's color, and those of the other targets in their order; the colors of the study's figures.
@@ -97,10 +99,14 @@ def forest_head(scale: Axis) -> str:
     # A narrow table has no room for many numbers.
     crowded = len(scale.ticks) > _MOST_NARROW
     # Where a notebook is not trusted, its pictures are taken away and their texts are left.
-    texts = " ".join(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{scale.place(tick):.2f}%" y="12" '
-                    f'text-anchor="{_anchor(scale.place(tick))}">{_tick(tick)}</text>'
-                    for place, tick in enumerate(scale.ticks))
-    return f'<svg aria-hidden="true">{texts}</svg>'
+    texts: list[str] = []
+    for place, tick in enumerate(scale.ticks):
+        x = scale.place(tick)
+        # The labels at the ends stay inside the column.
+        anchor = "start" if x < _EDGE else "end" if x > 100 - _EDGE else "middle"
+        texts.append(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{x:.2f}%" y="12" '
+                     f'text-anchor="{anchor}">{_tick(tick)}</text>')
+    return f'<svg aria-hidden="true">{" ".join(texts)}</svg>'
 
 
 def row(scale: Axis, each: Difference, color: str) -> str:
@@ -156,11 +162,6 @@ def _ticks(low: float, high: float) -> tuple[float, ...]:
 def _round_up(value: float) -> float:
     size = 10.0 ** math.floor(math.log10(value))
     return next(size * part for part in (1, 2, 5, 10) if size * part >= value * 0.999)
-
-
-def _anchor(place: float) -> str:
-    """Return the text anchor of a tick, so that the labels at the ends stay inside the column."""
-    return "start" if place < _EDGE else "end" if place > 100 - _EDGE else "middle"
 
 
 def _tick(value: float) -> str:
@@ -229,21 +230,23 @@ def card(result: StudyResult) -> str:
     """Return the study as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
     measured = result.measured
     top = head(text.title(measured), measured, text.notice(measured), text.ending(measured))
-    errors = "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
-                     for label, why in text.failures(measured))
-    return framed("".join([top, errors, _conclusions(result), _against(result), _within(result), _remarks(result),
-                           _targets(result), _foot(result)]))
+    return framed("".join([top, failed(measured), listed(text.conclusions(result)), _against(result), _within(result),
+                           _remarks(result), _targets(result), _foot(result)]))
 
 
 def page(result: StudyResult) -> str:
     """Return a self-contained HTML document: the card, and the study's figures."""
-    figures = result.figures()
-    drawn = figures_html(figures, text.notice(result.measured)) if figures else ""
-    return document(text.title(result.measured), f"{card(result)}\n{drawn}")
+    return document(text.title(result.measured), card(result), result.figures(), text.notice(result.measured))
 
 
-def document(title: str, inside: str) -> str:
-    """Return an HTML document of a card, and of what comes below it."""
+def document(title: str, card: str, figures: Sequence[go.Figure] = (), notice: str = "") -> str:
+    """Return an HTML document of a card, and of figures below it."""
+    drawn = ""
+    if figures:
+        from kernelscope.views.charts import figures_html
+
+        drawn = figures_html(list(figures), notice)
+    inside = f"{card}\n{drawn}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -263,9 +266,20 @@ def head(title: str, measured: Measured, notice: str, ending: str = "") -> str:
     chip = f'<span class="ks-chip ks-bad">{escape(ending)}</span>' if ending else ""
     gpu = measured.gpu.get("name")
     maker = escape(" · ".join(part for part in ("KernelScope", text.name(gpu) if gpu else "") if part))
-    said = f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
+    message = f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     return (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}</span>{chip}'
-            f' <span class="ks-maker">{maker}</span></div>{said}')
+            f' <span class="ks-maker">{maker}</span></div>{message}')
+
+
+def failed(measured: Measured) -> str:
+    """Return the targets that did not finish, and why."""
+    return "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
+                   for label, why in text.failures(measured))
+
+
+def plain_list(sentences: Sequence[str]) -> str:
+    """Return sentences as a list."""
+    return listed([("", each) for each in sentences])
 
 
 def listed(sentences: Sequence[tuple[str, str]]) -> str:
@@ -292,8 +306,8 @@ def differences_table(
     scale, rows = axis(found), list[str]()
     places = {target: place for place, target in enumerate(targets)}
     for case, against in dict.fromkeys((each.case, each.baseline if each.within else "") for each in found):
-        said = f'<span class="ks-more">against {escape(text.name(against))}</span>' if against else ""
-        rows.append(_case_row(name_of(case) + said, scale, 2 if cost else 1))
+        message = f'<span class="ks-more">against {escape(text.name(against))}</span>' if against else ""
+        rows.append(_case_row(name_of(case) + message, scale, 2 if cost else 1))
         for each in found:
             if (each.case, each.baseline if each.within else "") == (case, against):
                 color = color_of(places.get(each.target, 0))
@@ -302,10 +316,6 @@ def differences_table(
                             f"{_picture(scale, each, color)}{_change(each)}{_verdict(each, False, '')}")
     columns = [("", "case, target", ""), *([("change", "µs", "old, new")] if cost else []), *_COLUMNS]
     return _drawn(columns, rows, scale)
-
-
-def _conclusions(result: StudyResult) -> str:
-    return listed(text.conclusions(result))
 
 
 def _against(result: StudyResult) -> str:
@@ -372,8 +382,8 @@ def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: 
 
 
 def _remarks(result: StudyResult) -> str:
-    said = listed(text.remarks(result))
-    return heading("To know") + said if said else ""
+    message = listed(text.remarks(result.measured, result.notes))
+    return heading("To know") + message if message else ""
 
 
 def _targets(result: StudyResult) -> str:
@@ -425,8 +435,8 @@ def _change(each: Difference | None) -> str:
 
 def _verdict(each: Difference | None, is_baseline: bool, why: str) -> str:
     if each is None:
-        said = "baseline" if is_baseline else "not available" if why else ""
-        return f'<td title="{escape(why)}"><span class="ks-soft">{said}</span></td>'
+        message = "baseline" if is_baseline else "not available" if why else ""
+        return f'<td title="{escape(why)}"><span class="ks-soft">{message}</span></td>'
     sign, kind = SIGNS.get(each.verdict, ""), CLASSES.get(each.verdict, "ks-soft")
-    said = f'<span class="{kind}">{escape(f"{sign} {each.verdict}")}</span>'
-    return f'<td title="{escape(each.advice)}">{said}</td>'
+    message = f'<span class="{kind}">{escape(f"{sign} {each.verdict}")}</span>'
+    return f'<td title="{escape(each.advice)}">{message}</td>'

@@ -89,7 +89,7 @@ def args_name(count: int) -> str:
 def argument_cases() -> list[Case]:
     """Return the cases of the groups ``arguments``, ``many`` and ``signature``."""
     four = [f"a{number}" for number in range(ARRAYS)]
-    reference = args_name(ARRAYS)
+    reference, letters = args_name(ARRAYS), list(string.ascii_lowercase)
 
     def kind(name: str, values: str, needs: tuple[str, ...] = ()) -> Case:
         return Case(name, f"held({', '.join(four)})", _kernel(four) + values, ARRAYS, "arguments", reference,
@@ -103,17 +103,11 @@ def argument_cases() -> list[Case]:
         kind("4 torch tensors", _TORCH, ("torch",)),
         kind("4 cupy arrays", _CUPY, ("cupy",)),
         kind("mixed", _arrays(four[:2]) + "a2, a3 = 3, 4.5\n"),
-        _many(),
+        Case("26 args", f"held({', '.join(letters)})", _kernel(letters) + _arrays(letters), 26, "many", reference),
         Case("eager signature", f"held({', '.join(four)})",
              _kernel(four, '"void(float32[::1], float32[::1], float32[::1], float32[::1])"') + _arrays(four), ARRAYS,
              "signature", reference),
     ]
-
-
-def _many() -> Case:
-    letters = list(string.ascii_lowercase)
-    return Case("26 args", f"held({', '.join(letters)})", _kernel(letters) + _arrays(letters), 26, "many",
-                args_name(ARRAYS))
 
 
 def _kernel(names: list[str], signature: str = "") -> str:

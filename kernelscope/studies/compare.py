@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.files import as_json, load_study, write
+from kernelscope.studies.files import as_json, load_study
 from kernelscope.studies.result import (
     Difference,
     Judgement,
     LimitCheck,
     Measured,
+    Shown,
     StudyResult,
     TargetReport,
     check,
@@ -42,8 +44,8 @@ _NO_SETTINGS = ("args", "cases", "targets", "seed", "limit_s", "find_links", "in
 _MOST_TEXT = 60
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """The differences between two studies, by targets and cases. Displaying it shows a card.
 
     Attributes
@@ -126,25 +128,8 @@ class Comparison:
             "is_dry_run": self.is_dry_run, "differences": rows, "changes": list(self.changes),
             "missing": dict(self.missing), "notes": list(self.notes)})
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write the card to an HTML page that needs no network, and return its path.
-
-        Raises
-        ------
-        StudyFileError
-            It cannot be written there.
-        """
-        from kernelscope.studies.card import document
-
-        return write(path, document(_title(self), self._repr_html_()).encode(), ".html")
-
-    def __str__(self) -> str:
-        return text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return card(self)
+    def _view(self) -> Any:
+        return sys.modules[__name__]
 
 
 def compare(old: StudyResult | str | Path, new: StudyResult | str | Path) -> Comparison:
@@ -174,24 +159,25 @@ def compare(old: StudyResult | str | Path, new: StudyResult | str | Path) -> Com
 
 def changes(old: Measured, new: Measured) -> list[str]:
     """Return what differs between how and where two studies were measured: sentences without a full stop."""
-    said: list[str] = []
+    messages: list[str] = []
     if old.is_dry_run != new.is_dry_run:
         kinds = [("a GPU", "a dry run")[each.is_dry_run] for each in (old, new)]
-        said.append(f"the old study is of {kinds[0]}, the new one of {kinds[1]}")
+        messages.append(f"the old study is of {kinds[0]}, the new one of {kinds[1]}")
     if old.is_live != new.is_live:
         kinds = [("processes of its own", "a running process")[each.is_live] for each in (old, new)]
-        said.append(f"the old study was measured in {kinds[0]}, the new one in {kinds[1]}")
-    said += _changed(old.host, new.host, _HOST)
+        messages.append(f"the old study was measured in {kinds[0]}, the new one in {kinds[1]}")
+    messages += _changed(old.host, new.host, _HOST)
     # Which core is chosen anew for each study.
     pinned = [{"pinned": "pinned to a core" if each.host.get("pinned_to") else "not pinned"} for each in (old, new)]
-    said += _changed(pinned[0], pinned[1], {"pinned": "processes"})
-    said += _changed(old.gpu, new.gpu, _GPU)
+    messages += _changed(pinned[0], pinned[1], {"pinned": "processes"})
+    messages += _changed(old.gpu, new.gpu, _GPU)
     known = {each.label: each for each in old.targets}
     for target in new.targets:
         if target.label in known:
-            said += _target_changes(known[target.label], target)
-    names = dict.fromkeys(name for each in (old.settings, new.settings) for name in each if name not in _NO_SETTINGS)
-    return said + _changed(old.settings, new.settings, {name: f"setting {studies_text.name(name)}" for name in names})
+            messages += _target_changes(known[target.label], target)
+    names = [name for name in {**old.settings, **new.settings} if name not in _NO_SETTINGS]
+    return messages + _changed(old.settings, new.settings,
+                               {name: f"setting {studies_text.name(name)}" for name in names})
 
 
 def text(comparison: Comparison, width: int | None = None) -> str:
@@ -201,7 +187,7 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     width = columns(width)
     lines = [_title(comparison)]
     if comparison.differences:
-        lines += [wrap(f"{label}: {said}", width) for label, said in _conclusions(comparison)]
+        lines += [wrap(f"{label}: {messages}", width) for label, messages in _conclusions(comparison)]
         lines += ["", differences_table(comparison.differences, "case", {}, width)]
     for title, sentences in _sections(comparison):
         lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
@@ -209,9 +195,16 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     return with_notice(notice, "\n".join(lines))
 
 
+def page(comparison: Comparison) -> str:
+    """Return a self-contained HTML document: the card."""
+    from kernelscope.studies.card import document
+
+    return document(_title(comparison), card(comparison))
+
+
 def card(comparison: Comparison) -> str:
     """Return a comparison as a self-contained fragment of HTML, for notebooks."""
-    from kernelscope.studies.card import differences_table, framed, head, listed
+    from kernelscope.studies.card import differences_table, framed, head, listed, plain_list
 
     def medians(each: Difference) -> str:
         return ", ".join(median(study.by_place[each.target, each.case]) for study in (comparison.old, comparison.new))
@@ -223,7 +216,7 @@ def card(comparison: Comparison) -> str:
         targets = [each.label for each in new.targets]
         parts += [heading("Host time of a launch"), differences_table(comparison.differences, targets, medians)]
     for title, sentences in _sections(comparison):
-        parts += [heading(title), listed([("", each) for each in sentences])]
+        parts += [heading(title), plain_list(sentences)]
     return framed("".join(parts))
 
 
@@ -281,14 +274,14 @@ def _dates(comparison: Comparison) -> list[str]:
 
 
 def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
-    said: list[tuple[str, str]] = []
+    messages: list[tuple[str, str]] = []
     for target in comparison.new.targets:
         found = [each for each in comparison.differences if each.target == target.label]
         if found:
             # A target may be called "old" as well.
-            said.append((studies_text.name(target.label), studies_text.conclusion(
+            messages.append((studies_text.name(target.label), studies_text.conclusion(
                 [dataclasses.replace(each, baseline="the old study") for each in found])))
-    return said
+    return messages
 
 
 def _sections(comparison: Comparison) -> list[tuple[str, list[str]]]:
@@ -296,9 +289,9 @@ def _sections(comparison: Comparison) -> list[tuple[str, list[str]]]:
     known += [f"{studies_text.name(name)} is not compared: {studies_text.brief(why)}"
               for name, why in comparison.missing.items()]
     known += [studies_text.brief(each) for each in comparison.notes]
-    facts = [("Changed besides, so that a difference may not be the code's", list(comparison.changes)),
+    titled = [("Changed besides, so that a difference may not be the code's", list(comparison.changes)),
              ("To know", known)]
-    return [(title, sentences) for title, sentences in facts if sentences]
+    return [(title, sentences) for title, sentences in titled if sentences]
 
 
 def _missing(old: StudyResult, new: StudyResult, found: Sequence[Difference]) -> dict[str, str]:
@@ -322,16 +315,16 @@ def _missing(old: StudyResult, new: StudyResult, found: Sequence[Difference]) ->
 
 def _target_changes(old: TargetReport, new: TargetReport) -> list[str]:
     label = studies_text.name(new.label)
-    said = _changed(old.versions, new.versions, {name: f"{studies_text.name(name)} of {label}"
+    messages = _changed(old.versions, new.versions, {name: f"{studies_text.name(name)} of {label}"
                                                  for name in dict.fromkeys([*old.versions, *new.versions])})
     for what in ("framework", "source", "revision"):
-        said += _changed(vars(old), vars(new), {what: f"{what} of {label}"})
-    return said
+        messages += _changed(vars(old), vars(new), {what: f"{what} of {label}"})
+    return messages
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    return [f"{said}: {_shown(old.get(name))} before, {_shown(new.get(name))} now"
-            for name, said in names.items() if old.get(name) != new.get(name)]
+    return [f"{messages}: {_shown(old.get(name))} before, {_shown(new.get(name))} now"
+            for name, messages in names.items() if old.get(name) != new.get(name)]
 
 
 def _shown(value: Any) -> str:

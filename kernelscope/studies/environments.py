@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -175,7 +175,7 @@ class Workspace:
     ----------
     path : Path
         The folder.
-    held : ExitStack
+    resources : ExitStack
         What else is let go at the end, such as the locks of environments in use.
     """
 
@@ -183,7 +183,7 @@ class Workspace:
         self._parent = parent or Path(tempfile.gettempdir())
         self._owner: IO[Any] | None = None
         self.path = Path()
-        self.held = ExitStack()
+        self.resources = ExitStack()
 
     def __enter__(self) -> Workspace:
         sweep(self._parent)
@@ -207,7 +207,7 @@ class Workspace:
         if self._owner is None:
             return
         _remove(self.path)
-        self.held.close()
+        self.resources.close()
         self._owner.close()
         self._owner = None
 
@@ -437,13 +437,13 @@ def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_li
                          f"{_next_step(finished, no_index, requirements)}")
 
 
-def cached_environment(name: str, request: Sequence[str], build: Callable[[Path], None], held: ExitStack,
+def cached_environment(name: str, request: Sequence[str], build: Callable[[Path], None], resources: ExitStack,
                        progress: Callable[[str], None]) -> Path:
     """Return the folder of a cached environment, which is made if there is none yet.
 
-    It is kept only where nobody but the user can change it; else it goes with `held`, and `progress` is told why.
+    It is kept only where nobody but the user can change it; else it goes with `resources`, and `progress` is told why.
     It is made under another name, and renamed when it is complete, so that none is left half-made. It is locked as long
-    as `held` is open: another study may use it meanwhile, but nothing removes it.
+    as `resources` is open: another study may use it meanwhile, but nothing removes it.
 
     Parameters
     ----------
@@ -453,7 +453,7 @@ def cached_environment(name: str, request: Sequence[str], build: Callable[[Path]
         Everything that it is made from: another request is another environment.
     build : callable
         Given a folder that does not exist yet, makes the environment there.
-    held : ExitStack
+    resources : ExitStack
         What the lock is let go with.
     progress : callable
         Given a line on what takes time.
@@ -471,7 +471,7 @@ def cached_environment(name: str, request: Sequence[str], build: Callable[[Path]
         why = why_not_private(folder) or why_not_private(made) or why_not_private(made / "bin")
     if why is not None:
         progress(f"making the environment of {name} for this study only: {why}")
-        alone = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=_TEMPORARY_PREFIX))) / "environment"
+        alone = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix=_TEMPORARY_PREFIX))) / "environment"
         build(alone)
         return alone
 
@@ -480,7 +480,7 @@ def cached_environment(name: str, request: Sequence[str], build: Callable[[Path]
 
     try:
         remove_unused(older_than_s=_UNUSED_S, but=made)
-        lock = held.enter_context(_shared(folder / f"{made.name}.lock", waiting))
+        lock = resources.enter_context(_shared(folder / f"{made.name}.lock", waiting))
     except OSError as problem:
         raise _cache_error(folder, problem) from problem
     if not _is_usable(made):
@@ -655,24 +655,6 @@ class Prepared:
     framework: str | None = None
     expected: Path | None = None
 
-    def check_module(self, module: str | Path) -> None:
-        """Raise `StudyError` if a process imported another numba-cuda than the target's.
-
-        Parameters
-        ----------
-        module : str or Path
-            The file or folder that the process imported the framework from.
-
-        Raises
-        ------
-        StudyError
-            It is not in the folder that it should be in.
-        """
-        if self.expected is not None and not Path(module).resolve().is_relative_to(self.expected.resolve()):
-            raise StudyError(f"target {self.target.label!r}: {self.framework} was imported from "
-                             f"{shortened(str(module))!r} and not from {shortened(str(self.expected))!r}: look for a "
-                             ".pth file, a sitecustomize or an editable installation that comes first")
-
 
 def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_links: Sequence[str | Path] = (),
             no_index: bool = False, extra: str | None = None, also: Sequence[str] = (),
@@ -711,7 +693,7 @@ def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_
         The target cannot be prepared; the message begins with the label and says why.
     """
     request = _Request(target, workspace, install, _links(find_links), no_index,
-                       cuda_extra() if extra is None else extra, tuple(also), progress or _silent)
+                       cuda_extra() if extra is None else extra, tuple(also), progress or (lambda _: None))
     makers = {"current": _current, "python": _python, "requirement": _requirement, "checkout": _checkout, "ref": _ref}
     try:
         if target.kind not in makers:
@@ -768,8 +750,8 @@ class _Request:
     find_links: tuple[str, ...]
     no_index: bool
     extra: str
-    also: tuple[str, ...] = ()
-    progress: Callable[[str], None] = field(default=lambda _: None)
+    also: tuple[str, ...]
+    progress: Callable[[str], None]
 
     def prepared(self, python: Path, environ: dict[str, str], *, revision: str | None = None,
                  warnings: Sequence[str] = (), package: Package | None = None, framework: str | None = None,
@@ -833,7 +815,7 @@ def _requirement(request: _Request) -> Prepared:
         def build(where: Path) -> None:
             request.venv(*wanted, where=where)
 
-        folder = cached_environment(framework, sources, build, request.workspace.held, request.progress)
+        folder = cached_environment(framework, sources, build, request.workspace.resources, request.progress)
         python = folder / "bin" / "python"
     else:
         python = request.venv(*wanted)
@@ -951,6 +933,3 @@ def _this_python() -> Path:
 def _normalized(versions: dict[str, str]) -> dict[str, str]:
     return {name.lower().replace("_", "-"): version for name, version in versions.items()}
 
-
-def _silent(_: str) -> None:
-    """Ignore the progress."""

@@ -7,12 +7,12 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError
 from kernelscope.studies.card import color_of
-from kernelscope.studies.result import BATCH, FASTER, SLOWER, Difference, Estimate, Measured, StudyResult
+from kernelscope.studies.result import FASTER, SLOWER, Difference, Estimate, Measured, StudyResult
 from kernelscope.studies.statistics import counting
 from kernelscope.studies.target import shown
 from kernelscope.suggestions import did_you_mean
@@ -66,10 +66,10 @@ class Look:
 def looks_of(result: StudyResult, spread: float = 0.62) -> dict[str, Look]:
     """Return how each target that was measured is drawn, by its label and in the study's order."""
     known = [each.label for each in result.measured.targets]
-    kept = {each.target for each in result.estimates}
-    shown = [each for each in known if each in kept] + sorted(kept - {*known})
+    present = {each.target for each in result.estimates}
+    shown = [each for each in known if each in present] + sorted(present - {*known})
     # A target keeps its color where another one failed.
-    places = {name: at for at, name in enumerate([*known, *sorted(kept - {*known})])}
+    places = {name: at for at, name in enumerate([*known, *sorted(present - {*known})])}
     step = spread / max(len(shown), 1)
     return {
         name: Look(short(name), color_of(places[name]),
@@ -80,9 +80,9 @@ def looks_of(result: StudyResult, spread: float = 0.62) -> dict[str, Look]:
 
 def cases_of(result: StudyResult, wanted: Sequence[str] | None = None) -> list[str]:
     """Return the cases that were measured, in the order of the tables; of those that are `wanted`."""
-    kept = {each.case for each in result.estimates}
-    known = [each.name for each in result.measured.cases if each.name in kept]
-    known += sorted(kept - {*known})
+    present = {each.case for each in result.estimates}
+    known = [each.name for each in result.measured.cases if each.name in present]
+    known += sorted(present - {*known})
     return known if wanted is None else [each for each in known if each in wanted]
 
 
@@ -106,10 +106,10 @@ def study_figure(
     return figure
 
 
-def _joined(said: Iterable[str]) -> list[str]:
+def _joined(notes: Iterable[str]) -> list[str]:
     """Return the lines, joined as far as they fit on a narrow page."""
     lines: list[str] = []
-    for each in said:
+    for each in notes:
         if lines and len(lines[-1]) + len(each) < _LETTERS:
             lines[-1] += f"; {each}"
         else:
@@ -151,46 +151,18 @@ def heading(figure: go.Figure, text: str, x: float, y: float) -> None:
                           yanchor="bottom", showarrow=False, font={"size": 11.5}, yshift=2)
 
 
-@dataclass
-class Samples:
-    """The measurements of one case in one target: a value for each process, and its time in the study.
-
-    Attributes
-    ----------
-    process : list of int
-        Its number.
-    us : list of float
-        The median over its batches, in microseconds a launch.
-    at_ns : list of float
-        The middle of its batches, since the study's start.
-    batches : list of list of (float, float)
-        The batches of each process: since the study's start in nanoseconds, and microseconds a launch.
-    """
-
-    process: list[int] = field(default_factory=list[int])
-    us: list[float] = field(default_factory=list[float])
-    at_ns: list[float] = field(default_factory=list[float])
-    batches: list[list[tuple[float, float]]] = field(default_factory=list[list[tuple[float, float]]])
+#: Batches that count, by target and case, then by process: since the study's start in ns, and microseconds a launch.
+Batches = dict[tuple[str, str], dict[int, list[tuple[float, float]]]]
 
 
-def samples_of(measured: Measured) -> dict[tuple[str, str], Samples]:
-    """Return the values of processes, and the batches that count in the order of time, by target and case."""
-    places = [list(BATCH).index(name) for name in ("target", "case", "process", "start_ns", "loops", "host_ns")]
-    found: dict[tuple[str, str], dict[int, list[tuple[float, float]]]] = {}
-    for row in counting(measured):
-        target, case, process, start, loops, host = (row[at] for at in places)
+def batches_of(measured: Measured) -> Batches:
+    """Return the batches that count, in the order of time."""
+    found: Batches = {}
+    for target, case, process, _, _, start_ns, loops, host_ns, *_ in counting(measured):
         if loops:
-            by_process = found.setdefault((str(target), str(case)), {})
-            by_process.setdefault(int(process), []).append((float(start), float(host) / float(loops) / 1_000))
-    made: dict[tuple[str, str], Samples] = {}
-    for key, by_process in found.items():
-        made[key] = samples = Samples()
-        for process, batches in sorted(by_process.items()):
-            samples.process.append(process)
-            samples.us.append(statistics.median(us for _, us in batches))
-            samples.at_ns.append(statistics.fmean(at for at, _ in batches))
-            samples.batches.append(sorted(batches))
-    return made
+            found.setdefault((target, case), {}).setdefault(process, []).append((start_ns, host_ns / loops / 1_000))
+    return {key: {process: sorted(batches) for process, batches in sorted(by_process.items())}
+            for key, by_process in found.items()}
 
 
 def micros(value: float) -> str:
@@ -222,19 +194,19 @@ def distributions(result: StudyResult, cases: Sequence[str] | None = None) -> go
     """
     title = "Launch overhead, by process"
     shown, more = _shown(result, cases)
-    looks, samples = looks_of(result), samples_of(result.measured)
-    if not shown or not samples:
+    looks, batches = looks_of(result), batches_of(result.measured)
+    if not shown or not batches:
         return sentence(title, "Nothing was measured, so there is nothing to show.")
     height = max(len(looks) * 26 + 14, 60)
     about = ["a point is a process: the median of its batches, in µs a launch", *more]
     # Each row has its target's name, which a legend would only repeat.
     figure, parts = _grid(title, about, shown, looks, result, height, has_legend=False)
-    points = sum(len(samples[target, case].us) for case in shown for target in looks if (target, case) in samples)
+    points = sum(len(batches.get((target, case), ())) for case in shown for target in looks)
     is_few = points + len(shown) * len(looks) <= MOST_MARKS
     for number, case, domain in parts:
         for place, (target, look) in enumerate(looks.items()):
-            if (target, case) in samples:
-                _strip(figure, samples[target, case], look, place, case, number, with_points=is_few)
+            if (target, case) in batches:
+                _strip(figure, batches[target, case], look, place, case, number, with_points=is_few)
         labels = [each.name for each in looks.values()] if not domain[0] else [""] * len(looks)
         axes(figure, number, {"domain": domain[:2], "nticks": 5},
              {"domain": domain[2:], "range": [len(looks) - 0.5, -0.5], "tickmode": "array", "showgrid": False,
@@ -252,11 +224,10 @@ def drift(result: StudyResult, cases: Sequence[str] | None = None) -> go.Figure:
     """
     title = "Launch overhead over the study's time"
     shown, more = _shown(result, cases)
-    looks, samples = looks_of(result), samples_of(result.measured)
-    if not shown or not samples:
+    looks, batches = looks_of(result), batches_of(result.measured)
+    if not shown or not batches:
         return sentence(title, "Nothing was measured, so there is nothing to show.")
-    kept = {key: each for key, each in samples.items() if key[0] in looks and key[1] in shown}
-    what, drawn = _thinned(kept)
+    what, drawn = _thinned({key: each for key, each in batches.items() if key[0] in looks and key[1] in shown})
     last = max(at for marks in drawn.values() for at, _ in marks)
     scale, unit = unit_of(last)
     quiet = " at quiet moments" if result.measured.host.get("quiet") is not None else ""
@@ -319,10 +290,11 @@ def _grid(
 
 
 def _strip(
-    figure: go.Figure, samples: Samples, look: Look, place: int, case: str, number: int, *, with_points: bool,
+    figure: go.Figure, processes: Mapping[int, Sequence[tuple[float, float]]], look: Look, place: int, case: str,
+    number: int, *, with_points: bool,
 ) -> None:
     """Add a target's box and its points."""
-    values = samples.us
+    values = [statistics.median(us for _, us in batches) for batches in processes.values()]
     low, middle, high = (statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3)
     red, green, blue = (int(look.color[at:at + 2], 16) for at in (1, 3, 5))
     figure.add_box(
@@ -331,30 +303,28 @@ def _strip(
         fillcolor=f"rgba({red},{green},{blue},.16)", hoverinfo="skip", whiskerwidth=0, **named(number))
     if with_points:
         # Spread by the golden ratio: evenly, and the same in every drawing.
-        y = [place + ((process * 0.618034) % 1 - 0.5) * 0.5 for process in samples.process]
+        y = [place + ((process * 0.618034) % 1 - 0.5) * 0.5 for process in processes]
         hover = [f"{look.name}, {short(case, _BATCHES_WIDTH)}<br>process {process}: {micros(us)}"
-                 for process, us in zip(samples.process, values, strict=True)]
+                 for process, us in zip(processes, values, strict=True)]
         figure.add_scatter(x=values, y=y, mode="markers", name=look.name, customdata=hover,
                            marker={"color": look.color, "symbol": look.symbol, "size": 5, "opacity": 0.85},
                            hovertemplate="%{customdata}<extra></extra>", **named(number))
 
 
-def _thinned(
-    samples: Mapping[tuple[str, str], Samples],
-) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]]:
+def _thinned(batches: Batches) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]]:
     """Return what one mark stands for, and at most 2,000 marks: time and µs a launch."""
-    processes = [each for of in samples.values() for each in of.batches]
+    processes = [each for of in batches.values() for each in of.values()]
     together = 1
-    while sum(math.ceil(len(each) / together) for each in processes) > MOST_MARKS and len(processes) <= MOST_MARKS:
-        together += 1
     if len(processes) <= MOST_MARKS:
+        while sum(math.ceil(len(each) / together) for each in processes) > MOST_MARKS:
+            together += 1
         what = "a batch" if together == 1 else f"the median of {together} batches"
-        return what, {key: [mark for batches in each.batches for mark in _medians(batches, together)]
-                      for key, each in samples.items()}
-    while sum(math.ceil(len(each.us) / together) for each in samples.values()) > MOST_MARKS:
+        return what, {key: [mark for each in of.values() for mark in _medians(each, together)]
+                      for key, of in batches.items()}
+    while sum(math.ceil(len(of) / together) for of in batches.values()) > MOST_MARKS:
         together += 1
     return f"the median of {together} processes", {
-        key: _medians(list(zip(each.at_ns, each.us, strict=True)), together) for key, each in samples.items()}
+        key: _medians([_medians(each, len(each))[0] for each in of.values()], together) for key, of in batches.items()}
 
 
 def _medians(marks: Sequence[tuple[float, float]], together: int) -> list[tuple[float, float]]:
@@ -376,8 +346,7 @@ def _limit(targets: Sequence[Sequence[Any]]) -> float:
 # A study as Plotly figures: intervals by argument count and target, distributions over processes, drift over time.
 #
 # A figure holds at most 2,000 marks. Its ground is transparent, its ink can be read on white and on black, and labels
-# of
-# targets and cases are shown literally, whatever they hold.
+# of targets and cases are shown literally, whatever they hold.
 
 TITLE = "Launch overhead"
 
@@ -626,12 +595,12 @@ def _bars(sides: Sequence[tuple[float, float]], look: Look) -> dict[str, Any]:
 
 
 def _about(result: StudyResult, has_differences: bool) -> list[str]:
-    said = ["medians over processes, with 95 % intervals"]
+    notes = ["medians over processes, with 95 % intervals"]
     if has_differences:
-        said += ["differences with intervals that hold for all together", "hollow: no difference seen, or too noisy"]
+        notes += ["differences with intervals that hold for all together", "hollow: no difference seen, or too noisy"]
     if result.measured.is_live:
-        said.append("one process")
-    return said
+        notes.append("one process")
+    return notes
 
 
 def _against(differences: Sequence[Difference]) -> str:

@@ -124,24 +124,25 @@ def load_study(path: str | Path) -> Measured:
     return found
 
 
-def read(path: str | Path, parse: Callable[[bytes], _Kind]) -> _Kind:
+def read(path: str | Path, parse: Callable[[bytes], _Kind], most_bytes: int | None = None) -> _Kind:
     """Read a file with suspicion and return what `parse` makes of it; raises as `load` does."""
+    most_bytes = MAX_FILE_BYTES if most_bytes is None else most_bytes
     shown = repr(str(path))
     try:
         source = Path(path).expanduser()
         shown = source.name or shown
         with open(source, "rb", opener=_without_waiting) as file:
-            held = os.fstat(file.fileno())
-            if not stat.S_ISREG(held.st_mode):
+            fields = os.fstat(file.fileno())
+            if not stat.S_ISREG(fields.st_mode):
                 raise StudyFileError(f"{shown} is no regular file")
-            content = file.read(MAX_FILE_BYTES + 1)
+            content = file.read(most_bytes + 1)
     except (OSError, ValueError, RuntimeError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
         if isinstance(error, FileNotFoundError):
             said = f"{said}{did_you_mean_file(Path(path).expanduser(), '.json')}"
         raise StudyFileError(f"cannot read {shown}: {said}") from error
-    if len(content) > MAX_FILE_BYTES:
-        raise StudyFileError(f"{shown} has more than {MAX_FILE_BYTES:,} bytes: no study is so large")
+    if len(content) > most_bytes:
+        raise StudyFileError(f"{shown} has more than {most_bytes:,} bytes: no study is so large")
     try:
         return parse(content)
     except StudyFileError as error:
@@ -268,10 +269,10 @@ def _breakdown(content: dict[str, Any]) -> MeasuredBreakdown:
     _version(content, ANATOMY_VERSION)
     measured = _study(_object(content.get("study"), "'study'"))
     places = {(target.label, case.name) for target in measured.targets for case in measured.cases}
-    held = _list(content.get("parts"), "'parts'")
-    if len(held) > MOST_PARTS:
-        raise StudyFileError(f"'parts' has {len(held):,} rows, which no launch has; {_ADVICE}")
-    parts = [_build(PartReport, each, _PART, f"parts[{place}]") for place, each in enumerate(held)]
+    fields = _list(content.get("parts"), "'parts'")
+    if len(fields) > MOST_PARTS:
+        raise StudyFileError(f"'parts' has {len(fields):,} rows, which no launch has; {_ADVICE}")
+    parts = [_build(PartReport, each, _PART, f"parts[{place}]") for place, each in enumerate(fields)]
     for place, part in enumerate(parts):
         if (part.target, part.case) not in places or not part.key:
             raise StudyFileError(f"'parts[{place}]' is of no target and case of its study; {_ADVICE}")
@@ -293,20 +294,20 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _rows(content: Any, where: str, limits: Mapping[str, tuple[type, float, float]], measured: Measured) -> list[Any]:
     """Return the rows of a table that is held in columns, whose values have a type and lie between two limits."""
-    held = _object(content, f"'{where}'")
+    fields = _object(content, f"'{where}'")
     known = {"target": [each.label for each in measured.targets], "case": [each.name for each in measured.cases]}
     columns: list[list[Any]] = []
     for name, (kind, low, high) in limits.items():
-        if name not in held:
+        if name not in fields:
             raise StudyFileError(f"'{where}.{name}' is missing; {_ADVICE}")
-        column = _list(held[name], f"'{where}.{name}'")
+        column = _list(fields[name], f"'{where}.{name}'")
         high = len(known[name]) - 1 if name in known else high
         types = (int, float) if kind is float else (kind,)
         for place, value in enumerate(column):
             if type(value) not in types or not (value if kind is str else low <= value <= high):
-                words = "a name" if kind is str else \
+                expected = "a name" if kind is str else \
                     f"a {'whole ' * (kind is int)}number from {low:.16g} to {high:.16g}".replace("+", "")
-                raise StudyFileError(f"'{where}.{name}' has {_shown(value)} at place {place}, and not {words}; "
+                raise StudyFileError(f"'{where}.{name}' has {_shown(value)} at place {place}, and not {expected}; "
                                      f"{_ADVICE}")
         columns.append([known[name][place] for place in column] if name in known else
                        [float(value) for value in column] if kind is float else column)
@@ -318,12 +319,12 @@ def _rows(content: Any, where: str, limits: Mapping[str, tuple[type, float, floa
 
 def _build(kind: type[_Kind], content: Any, checks: Mapping[str, _Check], where: str) -> _Kind:
     """Return an object of a dataclass from JSON: unknown fields are ignored, missing ones have their defaults."""
-    held = _object(content, where)
+    fields = _object(content, where)
     prefix = "" if kind is Measured else f"{where}."
     values: dict[str, Any] = {}
     for each in dataclasses.fields(cast(Any, kind)):
-        if each.name in held:
-            values[each.name] = checks[each.name](held[each.name], f"{prefix}{each.name}")
+        if each.name in fields:
+            values[each.name] = checks[each.name](fields[each.name], f"{prefix}{each.name}")
         elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
             raise StudyFileError(f"'{prefix}{each.name}' is missing; {_ADVICE}")
     return kind(**values)
@@ -341,11 +342,11 @@ def _list(content: Any, where: str) -> list[Any]:
     return cast("list[Any]", content)
 
 
-def _is(kind: type | tuple[type, ...], words: str) -> _Check:
+def _is(kind: type | tuple[type, ...], expected: str) -> _Check:
     def check(content: Any, where: str) -> Any:
         # Python takes True for a whole number.
         if not isinstance(content, kind) or (isinstance(content, bool) and kind is not bool):
-            raise StudyFileError(f"'{where}' is {_shown(content)}, and not {words}; {_ADVICE}")
+            raise StudyFileError(f"'{where}' is {_shown(content)}, and not {expected}; {_ADVICE}")
         return content
 
     return check
@@ -385,11 +386,11 @@ def _any_json(content: Any, where: str, depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         raise StudyFileError(f"'{where}' is nested too deeply; {_ADVICE}")
     if isinstance(content, dict):
-        held = cast("dict[str, Any]", content)
-        return {name: _any_json(value, f"{where}.{name[:60]}", depth + 1) for name, value in held.items()}
+        fields = cast("dict[str, Any]", content)
+        return {name: _any_json(value, f"{where}.{name[:60]}", depth + 1) for name, value in fields.items()}
     if isinstance(content, list):
-        held = cast("list[Any]", content)
-        return [_any_json(value, f"{where}[{place}]", depth + 1) for place, value in enumerate(held)]
+        fields = cast("list[Any]", content)
+        return [_any_json(value, f"{where}[{place}]", depth + 1) for place, value in enumerate(fields)]
     too_large = isinstance(content, int) and abs(content) > _MAX_INT
     if too_large or (isinstance(content, float) and not math.isfinite(content)):
         raise StudyFileError(f"'{where}' is {_shown(content)}, which is too large; {_ADVICE}")

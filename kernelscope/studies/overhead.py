@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -15,8 +16,8 @@ from kernelscope.dryrun.switch import read_switch
 from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.studies import process
 from kernelscope.studies.cases import Case, select
-from kernelscope.studies.environments import Workspace, add_version_warnings, prepare
-from kernelscope.studies.result import CaseReport, Measured, TargetReport
+from kernelscope.studies.environments import Workspace, add_version_warnings, prepare, shortened
+from kernelscope.studies.result import CaseReport, Measured, StudyResult, TargetReport
 from kernelscope.studies.runner import (
     HALF_WIDTH,
     PROCESSES,
@@ -28,13 +29,11 @@ from kernelscope.studies.runner import (
     Run,
     parse_loops,
     showing_progress,
-    without_home,
 )
 from kernelscope.studies.target import Target, check_paths, check_settings, parse_targets, shown
 
 if TYPE_CHECKING:
     from kernelscope.studies.breakdown import AnatomyResult
-    from kernelscope.studies.result import StudyResult
 
 
 Cases = str | Case | Callable[[], Any] | Iterable[str | Case | Callable[[], Any]]
@@ -123,50 +122,36 @@ def launch_overhead(
         At a Ctrl-C: a `KeyboardInterrupt` whose attribute ``result`` has what was measured. Processes, worktrees and
         unfinished environments are gone.
     """
-    from kernelscope.studies.result import StudyResult
-
     check_settings(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s,
                    seed=seed, repo=repo, install=install, no_index=no_index, dry_run=dry_run, pin=pin,
                    progress=progress)
-    links = check_paths("find_links", find_links)
-    refuse_simulator()
-    wanted = targets_of(targets, str(repo))
+    wanted, links = asked_for(targets, repo, find_links)
     chosen = select(args, () if cases is None else cast("str | Iterable[str | Case | Callable[[], Any]]", cases))
     by_name = parse_loops(loops, [case.name for case in chosen])
     is_live = any(case.is_live for case in chosen)
     if is_live:
         _refuse_other_processes(wanted, chosen)
-    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    reports = [TargetReport(each.label, each.kind, without_home(str(each))) for each in wanted]
-    settings = {
-        "targets": [report.source for report in reports], "cases": [case.name for case in chosen], "loops": by_name,
-        "repeats": repeats, "processes": processes, "half_width": half_width, "limit_s": limit_s, "install": install,
-        "pin": pin, "seed": seed, "timeout_s": timeout_s}
-    measured = Measured(reports, [report_of(case) for case in chosen], settings=settings,
-                        created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
+    seed = random_seed() if seed is None else seed
+    measured = begun(wanted, chosen, pin=pin and not is_live, settings={
+        "loops": by_name, "repeats": repeats, "processes": processes, "half_width": half_width, "limit_s": limit_s,
+        "install": install, "pin": pin, "seed": seed, "timeout_s": timeout_s})
+    measured.is_live = is_live
     dry_run = is_dry_run() if dry_run is None else dry_run
     plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
-                cores=process.choose_cores() if pin and not is_live else (), together=process.together(len(wanted)),
+                cores=cores_of(measured), together=process.together(len(wanted)),
                 hello=hello_of(chosen, dry_run and not is_live))
-    measured.host.update(process.describe(plan.cores))
-    try:
-        with showing_progress(progress) as on_progress:
-            if is_live:
-                from kernelscope.studies.live import measure
+    with measuring(() if is_live else wanted, measured, lambda: StudyResult(measured), progress, install=install,
+                   no_index=no_index, find_links=links) as (members, on_progress, _):
+        if is_live:
+            from kernelscope.studies.live import measure
 
-                measure(plan, measured, on_progress, Narrow(half_width))
-            else:
-                with Workspace() as workspace:
-                    members = members_of(wanted, measured, workspace, on_progress, install=install, no_index=no_index,
-                                         find_links=links)
-                    if not dry_run:
-                        for member in members:  # the argument overrides the environment of this process
-                            member.environ.pop("KERNELSCOPE_DRYRUN", None)
-                    Run(plan, members, measured, on_progress, Narrow(half_width)).run()
-    except KeyboardInterrupt:
-        measured.ended = "interrupted"
-        raise StudyInterrupted(StudyResult(done(measured)) if measured.batches else None) from None
-    return StudyResult(done(measured))
+            measure(plan, measured, on_progress, Narrow(half_width))
+        else:
+            if not dry_run:
+                for member in members:  # the argument overrides the environment of this process
+                    member.environ.pop("KERNELSCOPE_DRYRUN", None)
+            Run(plan, members, measured, on_progress, Narrow(half_width)).run()
+    return StudyResult(measured)
 
 
 def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
@@ -199,11 +184,66 @@ def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
     return launch_overhead(targets, **options)
 
 
-def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspace, on_progress: Progress,
-               **how: Any) -> list[Member]:
-    """Make the targets' environments and return the members of the study.
+# What all functions that measure begin and end with.
 
-    An environment that cannot be made is an error in its target's report; for the baseline it is raised.
+def asked_for(targets: Targets, repo: str | Path, find_links: str | Path | Iterable[str | Path],
+              ) -> tuple[tuple[Target, ...], list[str]]:
+    """Return the targets and the folders of wheels that were asked for, or refuse them."""
+    links = check_paths("find_links", find_links)
+    refuse_simulator()
+    return targets_of(targets, str(repo)), links
+
+
+def random_seed() -> int:
+    """Return a seed for a study that was given none."""
+    return random.SystemRandom().randrange(2**31)
+
+
+def begun(targets: Sequence[Target], cases: Sequence[Case], *, pin: bool, settings: Mapping[str, Any]) -> Measured:
+    """Return what is known of a study before anything is measured; `cores_of` it are those to be timed on."""
+    cores = process.choose_cores() if pin else ()
+    reports = [TargetReport(each.label, each.kind, shortened(str(each))) for each in targets]
+    return Measured(reports, [report_of(case) for case in cases],
+                    created=datetime.now(UTC).isoformat(timespec="seconds"),
+                    host={**process.describe(cores), "pinned_to": list(cores) or None},
+                    settings={"targets": [each.source for each in reports], "cases": [case.name for case in cases],
+                              **settings})
+
+
+def cores_of(measured: Measured) -> tuple[int, ...]:
+    """Return the processor cores that the processes of a study are put on; none where they are not."""
+    return tuple(measured.host["pinned_to"] or ())
+
+
+@contextmanager
+def measuring(targets: Sequence[Target], measured: Measured, result: Callable[[], StudyResult | AnatomyResult],
+              progress: Progress | Literal[False] | None, **how: Any,
+              ) -> Generator[tuple[list[Member], Progress, Workspace]]:
+    """Yield the prepared targets, what is told the progress, and the folder of what is made, which then is gone.
+
+    A Ctrl-C becomes a `StudyInterrupted` with what `result` returns, if something was measured. `how` is passed to
+    `prepare`.
+    """
+    try:
+        with showing_progress(progress) as on_progress, Workspace() as workspace:
+            yield _members(targets, measured, workspace, on_progress, **how), on_progress, workspace
+    except KeyboardInterrupt:
+        measured.ended = "interrupted"
+        _done(measured)
+        raise StudyInterrupted(result() if measured.batches else None) from None
+    _done(measured)
+
+
+def _done(measured: Measured) -> None:
+    measured.host["load_after"] = process.load()
+    add_version_warnings(measured.targets)
+
+
+def _members(targets: Sequence[Target], measured: Measured, workspace: Workspace, on_progress: Progress,
+             **how: Any) -> list[Member]:
+    """Make the targets' environments.
+
+    One that cannot be made is an error in its target's report; for the baseline it is raised.
     """
     members: list[Member] = []
     for place, target in enumerate(targets):
@@ -216,14 +256,11 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
         except StudyError as error:
             if not members:
                 raise StudyError(f"the baseline cannot be prepared: {error}") from error
-            measured.targets[place].error = without_home(str(error)).removeprefix(f"target {target.label!r}: ")
+            measured.targets[place].error = shortened(str(error)).removeprefix(f"target {target.label!r}: ")
             members.append(Member(measured.targets[place]))
         else:
             measured.targets[place] = prepared.report
-            if prepared.expected is not None and prepared.expected.is_relative_to(workspace.path):
-                # Each of its processes would compile the framework's Python again, for seconds.
-                prepared.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-            members.append(Member(prepared.report, process.command(prepared), prepared.environ, prepared.cwd,
+            members.append(Member(prepared.report, process.command(prepared.python), prepared.environ, prepared.cwd,
                                   prepared.framework, prepared.expected))
     return members
 
@@ -284,9 +321,3 @@ def report_of(case: Case) -> CaseReport:
     return CaseReport(case.name, case.statement or case.name, case.setup, case.args, case.group, case.against,
                       case.before, case.after)
 
-
-def done(measured: Measured) -> Measured:
-    """Say what is known at the end."""
-    measured.host["load_after"] = process.load()
-    add_version_warnings(measured.targets)
-    return measured

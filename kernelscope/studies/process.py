@@ -13,9 +13,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import kernelscope
 from kernelscope.errors import StudyError
@@ -103,7 +102,7 @@ def idle_times(root: Path = Path("/")) -> dict[int, int]:
     for line in (_read(root / "proc/stat") or "").splitlines():
         name, *numbers = line.split()
         if name.startswith("cpu") and name[3:].isdigit() and len(numbers) > max(_IDLE):
-            with suppress(ValueError):
+            with contextlib.suppress(ValueError):
                 times[int(name[3:])] = sum(int(numbers[place]) for place in _IDLE)
     return times
 
@@ -114,7 +113,7 @@ def _node(core: int, root: Path) -> set[int] | None:
         held: set[int] = set()
         for part in (_read(path) or "").split(","):
             first, _, last = part.partition("-")
-            with suppress(ValueError):
+            with contextlib.suppress(ValueError):
                 held.update(range(int(first), int(last or first) + 1))
         if core in held:
             return held
@@ -138,15 +137,6 @@ def _read(path: Path) -> str | None:
 BENCH = Path(__file__).parent / "bench"
 
 
-class Startable(Protocol):
-    """The attributes of a prepared target that `command` uses."""
-
-    @property
-    def python(self) -> Path:
-        """Return the interpreter."""
-        ...
-
-
 #: Arguments: the folder of the package, and the file descriptors of requests and of answers.
 _BOOTSTRAP = """\
 import sys
@@ -163,19 +153,13 @@ main(int(requests), int(answers))
 """
 
 
-def command(prepared: Startable) -> list[str]:
-    """Return the command that starts a benchmark process of a target.
+def command(python: Path) -> list[str]:
+    """Return the command that starts a benchmark process in an interpreter.
 
     Two arguments follow it: the file descriptors that requests come from and that answers go to, which the process must
     inherit (``pass_fds``). What it prints is not buffered, so that a process that is killed has said all it had to.
-
-    Parameters
-    ----------
-    prepared
-        The target's environment: its interpreter is what is started, with `Prepared.environ` as the whole environment
-        and in the folder `Prepared.cwd`.
     """
-    return [str(prepared.python), "-u", "-c", _BOOTSTRAP, str(BENCH)]
+    return [str(python), "-u", "-c", _BOOTSTRAP, str(BENCH)]
 
 
 def dry_run_fields() -> dict[str, str]:
@@ -335,8 +319,8 @@ class BenchProcess:
         except ValueError:
             answer = None
         if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
-            said = _one_line(line.decode("utf-8", "replace"), 80)
-            raise self.failure(f"answered what is no answer while {self._doing()}: {said}")
+            excerpt = _one_line(line.decode("utf-8", "replace"), 80)
+            raise self.failure(f"answered what is no answer while {self._doing()}: {excerpt}")
         if not answer["ok"]:
             kind = "unavailable" if answer.get("kind") == "unavailable" else "error"
             raise RefusedError(_one_line(str(answer.get("error") or "no reason given")), kind)
@@ -401,9 +385,9 @@ class BenchProcess:
         """Return a description of the last request."""
         what, case = self._request.get("do"), self._request.get("case")
         name: Any = case.get("name") if isinstance(case, Mapping) else case
-        words = {"hello": "starting", "prepare": "preparing", "batch": "timing", "noise": "measuring the noise",
+        action = {"hello": "starting", "prepare": "preparing", "batch": "timing", "noise": "measuring the noise",
                  "anatomy": "taking apart"}.get(str(what), f"doing {what!r}")
-        return f"{words} {clean(name)!r}" if name else words
+        return f"{action} {clean(name)!r}" if name else action
 
     def _ended(self) -> ProcessError:
         """Return the error for a process that has closed its pipes, which one does that ends."""

@@ -400,7 +400,56 @@ def _about(each: Difference) -> str:
 
 # All of it in one object.
 
-class StudyResult:
+class Shown:
+    """What is shown by functions of the module that `_view` returns: ``card``, ``page``, and, if not else, ``text``."""
+
+    def _view(self) -> Any:
+        """Return the module."""
+        raise NotImplementedError
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the card, and the figures where there are some, to a page that needs no network; return its path.
+
+        Raises
+        ------
+        StudyFileError
+            It cannot be written there.
+        """
+        from kernelscope.studies.files import write
+
+        return write(path, self._view().page(self).encode(), ".html")
+
+    def __str__(self) -> str:
+        return self._view().text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self._view().card(self)
+
+
+class Saved(Shown):
+    """What is saved to a JSON file besides."""
+
+    def to_json(self) -> str:
+        """Return it as JSON."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything that was measured to a JSON file, which `load` reads, and return its path.
+
+        Raises
+        ------
+        StudyFileError
+            It cannot be written there.
+        """
+        from kernelscope.studies.files import SUFFIX, write
+
+        return write(path, self.to_json().encode("ascii"), SUFFIX)
+
+
+class StudyResult(Saved):
     """The measurements of a study, with the estimates and differences computed from them.
 
     Parameters
@@ -576,42 +625,15 @@ class StudyResult:
 
         return to_json(self.measured, {"estimates": self.estimates, "differences": self.differences})
 
-    def save(self, path: str | Path) -> Path:
-        """Write the study to a JSON file, which `load` reads, and return its path.
+    def _view(self) -> Any:
+        from kernelscope.studies import card
 
-        Raises
-        ------
-        StudyFileError
-            It cannot be written there.
-        """
-        from kernelscope.studies.files import SUFFIX, write
-
-        return write(path, self.to_json().encode("ascii"), SUFFIX)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the card and the figures to an HTML page that needs no network, and return its path.
-
-        Raises
-        ------
-        StudyFileError
-            It cannot be written there.
-        """
-        from kernelscope.studies.card import page
-        from kernelscope.studies.files import write
-
-        return write(path, page(self).encode(), ".html")
+        return card
 
     def __str__(self) -> str:
         from kernelscope.studies.text import text
 
         return text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from kernelscope.studies.card import card
-
-        return card(self)
 
 
 def load(path: str | Path) -> StudyResult | AnatomyResult:

@@ -18,10 +18,12 @@ from typing import Any, Literal, NamedTuple, TextIO, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.studies.cases import Case
+from kernelscope.studies.environments import shortened
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
 from kernelscope.studies.result import Measured, TargetReport
 from kernelscope.studies.statistics import QUIET, judge, quiet_share
 from kernelscope.studies.target import shown
+from kernelscope.units import counted
 from kernelscope.views.base import clean, shorten, width_of
 
 #: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
@@ -185,15 +187,15 @@ def parse_loops(loops: int | str | Sequence[int] | None, cases: Sequence[str]) -
     given = cast("object", loops)
     if isinstance(given, bool) or not isinstance(given, Iterable | int):
         raise StudyArgumentError(f"loops={shown(loops)}: {_FORMS}")
-    words = [str(each).strip() for each in (loops.split(",") if isinstance(loops, str) else
+    texts = [str(each).strip() for each in (loops.split(",") if isinstance(loops, str) else
                                             [loops] if isinstance(loops, int) else loops)]
-    gaps = [place for place, word in enumerate(words) if word in ("...", "…")]
+    gaps = [place for place, word in enumerate(texts) if word in ("...", "…")]
     if gaps:
-        if gaps != [1] or len(words) != 3:
+        if gaps != [1] or len(texts) != 3:
             raise StudyArgumentError(f"loops={loops!r}: {_FORMS}")
-        numbers = _spread(_number(words[0], loops), _number(words[2], loops), len(cases))
+        numbers = _spread(_number(texts[0], loops), _number(texts[2], loops), len(cases))
     else:
-        numbers = [_number(word, loops) for word in words]
+        numbers = [_number(word, loops) for word in texts]
         if len(numbers) == 1:
             numbers *= len(cases)
     if len(numbers) != len(cases):
@@ -283,31 +285,48 @@ def default_bar() -> TerminalBar | NotebookBar | None:
     return None
 
 
-class TerminalBar:
-    """A progress bar on one line of a terminal.
+class _Bar:
+    """A progress bar that is not replaced more often than can be read.
 
     Parameters
     ----------
-    stream : file
-        A terminal.
     clock : callable
-        Seconds, for how often it is written.
+        Seconds.
+    every_s : float
+        How often it is replaced.
     """
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
+    def __init__(self, clock: Callable[[], float], every_s: float) -> None:
         self._clock = clock
+        self._every_s = every_s
         self._next = 0.0
-        self._width = 0
 
     def __call__(self, done: float, text: str) -> None:
         """Show how far it is."""
         now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _TERMINAL_S
-        filled = round(_BAR_WIDTH * min(max(done, 0.0), 1.0))
-        line = shorten(f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {clean(text)}", _columns(self._stream) - 1)
+        if now >= self._next:
+            self._next = now + self._every_s
+            self._show(min(max(done, 0.0), 1.0), clean(text))
+
+    def _show(self, done: float, text: str) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Take it away."""
+        raise NotImplementedError
+
+
+class TerminalBar(_Bar):
+    """A progress bar on one line of a terminal."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock, _TERMINAL_S)
+        self._stream = stream
+        self._width = 0
+
+    def _show(self, done: float, text: str) -> None:
+        filled = round(_BAR_WIDTH * done)
+        line = shorten(f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {text}", _columns(self._stream) - 1)
         self._write(line + " " * (self._width - width_of(line)))
         self._width = width_of(line)
 
@@ -323,39 +342,26 @@ class TerminalBar:
             self._stream.flush()
 
 
-class NotebookBar:
-    """A progress bar in the output of the running cell, which is empty in the end and in the saved notebook.
-
-    Parameters
-    ----------
-    clock : callable
-        Seconds, for how often it is replaced.
-    """
+class NotebookBar(_Bar):
+    """A progress bar in the output of the running cell, which is empty in the end and in the saved notebook."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = 0.0
+        super().__init__(clock, _NOTEBOOK_S)
         self._handle: Any = None
 
-    def __call__(self, done: float, text: str) -> None:
-        """Show how far it is."""
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _NOTEBOOK_S
-        said = clean(text)
+    def _show(self, done: float, text: str) -> None:
         markup = (f'<div style="font: 13px system-ui, sans-serif; opacity: .8"><progress max="1" '
-                  f'value="{min(max(done, 0.0), 1.0):.3f}" style="width: 240px; vertical-align: middle"></progress> '
-                  f"{html.escape(said)}</div>")
-        self._show({"text/plain": said, "text/html": markup})
+                  f'value="{done:.3f}" style="width: 240px; vertical-align: middle"></progress> '
+                  f"{html.escape(text)}</div>")
+        self._display({"text/plain": text, "text/html": markup})
 
     def close(self) -> None:
         """Empty the output."""
         if self._handle is not None:
-            self._show({"text/plain": "", "text/html": ""})
+            self._display({"text/plain": "", "text/html": ""})
             self._handle = None
 
-    def _show(self, bundle: dict[str, str]) -> None:
+    def _display(self, bundle: dict[str, str]) -> None:
         with contextlib.suppress(Exception):  # what shows the progress must not end the study
             from IPython.display import DisplayHandle
 
@@ -526,7 +532,8 @@ class Run:
             kill_all(self._started)
             self._finish()
         if not self.measured.batches:
-            raise StudyError(self._nothing_measured())
+            errors = [f"{each.report.label!r}: {each.report.error}" for each in self._members if each.report.error]
+            raise StudyError("nothing could be measured; " + ("; ".join(errors) or "no target is left"))
 
     def _one_generation(self) -> None:
         begun = self._elapsed_s()
@@ -555,7 +562,7 @@ class Run:
                         running[member] = BenchProcess(member.command, member.environ, member.cwd, self._started)
                     except ProcessError as error:
                         self._drop(member, error)
-        self._say(0, "starting " + _counted(sum(map(len, self._ready)), "process", "processes"))
+        self._say(0, "starting " + counted(sum(map(len, self._ready)), "process", "processes"))
         self._hello()
         self._prepare()
 
@@ -568,30 +575,11 @@ class Run:
             if isinstance(answer, RefusedError):
                 self._drop(member, answer)
                 continue
-            problem = _wrong_module(answer.get("module"), member.expected)
+            problem = wrong_module(answer.get("module"), member.expected)
             if problem:
                 self._drop(member, ProcessError(problem))
             elif not member.report.framework:
-                self._introduce(member, answer)
-
-    def _introduce(self, member: Member, answer: dict[str, Any]) -> None:
-        report, measured = member.report, self.measured
-        report.framework = str(answer.get("framework") or "")
-        versions: Any = answer.get("versions")
-        if isinstance(versions, dict):
-            report.versions = {str(name): str(version) for name, version in versions.items()}
-        if answer.get("python"):
-            report.versions.setdefault("python", str(answer["python"]))
-        measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
-        if not measured.gpu and isinstance(answer.get("gpu"), dict):
-            measured.gpu = dict(answer["gpu"])
-        for name in ("pinned_to", "clock_resolution_ns", "clock_read_ns", "sees_waits"):
-            if answer.get(name) is not None:
-                measured.host.setdefault(name, answer[name])
-        if answer.get("pin_error"):
-            problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
-            if problem not in measured.notes:
-                measured.notes.append(problem)
+                introduce(member.report, self.measured, answer)
 
     def _prepare(self) -> None:
         """Compile and warm up each case, in all processes side by side: this is not timed.
@@ -713,7 +701,7 @@ class Run:
             return  # its process of another generation has said so
         done = member.report.processes
         where = f"process {done + 1}: " if done else ""
-        member.report.error = without_home(f"{where}{error}")
+        member.report.error = shortened(f"{where}{error}")
         for running in (*self._ready, *generations):
             process = running.pop(member, None)
             if process is not None:
@@ -721,7 +709,7 @@ class Run:
 
     def _without_case(self, member: Member, case: str, error: RefusedError, *generations: Running) -> None:
         text = str(error) if error.kind == "unavailable" else f"failed: {error}"
-        member.report.unavailable[case] = without_home(text)
+        member.report.unavailable[case] = shortened(text)
         if all(each.name in member.report.unavailable for each in self._plan.cases):
             why = next(iter(member.report.unavailable.values()))
             self._drop(member, StudyError(f"none of the cases can be run; the first {why}"
@@ -735,7 +723,7 @@ class Run:
             # Minutes of measuring the others would compare them with nothing.
             raise StudyError(f"the baseline {baseline.label!r} failed: {baseline.error}")
         self.measured.notes.append(
-            f"the baseline {baseline.label!r} failed after {_counted(baseline.processes, 'process', 'processes')}; "
+            f"the baseline {baseline.label!r} failed after {counted(baseline.processes, 'process', 'processes')}; "
             "the study ended there")
 
     def _is_over(self) -> bool:
@@ -764,15 +752,11 @@ class Run:
                 often = self._unstable[member.report.label, case.name]
                 if often > member.report.processes / 2:
                     member.report.warnings.append(
-                        f"{case.name!r} was not stable after its warm-up in {_counted(often, 'process', 'processes')}")
+                        f"{case.name!r} was not stable after its warm-up in {counted(often, 'process', 'processes')}")
         for case in plan.cases:
             reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
             if len(reasons) > 1 and all(reasons):
                 measured.notes.append(f"{case.name!r} can be run in no target: {reasons[0]}")
-
-    def _nothing_measured(self) -> str:
-        errors = [f"{member.report.label!r}: {member.report.error}" for member in self._members if member.report.error]
-        return "nothing could be measured; " + ("; ".join(errors) or "no target is left")
 
     def _elapsed_s(self) -> float:
         return (time.perf_counter_ns() - self._begun_ns) / 1e9
@@ -791,7 +775,7 @@ class Run:
         self._on_progress(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
 
 
-def _wrong_module(module: object, expected: Path | None) -> str | None:
+def wrong_module(module: object, expected: Path | None) -> str | None:
     """Return an error message if the framework was not imported from the expected folder, else an empty text."""
     if expected is None or not isinstance(module, str):
         return None
@@ -801,14 +785,25 @@ def _wrong_module(module: object, expected: Path | None) -> str | None:
             "for a .pth file, a sitecustomize or an editable installation that comes first")
 
 
-def without_home(text: str) -> str:
-    """Return text with the user's home folder as ``~``: results are passed on to others."""
-    home = str(Path.home())
-    return text.replace(home, "~") if len(home) > 1 else text
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def introduce(report: TargetReport, measured: Measured, answer: Mapping[str, Any]) -> None:
+    """Take from an answer to a hello what the target, its GPU and its clock are."""
+    report.framework = str(answer.get("framework") or "")
+    versions: Any = answer.get("versions")
+    if isinstance(versions, dict):
+        report.versions = {str(name): str(version) for name, version in cast("dict[Any, Any]", versions).items()}
+    if answer.get("python"):
+        report.versions.setdefault("python", str(answer["python"]))
+    measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
+    if not measured.gpu and isinstance(answer.get("gpu"), dict):
+        measured.gpu = dict(answer["gpu"])
+    for name in ("clock_resolution_ns", "clock_read_ns", "sees_waits"):
+        if answer.get(name) is not None:
+            measured.host.setdefault(name, answer[name])
+    if answer.get("pin_error"):
+        measured.host["pinned_to"] = None
+        problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
+        if problem not in measured.notes:
+            measured.notes.append(problem)
 
 
 def _duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -98,17 +99,23 @@ class Sample:
         return np.array([self.median(process) for process in sorted(self.processes)])
 
 
-def samples(measured: Measured) -> dict[tuple[str, str], Sample]:
+#: By target and case.
+Samples = dict[tuple[str, str], Sample]
+
+
+def samples(measured: Measured) -> Samples:
     """Return the batches of each target and case that was measured, in the order of the study's targets and cases.
 
     The processes of a study that was made in the running process are blocks of its batches: there is only one process.
     """
     best = _best(measured)
-    found: dict[tuple[str, str], Sample] = {}
+    found: Samples = {}
     for target, case, process, number, _, _, loops, host_ns, sync_ns, _, reference_ns in measured.batches:
         # A clock that did not advance has measured nothing.
         if loops > 0 and host_ns > 0:
-            sample = found.setdefault((target, case), Sample())
+            sample = found.get((target, case))
+            if sample is None:
+                sample = found[target, case] = Sample()
             sample.processes.setdefault(process, {})[number] = host_ns / loops / 1e3
             sample.waits.append(sync_ns / host_ns)
             if reference_ns:
@@ -136,11 +143,11 @@ def counting(measured: Measured) -> list[BatchRow]:
     processes: dict[tuple[str, str, int], list[BatchRow]] = {}
     for row in measured.batches:
         processes.setdefault(row[:3], []).append(row)
-    kept: list[BatchRow] = []
+    remaining: list[BatchRow] = []
     for (target, _, _), rows in processes.items():
         slowness = {place: row[10] / best[target] if row[10] else 1.0 for place, row in enumerate(rows)}
-        kept += [rows[place] for place in quiet_rounds(slowness)]
-    return kept
+        remaining += [rows[place] for place in quiet_rounds(slowness)]
+    return remaining
 
 
 def quiet_share(measured: Measured) -> float | None:
@@ -202,8 +209,7 @@ def _blocks(rounds: Rounds) -> dict[int, Rounds]:
 # `intervals` is what the rest of the package calls; it knows nothing of launches. Its parts and where they come from:
 #
 # - The middle of values that are few and have outliers is a trimmed mean; its standard error comes from the
-# winsorized
-#   variance (Tukey and McLaughlin 1963; Yuen 1974).
+#   winsorized variance (Tukey and McLaughlin 1963; Yuen 1974).
 # - Each standard error is drawn halfway towards the one that is usual among the columns, in units of each column's
 #   scale: with 16 values each is known to a fifth only, and noise of one host is much alike (as in moderated t, Smyth
 #   2004). What is lost where columns are unlike is power, not coverage, since the resamples are treated alike.
@@ -211,10 +217,9 @@ def _blocks(rounds: Rounds) -> dict[int, Rounds]:
 #   Mammen 1993), the same signs in all columns of a generation, so that what makes columns alike stays. It needs
 #   deviations that are as likely up as down, which differences between two processes of one kind are.
 # - The critical value is the quantile of the largest studentized deviation of any column (max-T: Westfall and Young
-# 1993;
-#   Romano and Wolf 2005), so that all intervals hold together.
+#   1993; Romano and Wolf 2005), so that all intervals hold together.
 # - Too few values have too few patterns of signs. They get Student's t, divided by the number of columns
-# (Bonferroni).
+#   (Bonferroni).
 
 Values = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -335,7 +340,7 @@ def trimmed(values: Values) -> tuple[Values, Values]:
     """
     size = values.shape[-1]
     cut = size // TRIM_ONE_OF
-    kept = size - 2 * cut
+    remaining = size - 2 * cut
     if cut:
         values = np.sort(values, axis=-1)
         inner = values[..., cut:size - cut]
@@ -350,7 +355,7 @@ def trimmed(values: Values) -> tuple[Values, Values]:
         squares = ((values - (total / size)[..., None]) ** 2).sum(-1)
     if size == 1:
         return total, np.full_like(total, np.nan)
-    return total / kept, np.sqrt(squares / (kept * (kept - 1)))
+    return total / remaining, np.sqrt(squares / (remaining * (remaining - 1)))
 
 
 def student_quantile(probability: float, degrees: int) -> float:
@@ -411,11 +416,24 @@ def median_interval(values: Values, confidence: float = 0.95, seed: int = 0) -> 
     if len(values) < 6:
         half = student_quantile(0.5 + confidence / 2, len(values) - 1) * float(trimmed(values)[1])
         return middle - half, middle + half
-    drawn = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLES, len(values)))
-    farther = student_quantile(0.5 + confidence / 2, len(values) - 1) * math.sqrt(len(values) / (len(values) - 1))
+    size = len(values)
+    # Medians by their places among the sorted values: small numbers are sorted out faster than large ones.
+    places = np.empty(size, np.int16)
+    places[np.argsort(values)] = np.arange(size)
+    lower, upper = (size - 1) // 2, size // 2
+    drawn = np.partition(places[_drawn(size, seed)], (lower, upper), axis=1)
+    ordered = np.sort(values)
+    medians = (ordered[drawn[:, lower]] + ordered[drawn[:, upper]]) / 2
+    farther = student_quantile(0.5 + confidence / 2, size - 1) * math.sqrt(size / (size - 1))
     outside = NormalDist().cdf(-farther)
-    low, high = np.quantile(np.median(values[drawn], axis=1), [outside, 1 - outside])
+    low, high = np.quantile(medians, [outside, 1 - outside])
     return float(low), float(high)
+
+
+@functools.lru_cache(16)
+def _drawn(size: int, seed: int) -> Places:
+    """Return which of so many values each resample has; not to be changed."""
+    return np.random.default_rng(seed).integers(0, size, (_RESAMPLES, size))
 
 
 def _middles(columns: Sequence[Column],
@@ -483,73 +501,47 @@ _QUIET = 0.02
 _OFTEN = 0.5
 
 
-@dataclass(frozen=True)
-class Situation:
-    """The circumstances of a difference, besides its interval.
-
-    Attributes
-    ----------
-    pairs : int
-        How many pairs of processes there are.
-    low_percent, high_percent : float
-        The interval.
-    limit_percent : float
-        Above which half of its width is too wide.
-    device_share : float
-        The wait for the device, as a share of the launches before it.
-    is_live : bool
-        Whether it was measured in the running process.
-    """
-
-    pairs: int
-    low_percent: float
-    high_percent: float
-    limit_percent: float
-    device_share: float = 0.0
-    is_live: bool = False
-
-
-def ruled_out(situation: Situation) -> str:
-    """Return which difference is ruled out."""
-    most = max(-situation.low_percent, situation.high_percent)
+def ruled_out(low_percent: float, high_percent: float) -> str:
+    """Return which difference an interval rules out."""
+    most = max(-low_percent, high_percent)
     # Rounded up: what is written is outside of the interval.
     steps = 1000 if most < 9.9 else 100
     return f"more than {percent(math.ceil(most * steps / 100) / steps)} is ruled out"
 
 
-def device_bound(situation: Situation) -> str:
-    """Return a note that the host waited for the device, or an empty text."""
-    if situation.device_share < _DEVICE_BOUND:
+def device_bound(share: float) -> str:
+    """Return a note that the host waited for the device for this share of its batches, or an empty text."""
+    if share < _DEVICE_BOUND:
         return ""
-    return (f"the wait for the device after a batch was {percent(situation.device_share)} of the batch: "
+    return (f"the wait for the device after a batch was {percent(share)} of the batch: "
             f"the device may set this pace, not the host")
 
 
-def what_would_help(situation: Situation, host: dict[str, Any]) -> str:
-    """Return what would make the interval narrower.
+def what_would_help(pairs: int, half_percent: float, limit_percent: float, measured: Measured) -> str:
+    """Return what would make an interval narrower.
 
     Parameters
     ----------
-    situation : Situation
-        Of the difference.
-    host : dict
-        `Measured.host`.
+    pairs : int
+        How many pairs of processes there are.
+    half_percent, limit_percent : float
+        Half of the interval's width, and above which it is too wide.
+    measured : Measured
+        Whose host may be noisy.
     """
-    one, many = ("block of batches", "blocks of batches") if situation.is_live else ("process", "processes")
-    if situation.pairs < 2:
+    one, many = ("block of batches", "blocks of batches") if measured.is_live else ("process", "processes")
+    if pairs < 2:
         return (f"one {one} of each cannot tell a difference of versions from that between {many}: "
                 f"measure at least {FEW}")
-    half = (situation.high_percent - situation.low_percent) / 2
-    needed = math.ceil(situation.pairs * (half / situation.limit_percent) ** 2)
-    hints = [f"the interval is {percent(half / 100)} to each side"]
-    if situation.pairs < FEW:
-        hints.append(f"{situation.pairs} {many} are few: measure at least {FEW}")
+    needed = math.ceil(pairs * (half_percent / limit_percent) ** 2)
+    hints = [f"the interval is {percent(half_percent / 100)} to each side"]
+    if pairs < FEW:
+        hints.append(f"{pairs} {many} are few: measure at least {FEW}")
     elif needed <= _MOST_PROCESSES:
-        hints.append(f"about {needed} {many} instead of {situation.pairs} would bring it below "
-                     f"{percent(situation.limit_percent / 100)}")
+        hints.append(f"about {needed} {many} instead of {pairs} would bring it below {percent(limit_percent / 100)}")
     else:
         hints.append(f"more {many} alone would not do")
-    return "; ".join([*hints, *noise(host)])
+    return "; ".join([*hints, *noise(measured.host)])
 
 
 def noise(host: dict[str, Any]) -> list[str]:
@@ -580,22 +572,17 @@ def noise(host: dict[str, Any]) -> list[str]:
 # How a difference is judged, and why so:
 #
 # - **The unit is a process.** Two processes of one version differ, by 1 to 2 %, as hash seeds and places in memory
-# do,
-#   and nothing that is repeated inside a process tells by how much. So there are several processes of each target,
-#   and
-#   each gives one value: the median of its batches.
+#   do, and nothing that is repeated inside a process tells by how much. So there are several processes of each
+#   target, and each gives one value: the median of its batches.
 # - **They are paired.** The n-th processes of all targets run side by side, their batches in turn. What is compared
-# is
-#   taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a while,
-#   or from some time on, hits both.
+#   is taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a
+#   while, or from some time on, hits both.
 # - **The difference** is the trimmed mean of the pairs' (one in 8 left out at each end), which a process that a
 #   neighbour disturbed hardly moves. It is close to the difference of the two medians, and need not be equal to it.
-# - **Its interval** is a bootstrap-t interval: the resampling above says how. All differences of a study,
-# of
-#   all cases and targets, hold within theirs together with 95 %: this is the correction for their number.
+# - **Its interval** is a bootstrap-t interval: the resampling above says how. All differences of a study, of all
+#   cases and targets, hold within theirs together with 95 %: this is the correction for their number.
 # - **The verdict** follows from it. Without zero: faster or slower. With zero: too noisy, if half of its width is
-# more
-#   than 5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
+#   more than 5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
 #
 # What it assumes: that differences between processes of one version are as likely up as down, and that pairs are
 # independent of one another. What it cannot know: what all processes of a target have in common and its next
@@ -633,11 +620,8 @@ def judge(measured: Measured, *, confidence: float = 0.95, resolution: float = 0
         For the resampling.
     """
     found = samples(measured)
-    asked = [_asked(key, baseline, within, found) for key, baseline, within in _comparisons(measured, found)]
-    columns = [_paired_column(one) for one in asked]
-    differences = _differences(asked, columns, measured, confidence, resolution, seed)
-    estimates = tuple(_estimate(key, sample, seed, measured.is_live) for key, sample in found.items())
-    return Judgement(estimates, differences, confidence, len(differences), (_LIVE,) if measured.is_live else ())
+    return _judged(_comparisons(measured, found), _paired_column, found, measured, confidence, resolution, seed,
+                   (_LIVE,) if measured.is_live else ())
 
 
 def judge_unpaired(old: Measured, new: Measured, *, confidence: float = 0.95, resolution: float = 0.05,
@@ -665,19 +649,16 @@ def judge_unpaired(old: Measured, new: Measured, *, confidence: float = 0.95, re
     changed = [name for name, code in new_code.items() if old_code.get(name, code) != code]
     if changed:
         notes.append(f"Not compared, as their code has changed: {', '.join(changed)}.")
-    asked = [_Asked(target, case, "old", False, sample, before[target, case])
-             for (target, case), sample in after.items() if (target, case) in before and case not in changed]
-    columns = [_unpaired_column(one) for one in asked]
-    differences = _differences(asked, columns, new, confidence, resolution, seed)
-    estimates = tuple(_estimate(key, sample, seed, new.is_live) for key, sample in after.items())
+    comparisons = [_Comparison(target, case, "old", False, sample, before[target, case])
+                   for (target, case), sample in after.items() if (target, case) in before and case not in changed]
     if old.is_live or new.is_live:
         notes.append(_LIVE)
-    return Judgement(estimates, differences, confidence, len(differences), tuple(notes))
+    return _judged(comparisons, _unpaired_column, after, new, confidence, resolution, seed, tuple(notes))
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A comparison of one target and case with a baseline, and the batches of both."""
+class _Comparison:
+    """A target and case with a baseline, and the batches of both."""
 
     target: str
     case: str
@@ -687,59 +668,56 @@ class _Asked:
     other: Sample
 
 
-def _comparisons(measured: Measured,
-                 found: dict[tuple[str, str], Sample]) -> list[tuple[tuple[str, str], tuple[str, str], bool]]:
-    """Return what is compared with what, and whether within a target: what has at least one process in common."""
+def _comparisons(measured: Measured, found: Samples) -> list[_Comparison]:
+    """Return what is compared with what: targets and cases that have at least one process in common."""
     first = measured.targets[0].label if measured.targets else ""
     against = {case.name: case.against for case in measured.cases}
-    pairs = [((target, case), (first, case), False) for target, case in found if target != first]
-    pairs += [((target, case), (target, other), True) for target, case in found if (other := against[case]) is not None]
-    return [(key, baseline, within) for key, baseline, within in pairs
-            if baseline in found and found[key].processes.keys() & found[baseline].processes.keys()]
+    pairs = [_Comparison(target, case, first, False, sample, found[first, case])
+             for (target, case), sample in found.items() if target != first and (first, case) in found]
+    pairs += [_Comparison(target, case, other, True, sample, found[target, other])
+              for (target, case), sample in found.items()
+              if (other := against[case]) is not None and (target, other) in found]
+    return [each for each in pairs if each.sample.processes.keys() & each.other.processes.keys()]
 
 
-def _asked(key: tuple[str, str], baseline: tuple[str, str], within: bool,
-           found: dict[tuple[str, str], Sample]) -> _Asked:
-    return _Asked(*key, baseline[1] if within else baseline[0], within, found[key], found[baseline])
-
-
-def _paired_column(asked: _Asked) -> Column:
-    values, processes = paired(asked.sample, asked.other)
-    scale = math.hypot(middle(asked.sample, processes), middle(asked.other, processes))
+def _paired_column(each: _Comparison) -> Column:
+    values, processes = paired(each.sample, each.other)
+    scale = math.hypot(middle(each.sample, processes), middle(each.other, processes))
     return Column(Part(values, np.array(processes)), scale=scale)
 
 
-def _unpaired_column(asked: _Asked) -> Column:
-    parts = [Part(one.medians(), np.array(sorted(one.processes))) for one in (asked.sample, asked.other)]
-    return Column(parts[0], parts[1], scale=math.hypot(middle(asked.sample), middle(asked.other)))
+def _unpaired_column(each: _Comparison) -> Column:
+    parts = [Part(one.medians(), np.array(sorted(one.processes))) for one in (each.sample, each.other)]
+    return Column(parts[0], parts[1], scale=math.hypot(middle(each.sample), middle(each.other)))
 
 
-def _differences(asked: Sequence[_Asked], columns: Sequence[Column], measured: Measured, confidence: float,
-                 resolution: float, seed: int) -> tuple[Difference, ...]:
+def _judged(comparisons: Sequence[_Comparison], column_of: Callable[[_Comparison], Column], found: Samples,
+            measured: Measured, confidence: float, resolution: float, seed: int, notes: tuple[str, ...]) -> Judgement:
+    columns = [column_of(each) for each in comparisons]
     centres, halves = intervals(columns, confidence, seed)
-    return tuple(_difference(one, min(column.sizes), float(centre), float(half), measured, resolution)
-                 for one, column, centre, half in zip(asked, columns, centres, halves, strict=True))
+    differences = tuple(_difference(each, min(column.sizes), float(centre), float(half), measured, resolution)
+                        for each, column, centre, half in zip(comparisons, columns, centres, halves, strict=True))
+    estimates = tuple(_estimate(key, sample, seed, measured.is_live) for key, sample in found.items())
+    return Judgement(estimates, differences, confidence, len(differences), notes)
 
 
-def _difference(asked: _Asked, pairs: int, centre: float, half: float, measured: Measured,
+def _difference(each: _Comparison, pairs: int, centre: float, half: float, measured: Measured,
                 resolution: float) -> Difference:
     """Return a difference with its verdict, of its middle and half of its interval's width in microseconds."""
-    baseline = middle(asked.other)
+    baseline = middle(each.other)
     of_percent = 100 / baseline
     low, high = centre - half, centre + half
     limit = max(resolution * baseline, FLOOR_US)
-    situation = Situation(pairs, low * of_percent, high * of_percent, limit * of_percent,
-                          max(asked.sample.device_share, asked.other.device_share), measured.is_live)
-    advice = [device_bound(situation)]
+    advice = [device_bound(max(each.sample.device_share, each.other.device_share))]
     if low > 0 or high < 0:
         verdict = SLOWER if low > 0 else FASTER
     elif half > limit:
         verdict = TOO_NOISY
-        advice.insert(0, what_would_help(situation, measured.host))
+        advice.insert(0, what_would_help(pairs, half * of_percent, limit * of_percent, measured))
     else:
         verdict = NO_DIFFERENCE
-        advice.insert(0, ruled_out(situation))
-    return Difference(asked.target, asked.case, asked.baseline, asked.within, centre, low, high, centre * of_percent,
+        advice.insert(0, ruled_out(low * of_percent, high * of_percent))
+    return Difference(each.target, each.case, each.baseline, each.within, centre, low, high, centre * of_percent,
                       low * of_percent, high * of_percent, verdict, "; ".join(filter(None, advice)), pairs)
 
 

@@ -7,28 +7,23 @@ import importlib.util
 import json
 import math
 import re
-import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.studies import environments, overhead
+from kernelscope.studies import files as studies_files
 from kernelscope.studies import process as studies_process
-from kernelscope.studies import runner as studies_runner
 from kernelscope.studies.environments import Workspace
 from kernelscope.studies.process import BenchProcess, close_all
-from kernelscope.studies.result import BatchRow, CaseReport, Measured, TargetReport
-from kernelscope.studies.runner import Member, Progress, showing_progress
-from kernelscope.studies.target import Target, check_paths, check_settings
+from kernelscope.studies.result import BatchRow, CaseReport, Measured, StudyResult, TargetReport
+from kernelscope.studies.runner import Member, Progress, introduce, wrong_module
+from kernelscope.studies.target import Target, check_paths, check_settings, shown
 from kernelscope.views.base import clean, shorten
-
-if TYPE_CHECKING:
-    from kernelscope.studies.result import StudyResult
-
 
 Files = Mapping[str, str | Path | Iterable[str | Path]] | Iterable[str | Path] | str | Path
 
@@ -101,8 +96,6 @@ def read_benchmarks(files: Files) -> StudyResult:
     StudyError
         If there is no file, or if `files` are none.
     """
-    from kernelscope.studies.result import StudyResult
-
     return StudyResult(measured_of({label: [read_file(path) for path in paths] for label, paths in _labelled(files)}))
 
 
@@ -180,19 +173,14 @@ def host_of(file: BenchmarkFile) -> dict[str, Any]:
 
 def read_file(path: str | Path) -> BenchmarkFile:
     """Return what a study needs of one file, or raise `StudyFileError`."""
-    path = Path(path).expanduser()
-    try:
-        held = path.stat()
-        if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
-            raise StudyFileError(f"{path}: is no regular file")  # reading a pipe or a device might never end
-        if held.st_size > MOST_BYTES:
-            raise StudyFileError(f"{path.name}: {held.st_size:,} bytes are too many for a file of pytest-benchmark")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StudyFileError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise StudyFileError(f"{path.name}: is no JSON ({error}): write it with pytest --benchmark-json=FILE") from None
-    return _parsed(path.name, data)
+    def parse(content: bytes) -> BenchmarkFile:
+        try:
+            data = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise StudyFileError(f"is no JSON ({error}): write it with pytest --benchmark-json=FILE") from None
+        return _parsed(Path(path).name, data)
+
+    return studies_files.read(path, parse, MOST_BYTES)
 
 
 def _labelled(files: Files) -> list[tuple[str, list[Path]]]:
@@ -217,18 +205,18 @@ def _labelled(files: Files) -> list[tuple[str, list[Path]]]:
 
 def _parsed(name: str, data: Any) -> BenchmarkFile:
     if not isinstance(data, dict) or not isinstance(cast("dict[str, Any]", data).get("benchmarks"), list):
-        raise StudyFileError(f"{name}: is no file of pytest-benchmark: it has no list 'benchmarks'")
+        raise StudyFileError("is no file of pytest-benchmark: it has no list 'benchmarks'")
     whole = cast("dict[str, Any]", data)
     version = whole.get("version")
     if not isinstance(version, str) or version.partition(".")[0] not in VERSIONS:
-        raise StudyFileError(f"{name}: is of pytest-benchmark {_shown(version)}; this KernelScope reads the files of "
+        raise StudyFileError(f"is of pytest-benchmark {shown(version)}; this KernelScope reads the files of "
                              f"versions {' and '.join(VERSIONS)}: run the benchmarks again with one of them")
     machine, commit = whole.get("machine_info"), whole.get("commit_info")
     commit = cast("dict[str, Any]", commit) if isinstance(commit, dict) else {}
-    file = BenchmarkFile(name, _date(name, whole.get("datetime")), revision=_revision(commit),
+    file = BenchmarkFile(name, _date(whole.get("datetime")), revision=_revision(commit),
                          machine=cast("dict[str, Any]", machine) if isinstance(machine, dict) else {})
     for number, benchmark in enumerate(cast("list[Any]", whole["benchmarks"])):
-        _add(file, f"{name}: benchmark {number}", benchmark)
+        _add(file, f"benchmark {number}", benchmark)
     return file
 
 
@@ -246,7 +234,7 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
     # The same test name in two files of tests.
     name = name if name not in file.rounds else full
     if name in file.rounds:
-        raise StudyFileError(f"{place}: {_shown(name)} is there twice")
+        raise StudyFileError(f"{place}: {shown(name)} is there twice")
     iterations = _number(place, "iterations", stats.get("iterations"))
     rounds = stats.get("data")
     if isinstance(rounds, list) and rounds:
@@ -255,7 +243,7 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
         seconds = [_number(place, "median", stats.get("median"))]
         file.has_rounds = False
     if iterations != int(iterations):
-        raise StudyFileError(f"{place}: its iterations {_shown(iterations)} are no whole number")
+        raise StudyFileError(f"{place}: its iterations {shown(iterations)} are no whole number")
     if math.fsum(seconds) * iterations * 1e9 > _MOST_NS:
         raise StudyFileError(f"{place}: its rounds took {math.fsum(seconds) * iterations:.3g} seconds together, "
                              "which nobody has waited for")
@@ -265,17 +253,17 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
 
 def _number(place: str, what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_NS:
-        raise StudyFileError(f"{place}: its {what} {_shown(value)} is no number above 0, or too large")
+        raise StudyFileError(f"{place}: its {what} {shown(value)} is no number above 0, or too large")
     return value
 
 
-def _date(name: str, value: Any) -> datetime | None:
+def _date(value: Any) -> datetime | None:
     if value is None:
         return None
     try:
         date = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise StudyFileError(f"{name}: its datetime {_shown(value)} is no date") from None
+        raise StudyFileError(f"its datetime {shown(value)} is no date") from None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
@@ -309,14 +297,6 @@ def _notes(files: Sequence[BenchmarkFile]) -> list[str]:
         notes.append("the files are of different machines: "
                      f"{', '.join(sorted(str(processor or node) for node, processor in machines))}")
     return notes
-
-
-def _shown(value: Any) -> str:
-    """Return a value of a file, shortened for a message."""
-    try:
-        return shorten(clean(repr(value)), 60)
-    except ValueError:  # a whole number of thousands of digits
-        return "of thousands of digits"
 
 
 # numba-cuda's own benchmarks, run in each target.
@@ -393,7 +373,7 @@ def suite(
     Returns
     -------
     StudyResult
-        Its cases are the  What was skipped, such as torch's and CuPy's where they are not installed, is said
+        Its cases are the benchmarks. What was skipped, such as torch's and CuPy's where they are not installed, is said
         in each target's report.
 
     Raises
@@ -403,38 +383,29 @@ def suite(
     StudyInterrupted
         At a Ctrl-C, with what was finished; see `launch_overhead`.
     """
-    from kernelscope.studies.result import StudyResult
-
     check_settings(keyword=keyword, processes=processes, max_time_s=max_time_s, timeout_s=timeout_s, repo=repo,
                    install=install, no_index=no_index, dry_run=dry_run, pin=pin, progress=progress)
-    links = check_paths("find_links", find_links)
-    overhead.refuse_simulator()
-    wanted = overhead.targets_of(targets, str(repo))
+    wanted, links = overhead.asked_for(targets, repo, find_links)
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
-    cores = studies_process.choose_cores()[:1] if pin else ()
-    reports = [TargetReport(each.label, each.kind, studies_runner.without_home(str(each))) for each in wanted]
-    measured = Measured(reports, [],
-                        host={**studies_process.describe(cores), "pinned_to": list(cores) or None},
-                        settings={"suite": keyword or "all", "processes": processes, "max_time_s": max_time_s,
-                                  "install": install, "pin": pin, "timeout_s": timeout_s},
-                        created=datetime.now(UTC).isoformat(timespec="seconds"))
+    measured = overhead.begun(wanted, (), pin=pin, settings={
+        "suite": keyword or "all", "processes": processes, "max_time_s": max_time_s, "install": install, "pin": pin,
+        "timeout_s": timeout_s})
+    cores = overhead.cores_of(measured)[:1]
+    measured.host["pinned_to"] = list(cores) or None
     began = time.monotonic()
     runners: list[_Runner] = []
-    try:
-        with showing_progress(progress) as on_progress, Workspace() as workspace:
-            members = overhead.members_of(wanted, measured, workspace, on_progress, install=install, no_index=no_index,
-                                        find_links=links, also=TOOLS)
-            dry: dict[str, Any] = dict(studies_process.dry_run_fields()) if dry_run else {}
-            runners += [_Runner(member) for member in members]
+    with overhead.measuring(wanted, measured, lambda: StudyResult(measured), progress, install=install,
+                            no_index=no_index, find_links=links, also=TOOLS) as (members, on_progress, workspace):
+        dry: dict[str, Any] = dict(studies_process.dry_run_fields()) if dry_run else {}
+        runners += [_Runner(member) for member in members]
+        try:
             _introduce(runners, measured, dry, timeout_s)
             _lay_out(runners, measured, workspace,
                      {"core": cores[0] if cores else None, "dryrun": None, "library": None, **dry})
             _run(runners, _options(keyword, max_time_s), processes, timeout_s, on_progress)
-    except KeyboardInterrupt:
-        _collect(measured, runners, began)
-        measured.ended = "interrupted"
-        raise overhead.StudyInterrupted(StudyResult(measured) if measured.batches else None) from None
-    _collect(measured, runners, began)
+        finally:
+            _enter(measured, {runner.report.label: runner.files for runner in runners})
+            measured.seconds = round(time.monotonic() - began, 1)
     if not any(runner.files for runner in runners):
         raise StudyError("; ".join(f"{each.label!r}: {each.error or 'no benchmark ran'}" for each in measured.targets))
     return StudyResult(measured)
@@ -448,25 +419,21 @@ def _introduce(runners: Sequence[_Runner], measured: Measured, dry: Mapping[str,
             continue
         try:
             answer = _hello(member, dry, timeout_s)
-            wrong = studies_runner._wrong_module(answer.get("module"), member.expected)
+            wrong = wrong_module(answer.get("module"), member.expected)
             if wrong:
                 raise StudyError(wrong)
             looked = environments.run([member.command[0], "-c", _LOOK, SUITE], cwd=member.cwd, environ=member.environ,
-                                  timeout_s=timeout_s)
+                                      timeout_s=timeout_s)
             found = json.loads(looked.output.splitlines()[-1]) if looked.status == 0 else {}
             missing = {"pytest", "pytest_benchmark"} - set(found.get("tools", ()))
             if missing:
                 raise StudyError(f"it has no {' and no '.join(sorted(missing)).replace('_', '-')}: install them there, "
                                  f"{Path(member.command[0]).name} -m pip install pytest pytest-benchmark")
         except (StudyError, ValueError, IndexError) as error:
-            report.error = studies_runner.without_home(str(error))
+            report.error = environments.shortened(str(error))
             continue
         runner.own = Path(found["folder"]) if found.get("folder") else None
-        report.framework = str(answer.get("framework") or "")
-        report.versions = {str(name): str(version) for name, version in dict(answer.get("versions") or {}).items()}
-        measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
-        if not measured.gpu and isinstance(answer.get("gpu"), dict):
-            measured.gpu = dict(answer["gpu"])
+        introduce(report, measured, answer)
 
 
 def _hello(member: Member, dry: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -536,7 +503,7 @@ def _run(runners: Sequence[_Runner], options: Sequence[str], processes: int, tim
                 runner.files.append(_one_run(runner, options, timeout_s))
                 runner.report.processes += 1
             except StudyError as error:
-                runner.report.error = studies_runner.without_home(str(error))
+                runner.report.error = environments.shortened(str(error))
 
 
 def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> BenchmarkFile:
@@ -563,9 +530,3 @@ def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> Bench
         raise StudyError(f"no benchmark ran: {shorten(clean(why), 300) if why else environments.error_line(finished)}")
     return read_file(written)
 
-
-def _collect(measured: Measured, runners: Sequence[_Runner], began: float) -> None:
-    """Make cases and batches of what the targets have written."""
-    _enter(measured, {runner.report.label: runner.files for runner in runners})
-    measured.host["load_after"] = studies_process.load()
-    measured.seconds = round(time.monotonic() - began, 1)

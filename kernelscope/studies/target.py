@@ -245,8 +245,9 @@ def _compare_sources(package: Package, installed: Package) -> list[str]:
     if ours and theirs:
         differing = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
         if differing:
+            some = ", ".join(differing[:3]) + (f" and {len(differing) - 3} more" if len(differing) > 3 else "")
             raise StudyError(f"the checkout has no compiled extensions, and {known} are of other C sources "
-                             f"({_some(differing)}): {_INSTALL}")
+                             f"({some}): {_INSTALL}")
         return [f"Its compiled extensions are {known}, whose C sources are the same."]
     if package.version is None or package.version != installed.version:
         raise StudyError(f"the checkout, of version {package.version or 'unknown'}, has no compiled extensions, and "
@@ -279,10 +280,6 @@ def _files(package: Path) -> Iterator[str]:
         folders[:] = [each for each in folders if each not in ("tests", "__pycache__")]
         for name in names:
             yield str((Path(folder) / name).relative_to(package))
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 # Where it is measured: a target is a label and what brings one version of numba-cuda or numba-cuda-mlir.

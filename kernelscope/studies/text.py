@@ -146,14 +146,15 @@ def name(text: object) -> str:
 
 def conclusions(result: StudyResult) -> list[tuple[str, str]]:
     """Return the label of each target but the baseline, and a sentence that compares it with the baseline."""
-    said: list[tuple[str, str]] = []
+    messages: list[tuple[str, str]] = []
     for target in result.targets[1:]:
         found = [each for each in result.differences if each.target == target.label and not each.within]
         if found:
-            said.append((name(target.label), conclusion(found)))
+            messages.append((name(target.label), conclusion(found)))
         elif target.error is None:
-            said.append((name(target.label), f"not compared: it has no case in common with {name(result.baseline)}"))
-    return said
+            messages.append((name(target.label),
+                             f"not compared: it has no case in common with {name(result.baseline)}"))
+    return messages
 
 
 def conclusion(found: Sequence[Difference]) -> str:
@@ -179,35 +180,34 @@ def conclusion(found: Sequence[Difference]) -> str:
 
 def failures(measured: Measured) -> list[tuple[str, str]]:
     """Return the targets that did not finish, and why."""
-    said: list[tuple[str, str]] = []
+    messages: list[tuple[str, str]] = []
     for each in measured.targets:
         if each.error is not None:
             kept = f" {_processes(each.processes)} before that are kept." if each.processes else ""
-            said.append((name(each.label), f"failed: {brief(each.error)}{'' if not kept else '.' + kept}"))
-    return said
+            messages.append((name(each.label), f"failed: {brief(each.error)}{'' if not kept else '.' + kept}"))
+    return messages
 
 
-def remarks(result: StudyResult) -> list[tuple[str, str]]:
-    """Return what else to know: a label, or nothing, and a sentence."""
-    measured = result.measured
-    said: list[tuple[str, str]] = []
+def remarks(measured: Measured, notes: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return what else to know, with notes on what was found: a label, or nothing, and a sentence."""
+    messages: list[tuple[str, str]] = []
     for each in measured.targets:
         for why, cases in _grouped(each.unavailable).items():
-            said.append((name(each.label), f"without {', '.join(cases)}: {brief(why)}"))
-        said += [(name(each.label), brief(warning)) for warning in each.warnings]
-    return said + [("", brief(note)) for note in (*measured.notes, *result.notes)]
+            messages.append((name(each.label), f"without {', '.join(cases)}: {brief(why)}"))
+        messages += [(name(each.label), brief(warning)) for warning in each.warnings]
+    return messages + [("", brief(note)) for note in (*measured.notes, *notes)]
 
 
 def method(measured: Measured) -> list[str]:
     """Return how it was measured: sentences."""
     if not measured.batches:
         return ["Nothing was measured."]
-    said = [_amounts(measured), *_conditions(measured)]
+    messages = [_amounts(measured), *_conditions(measured)]
     if measured.targets[1:] and not measured.is_live:
-        said.append(METHOD)
+        messages.append(METHOD)
     took = f" after {duration(measured.seconds * 1e9)}" if measured.seconds else ""
-    said.append(f"It ended{took}: {_ended(measured)}.")
-    return said
+    messages.append(f"It ended{took}: {_ended(measured)}.")
+    return messages
 
 
 def machine(measured: Measured) -> str:
@@ -221,8 +221,8 @@ def machine(measured: Measured) -> str:
 
 def versions(target: TargetReport) -> str:
     """Return the versions of what a target has, its framework's first."""
-    held = sorted(target.versions.items(), key=lambda each: (each[0] != target.framework, each[0].lower() == "python"))
-    return ", ".join(f"{name(package)} {name(version)}" for package, version in held)
+    order = sorted(target.versions, key=lambda each: (each != target.framework, each.lower() == "python"))
+    return ", ".join(f"{name(package)} {name(target.versions[package])}" for package in order)
 
 
 def source(target: TargetReport) -> str:
@@ -281,28 +281,28 @@ def _ended(measured: Measured) -> str:
 
 
 def _conditions(measured: Measured) -> list[str]:
-    host, said = measured.host, list[str]()
+    host, messages = measured.host, list[str]()
     cores = host.get("pinned_to")
     if isinstance(cores, list | tuple) and cores:
-        said.append(_cores(cores, host.get("moves")))
+        messages.append(_cores(cores, host.get("moves")))
     elif cores is not None and not isinstance(cores, list | tuple):
-        said.append(f"Pinned to core {_said(cores)}.")
+        messages.append(f"Pinned to core {_said(cores)}.")
     elif "pinned_to" in host:
-        said.append("Not pinned to a core.")
+        messages.append("Not pinned to a core.")
     lost = _number(host.get("noise"))
     if lost is not None:
-        said.append(f"Others took {share_of_one(lost)} of the time from a loop that does nothing.")
+        messages.append(f"Others took {share_of_one(lost)} of the time from a loop that does nothing.")
     quiet = _number(host.get("quiet"))
     if quiet is not None:
-        said.append(f"{share_of_one(quiet)} of the batches ran at quiet moments, which are those that count.")
-    said += _taken_off(measured)
+        messages.append(f"{share_of_one(quiet)} of the batches ran at quiet moments, which are those that count.")
+    messages += _taken_off(measured)
     resolution, reading = _number(host.get("clock_resolution_ns")), _number(host.get("clock_read_ns"))
     if resolution is not None and reading is not None:
-        said.append(f"The clock's resolution is {duration(resolution)}, and reading it takes {duration(reading)}.")
+        messages.append(f"The clock's resolution is {duration(resolution)}, and reading it takes {duration(reading)}.")
     before, after = _number(host.get("load_before")), _number(host.get("load_after"))
     if before is not None and after is not None:
-        said.append(f"The machine's load was {before:.1f} before and {after:.1f} after.")
-    return said
+        messages.append(f"The machine's load was {before:.1f} before and {after:.1f} after.")
+    return messages
 
 
 def _cores(cores: Sequence[Any], moves: Any) -> str:
@@ -327,8 +327,8 @@ def _taken_off(measured: Measured) -> list[str]:
 
 
 def _from_to(values: Iterable[int]) -> str:
-    held = list(values)
-    low, high = min(held), max(held)
+    values = list(values)
+    low, high = min(values), max(values)
     return count(low) if low == high else f"{count(low)} to {count(high)}"
 
 
@@ -344,16 +344,16 @@ def _said(value: Any) -> str:
     return name(value if isinstance(value, str | int | float) else json.dumps(value, default=str))
 
 
-def _with(value: Any, words: str) -> str:
-    said = _said(value)
-    return words.replace("{}", said) if said else ""
+def _with(value: Any, template: str) -> str:
+    messages = _said(value)
+    return template.replace("{}", messages) if messages else ""
 
 
 def _clocks(value: Any) -> str:
     if not isinstance(value, dict):
         return _with(value, "{} MHz")
-    held = [f"{name(which)} {_said(mhz)}" for which, mhz in value.items() if mhz is not None]
-    return f"clocks {', '.join(held)} MHz" if held else ""
+    values = [f"{name(which)} {_said(mhz)}" for which, mhz in value.items() if mhz is not None]
+    return f"clocks {', '.join(values)} MHz" if values else ""
 
 
 def brief(message: str) -> str:
@@ -482,8 +482,8 @@ def _advice(each: Difference) -> str:
 
 
 def _conclusions(result: StudyResult, width: int) -> str:
-    said = failures(result.measured) + conclusions(result)
-    return "\n".join(wrap(f"{label}: {sentence}", width) for label, sentence in said)
+    messages = failures(result.measured) + conclusions(result)
+    return "\n".join(wrap(f"{label}: {sentence}", width) for label, sentence in messages)
 
 
 def _against(result: StudyResult, width: int) -> str:
@@ -512,14 +512,14 @@ def _sections(result: StudyResult, width: int) -> str:
     measured = result.measured
     targets = [(name(each.label), "; ".join(part for part in (source(each), versions(each)) if part))
                for each in result.targets]
-    parts = [("To know", remarks(result)), ("Targets", targets),
+    parts = [("To know", remarks(measured, result.notes)), ("Targets", targets),
              ("Measured", [("", " ".join(method(measured))), ("", machine(measured))])]
-    said: list[str] = []
+    messages: list[str] = []
     for heading, lines in parts:
         wrapped = [wrap(f"{label}: {line}" if label else line, width, 2, hanging=2) for label, line in lines if line]
         if wrapped:
-            said.append("\n".join([heading, *wrapped]))
-    return "\n\n".join(said)
+            messages.append("\n".join([heading, *wrapped]))
+    return "\n\n".join(messages)
 
 
 def _blocks(targets: Sequence[str], widths: Sequence[int], room: int) -> list[list[str]]:
@@ -548,8 +548,8 @@ def _digits(estimates: Sequence[Estimate]) -> int:
 
 
 def _signless(value: float, digits: int) -> str:
-    said = f"{value:.{digits}f}"
-    return said.lstrip("-") if not said.strip("-0.") else said
+    messages = f"{value:.{digits}f}"
+    return messages.lstrip("-") if not messages.strip("-0.") else messages
 
 
 def _short(name: str) -> str:

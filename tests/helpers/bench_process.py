@@ -7,20 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernelscope.studies import process
 
 ON_GPU = os.environ.get("KERNELSCOPE_TEST_GPU") == "1"
-
-
-@dataclass
-class Interpreter:
-    """What `start.command` needs of a target that is prepared."""
-
-    python: Path
 
 
 class Bench:
@@ -32,7 +24,7 @@ class Bench:
         self.output = folder / "output.txt"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*process.command(Interpreter(Path(python))), str(requests), str(answers)], cwd=folder, stdout=output,
+                [*process.command(Path(python)), str(requests), str(answers)], cwd=folder, stdout=output,
                 stderr=output, stdin=subprocess.DEVNULL, pass_fds=(requests, answers),
                 env={**clean_environ(), **(environ or {})})
         os.close(requests)

@@ -32,7 +32,8 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
         ``fails``: a list of [how, do, case or None, process or None]; ``prints``: lines; ``hello``: more of the answer;
         ``takes_s``: how long a batch takes; ``meets``: how many processes are in a batch before one of them answers;
         ``stable``: what a warm-up answers; ``references``: what the reference takes in batch after batch, over and
-        over; ``core``: on which core a batch was; ``loops``: what a warm-up finds, by process.
+        over; ``core``: on which core a batch was; ``loops``: what a warm-up finds, by process; ``anatomy``: more of the
+        answer to that.
     """
     from kernelscope.studies.result import TargetReport
     from kernelscope.studies.runner import Member
@@ -90,6 +91,13 @@ class Fake:
             spent = ns * request["loops"] * self.factor * (1 + random.gauss(0, self.within))
             return {"host_ns": max(1, round(spent)), "sync_ns": 100, "waited_ns": 7, "reference_ns": self.reference(),
                     "core": self.behaviour.get("core", request.get("core"))}
+        if do == "anatomy":
+            parts = [{"key": key, "begin": begin, "end": end, "note": "", "reason": None}
+                     for key, begin, end in (("dispatch", "entered", "submit"), ("submit", "submit", "end"))]
+            ns = self.behaviour.get("ns", 4000)
+            return {"loops": request["loops"], "bare_ns": float(ns), "parts": parts, "core": request.get("core"),
+                    "parts_ns": {"dispatch": ns - 1000.0, "submit": 1060.0},
+                    "stamps_ns": {"dispatch": 60.0, "submit": 60.0}, **self.behaviour.get("anatomy", {})}
         return {"lost": 0.01, "reference_ns": 50_000} if do == "noise" else {}
 
     def reference(self) -> int:

@@ -11,19 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.studies.result import (
-    FASTER,
-    NO_DIFFERENCE,
-    SLOWER,
-    TOO_NOISY,
-    BatchRow,
-    CaseReport,
-    Difference,
-    Estimate,
-    Judgement,
-    Measured,
-    TargetReport,
-)
+from kernelscope.studies.result import BatchRow, CaseReport, Measured, TargetReport
 
 #: What a launch costs in microseconds, by target and number of arguments: a study like those of the field.
 COSTS: dict[str, dict[int | str, float]] = {
@@ -105,49 +93,6 @@ def case(name: int | str) -> CaseReport:
         called = f"{name} arg" if name == 1 else f"{name} args"
         return CaseReport(called, f"held({arguments})", args=name, group="empty")
     return CaseReport(name, "work[1, 1](a)", setup="a = cuda.to_device(np.zeros(4))")
-
-
-def found(study: Measured) -> Judgement:
-    """Return what a simple method finds in a study: intervals of 2.8 standard errors, whatever `judge` becomes."""
-    values: dict[tuple[str, str], dict[int, list[float]]] = {}
-    for target, name, process, _, _, _, loops, host_ns, *_ in study.batches:
-        values.setdefault((target, name), {}).setdefault(process, []).append(host_ns / loops / 1000)
-    medians = {place: {process: float(np.median(each)) for process, each in of.items()} for place, of in values.items()}
-    estimates, differences = [], []
-    for target in study.targets:
-        for each in study.cases:
-            of = np.array(list(medians.get((target.label, each.name), {}).values()))
-            if not len(of):
-                continue
-            middle, sd = float(np.median(of)), float(np.std(of, ddof=1)) if len(of) > 1 else 0.0
-            half = 2 * sd / len(of) ** 0.5
-            batches = sum(len(rows) for rows in values[target.label, each.name].values())
-            estimates.append(Estimate(target.label, each.name, middle, float(of.mean()), sd, middle - half,
-                                      middle + half, len(of), batches))
-            if target is not study.targets[0]:
-                differences += _difference(medians, target.label, each.name, study.targets[0].label, each.name)
-            if each.against is not None:
-                differences += _difference(medians, target.label, each.name, target.label, each.against)
-    return Judgement(tuple(estimates), tuple(differences))
-
-
-def _difference(
-    medians: Mapping[tuple[str, str], Mapping[int, float]], target: str, name: str, against: str, other: str,
-) -> list[Difference]:
-    first, second = medians.get((target, name), {}), medians.get((against, other), {})
-    shared = [process for process in first if process in second]
-    if not shared:
-        return []
-    gaps = np.array([first[process] - second[process] for process in shared])
-    base = float(np.median([second[process] for process in shared]))
-    middle = float(np.median(gaps))
-    half = 2.8 * float(np.std(gaps)) / len(gaps) ** 0.5 + 1e-4
-    low, high = middle - half, middle + half
-    verdict = (SLOWER if low > 0 else FASTER if high < 0 else TOO_NOISY if half > 0.05 * base else NO_DIFFERENCE)
-    advice = {NO_DIFFERENCE: f"more than {100 * half / base:.1f} % is ruled out",
-              TOO_NOISY: "about 90 processes would tell; pin it to a core that nothing else uses"}.get(verdict, "")
-    return [Difference(target, name, against if against != target else other, against == target, middle, low, high,
-                       100 * middle / base, 100 * low / base, 100 * high / base, verdict, advice)]
 
 
 def dry_run(**changes: Any) -> Measured:

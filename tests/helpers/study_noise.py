@@ -14,6 +14,7 @@ generations of them, 25 batches of 2 ms of 5 cases, on 4 cores that others used 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -91,14 +92,13 @@ def study(seed: int, *, targets: int = 3, cases: Mapping[str, float] = CASES,
     for (label, name) in slower:
         chosen = list(range(len(cases))) if name == "*" else [list(cases).index(name)]
         factors[:, :, labels.index(label), chosen] *= 1 + slower[label, name]
-    batches: list[BatchRow] = []
-    for process in range(processes):
-        for number in range(repeats):
-            for place, (name, us) in enumerate(cases.items()):
-                loops = round(BATCH_MS * 1000 / us)
-                batches += [(label, name, process, number, len(batches) + at, 0, loops,
-                             round(loops * us * 1000 * factors[process, number, at, place]), 2_000, 0, 0)
-                            for at, label in enumerate(labels)]
+    loops = [round(BATCH_MS * 1000 / us) for us in cases.values()]
+    ns = np.array([each * us * 1000 for each, us in zip(loops, cases.values(), strict=True)])
+    took_ns = np.rint(factors * ns).astype(np.int64).swapaxes(2, 3).ravel().tolist()
+    turns = itertools.product(range(processes), range(repeats), zip(cases, loops, strict=True), labels)
+    batches: list[BatchRow] = [
+        (label, name, process, number, place, 0, each, host_ns, 2_000, 0, 0)
+        for place, ((process, number, (name, each), label), host_ns) in enumerate(zip(turns, took_ns, strict=True))]
     return Measured([TargetReport(label, "current", "", processes=processes) for label in labels],
                     [CaseReport(name, f"k{place}[1, 1]()", args=place, against=against.get(name))
                      for place, name in enumerate(cases)], batches, is_live=live)

@@ -47,50 +47,27 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder, as somebody; its output."""
-    who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "init.defaultBranch=main"]
+    who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "init.defaultBranch=main", "-c",
+           "core.excludesFile=/dev/null"]
     ran = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True)
     return ran.stdout.strip()
 
 
 def commit(folder: Path, message: str) -> str:
     """Commit everything in a folder; the commit."""
-    git(folder, "add", "--all", "--force", ".")
+    git(folder, "add", "--all", ".")
     git(folder, "commit", "--quiet", "--message", message)
     return git(folder, "rev-parse", "HEAD")
 
 
-def numba_cuda_repository(folder: Path, spin_ns: int = 1000, compiled: bool = True) -> Path:
+def numba_cuda_repository(folder: Path, spin_ns: int) -> Path:
     """Make a repository of the installed numba-cuda, whose HEAD spins in `CUDADispatcher.call` and HEAD~ does not.
 
-    Parameters
-    ----------
-    folder : Path
-        Where; it must not exist. It may have spaces.
-    spin_ns : int, optional
-        How long HEAD spins in each launch.
-    compiled : bool, optional
-        Whether the compiled extensions are in it.
+    It must not exist, and may have spaces. The compiled extensions are not in it.
     """
-    copy_numba_cuda(folder, compiled=compiled)
+    copy_numba_cuda(folder, "*.so")
     git(folder, "init", "--quiet")
     commit(folder, "as released")
-    add_spin(folder, spin_ns)
-    commit(folder, "with a spin")
-    return folder
-
-
-def copy_numba_cuda(folder: Path, compiled: bool = True) -> Path:
-    """Copy the installed numba-cuda into a new folder, as a checkout has it; that folder."""
-    spec = importlib.util.find_spec("numba_cuda")
-    assert spec is not None and spec.origin is not None
-    left_out = ["__pycache__", "tests", *([] if compiled else ["*.so"])]
-    shutil.copytree(Path(spec.origin).parent, folder / "numba_cuda", ignore=shutil.ignore_patterns(*left_out))
-    (folder / ".gitignore").write_text("__pycache__/\n")
-    return folder
-
-
-def add_spin(folder: Path, spin_ns: int = 1000) -> None:
-    """Let `CUDADispatcher.call` of a checkout of numba-cuda spin for so long at its start."""
     file = folder / "numba_cuda" / "numba" / "cuda" / "dispatcher.py"
     text = file.read_text(encoding="utf-8")
     before, call, after = text.partition(_CALL)
@@ -100,6 +77,21 @@ def add_spin(folder: Path, spin_ns: int = 1000) -> None:
     docstring, closing, body = rest.partition('"""\n')
     file.write_text(before + call + first + end + docstring + closing + _SPIN.format(spin_ns=spin_ns) + body
                     + "\n\nfrom time import perf_counter_ns as _spin_clock\n", encoding="utf-8")
+    commit(folder, "with a spin")
+    return folder
+
+
+def copy_numba_cuda(folder: Path, *left_out: str) -> Path:
+    """Copy the installed numba-cuda into a new folder, as a checkout has it; that folder.
+
+    With what Python has compiled of it, as else each process that imports it would compile it for seconds.
+    """
+    spec = importlib.util.find_spec("numba_cuda")
+    assert spec is not None and spec.origin is not None
+    shutil.copytree(Path(spec.origin).parent, folder / "numba_cuda",
+                    ignore=shutil.ignore_patterns("tests", *left_out))
+    (folder / ".gitignore").write_text("__pycache__/\n")
+    return folder
 
 
 def spin_us(spin_ns: int, times: int = 2000) -> float:

@@ -37,7 +37,7 @@ def _nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("something was made for arguments that are wrong")
 
-    monkeypatch.setattr(overhead, "members_of", refuse)
+    monkeypatch.setattr(overhead, "prepare", refuse)
     monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
 
 

@@ -303,7 +303,7 @@ def test_time_that_others_had_the_processor_is_taken_off() -> None:
             assert other.stdout is not None
             other.stdout.readline()
         os.sched_setaffinity(0, [core])
-        busy = [(made.batch(100), sum(made.names["cpu_ns"])) for _ in range(5)]
+        busy = [(made.batch(60), sum(made.names["cpu_ns"])) for _ in range(3)]
     finally:
         os.sched_setaffinity(0, allowed)
         for other in others:

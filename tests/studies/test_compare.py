@@ -88,19 +88,12 @@ def test_the_title_says_the_files_where_there_are_some(tmp_path: Path) -> None:
     assert "<b>" not in card(compare(old, tmp_path / "<b>.json")).partition("ks-list")[0]
 
 
-def test_text_and_card_say_the_same(slower: Comparison) -> None:
-    said, read = text(slower, 100), Reader(card(slower))
+def test_text_and_card_have_the_same_sentences(slower: Comparison) -> None:
+    said, shown = text(slower, 100), " ".join(Reader(card(slower)).text.split())
     assert str(slower) == repr(slower)
-    assert said.startswith("Launch overhead: the study of 2026-11-22 against that of 2026-11-01\n")
     assert "v2: slower than the old study in both cases, by " in said
-    shown = " ".join(read.text.split())
     for sentence in ("slower than the old study in both cases", "The two studies ran at different times"):
         assert sentence in " ".join(said.split()) and sentence in shown
-    assert [row[0] for row in read.rows] == ["case, target", "0 args", "main", "v2",
-                                             "1 arg", "main", "v2"]
-    estimate = slower.new.by_place["v2", "0 args"].median_us
-    assert read.rows[3][1].endswith(f", {estimate:.2f}")
-    assert slower._repr_html_() == card(slower)
     assert max(map(len, said.splitlines())) <= 100
 
 

@@ -1,13 +1,11 @@
-"""What recording costs: statistics on numbers by hand, turns with a process that measures nothing, one real run."""
+"""What recording costs: statistics by hand, turns with a process that measures nothing, real launches, one real run."""
 
 from __future__ import annotations
 
-import os
+import gc
 import random
-import subprocess
-import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 from calibrations import FakeProcess
 
+from kernelscope import Recorder
 from kernelscope.errors import CalibrationError, KernelScopeError
 from kernelscope.recorder.overhead import stored
 from kernelscope.studies import calibrate, calibration
@@ -22,6 +21,7 @@ from kernelscope.studies.calibration import (
     ARGUMENTS,
     LEAST_ROUNDS,
     Batch,
+    Calibrator,
     Mode,
     Round,
     cost,
@@ -88,7 +88,7 @@ def turns(asked: list[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 
 def measured(process: FakeProcess, seconds: float = 60.0, **hello: Any) -> tuple[list[Round], bool, list[float]]:
     told: list[float] = []
-    rounds, quiet = measure_rounds(process, {**HELLO, **hello}, seconds, random.Random(1),
+    rounds, quiet = measure_rounds(process.ask, {**HELLO, **hello}, seconds, random.Random(1),
                                    lambda done, _: told.append(done), clock=process.seconds)
     return rounds, quiet, told
 
@@ -235,21 +235,73 @@ def test_without_a_gpu_it_is_the_dry_run(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any) -> None:
+def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches are measured and recorded; a new process then states their cost."""
-    state = str(tmp_path / "state")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "kernelscope", "doctor", "--calibrate", "--seconds", "0.5"],
-        env={**os.environ, "PYTHONPATH": str(Path(calibration.__file__).parents[2]), "KERNELSCOPE_DRYRUN": "1",
-             "XDG_STATE_HOME": state}, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "measuring what recording costs, for some" in done.stderr
-    assert "dry run, detail 'phases'" in done.stdout
-    assert "4 device arrays: " in done.stdout
-    held = stored(tmp_path / "state" / "kernelscope" / "calibration.json").calibrations
+    monkeypatch.setenv("XDG_STATE_HOME", str(state := tmp_path / "state"))
+    monkeypatch.setattr(calibration, "LEAST_ROUNDS", 3)
+    calibrate(seconds=0.1, dry_run=True, pin=False, progress=False)
+    held = stored(state / "kernelscope" / "calibration.json").calibrations
     assert {each.setting.detail for each in held} == {"launch", "phases"}
-    assert all(one.launch_ns > 0 and one.rounds >= LEAST_ROUNDS for each in held for one in each.costs)
+    assert all(one.launch_ns > 0 and one.rounds >= 3 for each in held for one in each.costs)
     said = run_python("import kernelscope\nfrom numba import cuda\n@cuda.jit\ndef f(): pass\n"
                       "with kernelscope.record() as r: f[1, 32]()\n"
-                      "print(*r.recording.health.message)", XDG_STATE_HOME=state, KERNELSCOPE_DRYRUN="1").stdout
+                      "print(*r.recording.health.message)", XDG_STATE_HOME=str(state), KERNELSCOPE_DRYRUN="1").stdout
     assert "calibrated on this machine on " in said
+
+
+# ---- The process that measures ----
+
+
+@pytest.fixture(scope="module")
+def calibrator() -> Iterator[Calibrator]:
+    made = Calibrator()
+    hello = made.answer({"do": "hello", "pin": None})
+    assert (hello["ok"], hello["is_dry_run"], hello["gpu"]) == (True, True, None)
+    assert hello["best_ns"] > 0
+    yield made
+    gc.unfreeze()
+
+
+def batch(calibrator: Calibrator, detail: str | None = None) -> dict[str, Any]:
+    return calibrator.answer({"do": "batch", "arguments": 4, "detail": detail, "launches": 20})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("detail", [None, "phases"])
+def test_a_batch_times_launches_together_and_alone(calibrator: Calibrator, detail: str | None) -> None:
+    found = batch(calibrator, detail)
+    assert found["ok"] and found["host_ns"] > 20 * 500
+    assert len(found["singles"]) == 20 and min(found["singles"]) > 500
+    assert found["reference_ns"] > 0
+
+
+def test_a_batch_is_recorded_as_it_was_asked_for(calibrator: Calibrator, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+
+    class Watched(Recorder):
+        def __init__(self, name: str, **how: Any) -> None:
+            made.append(how)
+            super().__init__(name, **how)
+
+    batch(calibrator)  # the first one with so many arguments prepares them, and records that
+    monkeypatch.setattr("kernelscope.recorder.recorder.Recorder", Watched)
+    batch(calibrator)
+    assert made == []
+    batch(calibrator, "launch")
+    assert made == [{"detail": "launch", "gpu": "none"}]
+
+
+def test_launches_that_are_not_recorded_are_no_cost(calibrator: Calibrator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelscope.probes.numba_cuda.self_check", lambda module: ["it is another one"])
+    found = batch(calibrator, "phases")
+    assert not found["ok"]
+    assert found["error"].startswith("launches are not recorded on this machine: it is another one")
+
+
+@pytest.mark.parametrize(("request_", "said"), [
+    ({"do": "dance"}, "a request to do 'dance' is not known; known: hello, prepare, batch"),
+    ({"do": "batch", "arguments": 0, "detail": None, "launches": 5}, "no framework yet"),
+])
+def test_a_wrong_request_is_answered(request_: dict[str, Any], said: str) -> None:
+    answer = Calibrator().answer(request_)
+    assert answer["ok"] is False and said in answer["error"]

@@ -1,10 +1,11 @@
-"""Generations of processes, with fakes that crash, hang, lie and print: what is measured, kept, and said."""
+"""Generations of processes, with fakes that crash, hang, lie and print; the order of batches, and their loops."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import os
+import random
 import signal
 import threading
 import time
@@ -17,6 +18,7 @@ import fake_bench
 import pytest
 
 from kernelscope.errors import StudyError
+from kernelscope.studies import runner
 from kernelscope.studies.cases import Case
 from kernelscope.studies.result import BATCH, Measured
 from kernelscope.studies.runner import Plan, Run
@@ -111,26 +113,19 @@ def test_a_target_that_fails_is_told_and_the_others_go_on(study: Study, how: str
     assert measured.ended == "all processes"
 
 
-def test_a_target_that_cannot_be_started(study: Study, tmp_path: Path) -> None:
-    good = fake_bench.member(tmp_path, "baseline")
-    bad = dataclasses.replace(fake_bench.member(tmp_path, "v2"), command=["/nowhere/python"])
-    measured = Measured([good.report, bad.report], [])
-    Run(Plan(CASES, repeats=1, processes=1), [good, bad], measured, lambda done, text: None).run()
-    assert bad.report.error == "cannot start /nowhere/python: No such file or directory"
-    assert good.report.processes == 1
-
-
-def test_a_target_that_imports_another_framework_is_none(tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_started_or_imports_another_framework_is_none(tmp_path: Path) -> None:
     elsewhere = tmp_path / "checkout"
     elsewhere.mkdir()
     good = fake_bench.member(tmp_path, "baseline", expected=tmp_path)
-    bad = fake_bench.member(tmp_path, "v2", expected=elsewhere)
-    measured = Measured([good.report, bad.report], [])
-    Run(Plan(CASES, repeats=1, processes=1), [good, bad], measured, lambda done, text: None).run()
-    assert good.report.error is None
-    assert bad.report.error == (f"it would measure another one: its framework comes from {tmp_path / 'v2'}, "
-                                f"not from {elsewhere}; look for a .pth file, a sitecustomize or an editable "
-                                "installation that comes first")
+    other = fake_bench.member(tmp_path, "v2", expected=elsewhere)
+    gone = dataclasses.replace(fake_bench.member(tmp_path, "v3"), command=["/nowhere/python"])
+    measured = Measured([good.report, other.report, gone.report], [])
+    Run(Plan(CASES, repeats=1, processes=1), [good, other, gone], measured, lambda done, text: None).run()
+    assert (good.report.error, good.report.processes) == (None, 1)
+    assert other.report.error == (f"it would measure another one: its framework comes from {tmp_path / 'v2'}, "
+                                  f"not from {elsewhere}; look for a .pth file, a sitecustomize or an editable "
+                                  "installation that comes first")
+    assert gone.report.error == "cannot start /nowhere/python: No such file or directory"
 
 
 @pytest.mark.parametrize("fails", [["crash", "hello", None, 0], ["crash", "batch", "1 args", 0]])
@@ -240,7 +235,7 @@ def test_warm_ups_that_never_settle_are_told(study: Study) -> None:
 def test_a_core_that_cannot_be_had_is_told(study: Study) -> None:
     measured = study({"hello": {"pinned_to": None, "pin_error": "not permitted"}}, cores=(3,))
     assert measured.notes == ["the processes were not put on one processor core: not permitted"]
-    assert "pinned_to" not in measured.host
+    assert measured.host["pinned_to"] is None
 
 
 def test_interrupted_it_keeps_what_was_measured_and_leaves_no_process(study: Study, tmp_path: Path) -> None:
@@ -336,3 +331,74 @@ def test_processes_follow_the_first_of_a_round_to_its_core(study: Study, tmp_pat
     assert [core for _, core, _ in asked[1:]] == [{"baseline": 2, "v2": 1}[label] for label, _, _ in asked[:-1]]
     assert [quiet_ns for _, _, quiet_ns in asked] == [60_000, None] * 3
     assert measured.host["moves"] == sum(one[0] != other[0] for one, other in itertools.pairwise(asked))
+
+
+# ---- The order of batches, and their loops ----
+
+
+TARGETS = ["A", "B", "C"]
+NAMES = ["0 args", "1 args", "2 args", "3 args"]
+
+
+def rounds(repeats: int = 6, seed: int = 1, targets: list[str] = TARGETS) -> list[list[runner.Turn]]:
+    return runner.generation(targets, NAMES, repeats, random.Random(seed))
+
+
+def test_every_round_has_each_case_in_each_target_once() -> None:
+    for number, turns in enumerate(rounds()):
+        assert sorted(turns) == sorted((number, case, target) for case in NAMES for target in TARGETS)
+
+
+def test_targets_of_a_case_follow_one_another_and_are_rotated() -> None:
+    orders: dict[str, list[str]] = {case: [] for case in NAMES}
+    for turns in rounds():
+        for place in range(0, len(turns), len(TARGETS)):
+            group = turns[place:place + len(TARGETS)]
+            assert len({turn.case for turn in group}) == 1
+            orders[group[0].case].append("".join(turn.target for turn in group))
+    for case in NAMES:
+        assert orders[case][1:] == [order[-1] + order[:-1] for order in orders[case][:-1]], "A B C, C A B, B C A"
+        assert Counter(order[0] for order in orders[case]) == dict.fromkeys(TARGETS, 2)
+
+
+def test_cases_come_in_another_order_each_round() -> None:
+    orders = {tuple(dict.fromkeys(turn.case for turn in turns)) for turns in rounds(repeats=20)}
+    assert len(orders) > 8
+
+
+def test_the_same_seed_makes_the_same_schedule() -> None:
+    assert rounds(seed=3) == rounds(seed=3)
+    assert rounds(seed=3) != rounds(seed=4)
+
+
+@pytest.mark.parametrize(("loops", "found"), [
+    (None, None),
+    (5000, [5000] * 4),
+    ("5_000", [5000] * 4),
+    ([4, 3, 2, 1], [4, 3, 2, 1]),
+    ("4, 3,2,1", [4, 3, 2, 1]),
+    ("8000,...,1000", [8000, 4000, 2000, 1000]),
+    ("1,…,1", [1, 1, 1, 1]),
+    ("100000,...,10000", [100000, 46416, 21544, 10000]),
+])
+def test_loops_are_read(loops: Any, found: list[int] | None) -> None:
+    parsed = runner.parse_loops(loops, NAMES)
+    assert parsed == (None if found is None else dict(zip(NAMES, found, strict=True)))
+    assert runner.parse_loops("100,...,10", ["only"]) == {"only": 100}
+
+
+@pytest.mark.parametrize(("loops", "said"), [
+    ("many", "'many' is no number from 1 to 1,000,000,000"),
+    (0, "'0' is no number from 1"),
+    (-3, "'-3' is no number"),
+    (True, "loops=True: give one number"),
+    (2.5, "is no number"),
+    ("1" * 5000, "is no number"),
+    ("1,2", "are 2 numbers for 4 cases"),
+    ("1,...", "give one number"),
+    ("...,1,...", "give one number"),
+    ("1,2,...,3", "give one number"),
+])
+def test_wrong_loops_are_refused(loops: Any, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        runner.parse_loops(loops if not isinstance(loops, float) else [loops], ["a", "b", "c", "d"])

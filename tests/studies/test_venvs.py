@@ -61,11 +61,9 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own_pip", [True, False])
-def test_environment_installs_without_a_network(tmp_path: Path, wheels: Path, own_pip: bool,
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    if not own_pip:
-        monkeypatch.setattr(environments, "_pip_of_this", lambda: None)
+def test_environment_installs_without_a_network_and_without_a_pip_of_ours(tmp_path: Path, wheels: Path,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "_pip_of_this", lambda: None)
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")
     scratch = tmp_path / "scratch"

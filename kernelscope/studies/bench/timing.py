@@ -203,11 +203,6 @@ class TimedCase:
             _import(module)
         self._codes = {part: self._compile(part) for part in self._texts}
 
-    @property
-    def has_frame(self) -> bool:
-        """Return whether something runs before or after each batch."""
-        return bool(self._codes["before"] or self._codes["after"])
-
     def set_up(self) -> None:
         """Run the setup."""
         self._run("setup")
@@ -234,7 +229,7 @@ class TimedCase:
                 self._loop = self._compile_loop()
             function, names = self._loop
             values = [self.names[name] for name in names]
-            if not self.has_frame:
+            if not (self._codes["before"] or self._codes["after"]):  # nothing runs around a batch
                 # Other processes have run on this core meanwhile: its caches hold their code, and what the first loops
                 # take says so (75, 30, 26 and then 24 us). A fifth of a batch brings it back, on another core half.
                 self._timed(function, values, max(2, loops // (2 if moved else 5)))
