@@ -33,8 +33,8 @@ from kernelscope.views.card.sections import (
 )
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (
-    PAGE,
     bar,
+    document,
     folded,
     heading,
     left_out,
@@ -78,12 +78,7 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
     """
     shown = [recordings] if isinstance(recordings, Recording) else recordings
     cards = "\n".join(map(_of, shown))
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{PAGE}{style()}</style></head>\n"
-        f"<body><main><h1>{escape(title)}</h1>\n{cards}\n</main></body></html>\n"
-    )
+    return document(title, f"<main><h1>{escape(title)}</h1>\n{cards}\n</main>", style())
 
 
 def _of(recording: Recording, paths: bool = False) -> str:

@@ -35,6 +35,7 @@ def test_it_is_well_formed_and_runs_nothing(recording: Recording, function: obje
         "svg", "title", "g", "path", "rect", "text", "tspan"}
     names = {name for each in root.iter() for name in each.attrib}
     assert not {name for name in names if name.startswith("on") or "href" in name or name == "style"}
+    assert max(map(len, texts(drawn))) < 120
     assert "\u202e" not in drawn
     assert "\x1b" not in drawn
 
@@ -80,11 +81,7 @@ def test_edges_that_close_a_cycle_are_dashed_and_said() -> None:
     assert "stroke-dasharray='5 4'" not in graph_svg(every_kind())
 
 
-def test_long_names_are_shortened() -> None:
-    assert max(map(len, texts(graph_svg(strange())))) < 120
-
-
-@pytest.mark.parametrize("nodes", [1, 14, MOST_SMALL, MOST_SMALL + 1, 2_000])
+@pytest.mark.parametrize("nodes", [1, MOST_SMALL, MOST_SMALL + 1, 500])
 def test_a_small_picture_fits_a_card(nodes: int) -> None:
     root = ElementTree.fromstring(small(tangle(nodes)))
     assert float(root.get("width", 0)) <= 1_100
@@ -101,9 +98,9 @@ def test_a_small_picture_can_be_read() -> None:
     assert closed == ["step", "kernel"] * 3 + ["while", "4 nodes"]
 
 
-def test_two_thousand_nodes_are_drawn_with_little_more_work_for_each() -> None:
-    assert len(graph_svg(tangle(2_000))) < 2_500_000
-    few, many = tangle(400), tangle(800)
+def test_many_nodes_are_drawn_with_little_more_work_for_each() -> None:
+    few, many = tangle(300), tangle(600)
+    assert len(graph_svg(many)) < 750_000
     assert lines_run(lambda: graph_svg(many)) < 3 * lines_run(lambda: graph_svg(few))
 
 
