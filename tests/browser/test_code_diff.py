@@ -176,7 +176,7 @@ def test_texts_that_differ_too_much_are_compared_coarsely_and_that_is_said(opene
 def test_one_scroll_moves_both_sides(opened: Any) -> None:
     wide = "\n".join(f"{at} " + "word " * 80 for at in range(300))
     diff = opened(width=900).show(wide, wide.replace("7 word", "7 ward"), "python")
-    diff.tell("d.openAll(); d.scroller.scrollTop = 1800; d.aside.scrollLeft = 500;")
+    diff.tell("d.foldAll(false); d.scroller.scrollTop = 1800; d.aside.scrollLeft = 500;")
     diff.page.evaluate(FRAME)
     places = diff.tell("""
         const left = (element) => element.getBoundingClientRect().left;
