@@ -10,18 +10,13 @@ from typing import Any
 
 import pytest
 from browsing import in_both_fonts
-from code_pages import CONTRAST, FRAME, SASS, Diff, big_ptx, code_page, stencil_code
+from code_pages import CONTRAST, FRAME, SASS, Diff, big_ptx, code_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LEFT = "\n".join(f"line {at}" for at in range(1, 101))
 RIGHT = (LEFT.replace("line 20\n", "line twenty\n").replace("line 50\n", "")
          .replace("line 80\n", "line 80\nnew\nnewer\n"))
-
-
-@pytest.fixture(scope="module")
-def real() -> dict[str, str]:
-    return stencil_code()
 
 
 @pytest.fixture
