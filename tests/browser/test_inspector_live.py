@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,37 @@ from browsing import in_both_fonts
 from inspected import FIRST_LINE
 from inspector_pages import Inspector
 from inspector_server import KERNELS
-from jupyter_pages import until
+from jupyter_pages import Opened, Server, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_names_are_only_names(notebook: Any) -> None:
-    opened = notebook("import kernelscope\nkernelscope.inspect('hostile.kscope')")
-    shown = Inspector(opened.page)
+@pytest.fixture(scope="module")
+def lab(chromium: Any, server: Server) -> Iterator[Opened]:
+    """A notebook of two cells in JupyterLab, for all tests that need no kernel of their own."""
+    server.write("inspections", "import kernelscope", "")
+    opened = Opened(chromium, server, "lab", "inspections")
+    yield opened
+    opened.close()
+    server.end_kernels()
+
+
+@pytest.fixture
+def inspect(lab: Opened) -> Iterator[Callable[[str], Inspector]]:
+    """Run code that ends with an inspection in the first cell, in the place of the one before."""
+    def show(code: str) -> Inspector:
+        lab.command("notebook:clear-all-cell-outputs")
+        lab.page.wait_for_function("() => !document.querySelector('.ksi')")
+        lab.set_source(0, f"import kernelscope\n{code}")
+        lab.run(0)
+        return Inspector(lab.page)
+
+    yield show
+    assert lab.errors + lab.left == []
+
+
+def test_names_are_only_names(inspect: Any) -> None:
+    shown = inspect("kernelscope.inspect('hostile.kscope')")
     for tab in ("source", "types", "llvm", "ptx", "sass", "passes", "launches", "cache"):
         shown.tab(tab)
         shown.page.wait_for_timeout(120)
@@ -27,7 +51,7 @@ def test_names_are_only_names(notebook: Any) -> None:
         shown.tab(tab)
         shown.page.wait_for_timeout(120)
     assert shown.find("img, svg, script").count() == 0
-    assert opened.page.evaluate("() => window.hit") is None
+    assert shown.page.evaluate("() => window.hit") is None
     assert "\u202e" not in shown.root.inner_text()
 
 
@@ -79,22 +103,19 @@ def test_a_live_kernel_and_what_it_gets_while_it_is_open(notebook: Any, artifact
     assert until(opened.page, lambda: opened.ask_kernel(following) == "1")
 
 
-def test_recompiled_code_is_shown_anew(notebook: Any) -> None:
-    opened = notebook(KERNELS + """
+def test_recompiled_code_is_shown_anew(lab: Opened, inspect: Any) -> None:
+    shown = inspect(KERNELS + """
 FACTOR = 12345
 @cuda.jit
 def scaled(out):
     out[0] = FACTOR
 scaled[1, 1](single)
-""", "kernelscope.inspect(scaled)", "FACTOR = 54321\nscaled.recompile()")
-    Inspector(opened.page)
-    opened.run(0, 1)
-    assert until(opened.page, lambda: opened.ask_kernel("FACTOR") == "12345")
-    shown = Inspector(opened.page)
+kernelscope.inspect(scaled)""")
     shown.tab("types")
     shown.panel.get_by_text("the compiler's own variables").click()
     assert until(shown.page, lambda: "12345" in shown.drawn())
-    opened.run(2)
+    lab.set_source(1, "FACTOR = 54321\nscaled.recompile()")
+    lab.run(1)
     assert until(shown.page, lambda: "54321" in shown.drawn())
     assert "12345" not in shown.drawn()
     assert (shown.numbers, shown.current) == (["1"], "Types")
@@ -152,17 +173,15 @@ def test_of_a_session_by_the_magic(notebook: Any, artifacts: Path) -> None:
     opened.page.screenshot(path=f"{artifacts}.png")
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_themes(notebook: Any, artifacts: Path, dark: bool) -> None:
-    opened = notebook("import kernelscope\nkernelscope.inspect('inspected.kscope')")
-    if dark:
-        opened.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
-        opened.page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
-    shown = Inspector(opened.page)
+@pytest.mark.parametrize("dark", [True, False])
+def test_themes(lab: Opened, inspect: Any, artifacts: Path, dark: bool) -> None:
+    lab.command("apputils:change-theme", {"theme": f"JupyterLab {'Dark' if dark else 'Light'}"})
+    lab.page.wait_for_function("(light) => document.body.dataset.jpThemeLight === light", arg=str(not dark).lower())
+    shown = inspect("kernelscope.inspect('inspected.kscope')")
     shown.tab("ptx")
     shown.code(1)
     shown.line(9, 0).click()
-    opened.page.screenshot(path=f"{artifacts}.png")
+    lab.page.screenshot(path=f"{artifacts}.png")
     ground, ink, chosen = shown.root.evaluate("""(root) => [getComputedStyle(root).backgroundColor,
         getComputedStyle(root).color, getComputedStyle(root.querySelector(".ksi-row[aria-selected=true] td")).color]""")
     assert (brightness(ground) < 0.3) is dark
@@ -178,9 +197,8 @@ def brightness(color: str) -> float:
     return value if value > 0.5 else value * alpha + (1 - alpha) * 0.2
 
 
-def test_a_large_ptx(notebook: Any) -> None:
-    opened = notebook("import kernelscope\nkernelscope.inspect('large.kscope')")
-    shown = Inspector(opened.page)
+def test_a_large_ptx(inspect: Any) -> None:
+    shown = inspect("kernelscope.inspect('large.kscope')")
     shown.code()
     shown.root.evaluate("""async (root) => {
         root.querySelector(".ksi-tab[data-tab=ptx]").click();
@@ -191,9 +209,8 @@ def test_a_large_ptx(notebook: Any) -> None:
     assert shown.code(1).locator(".ksc-row").count() < 200
 
 
-def test_many_specializations_and_what_is_advised(notebook: Any) -> None:
-    opened = notebook("import kernelscope\nkernelscope.inspect('churn.kscope')")
-    shown = Inspector(opened.page)
+def test_many_specializations_and_what_is_advised(inspect: Any) -> None:
+    shown = inspect("kernelscope.inspect('churn.kscope')")
     assert until(shown.page, lambda: len(shown.rows) == 300)
     shown.sort("Regs")
     assert shown.numbers[0] == "200"
@@ -247,8 +264,8 @@ def test_widths(notebook: Any, artifacts: Path, font: str) -> None:
         opened.page.screenshot(path=f"{artifacts}-{width}-{at}.png")
 
 
-def test_mlir_has_a_tab_where_there_is_some_and_is_tied_to_the_source(notebook: Any, artifacts: Path) -> None:
-    shown = Inspector(notebook("import kernelscope\nkernelscope.inspect('mlir.kscope')").page)
+def test_mlir_has_a_tab_where_there_is_some_and_is_tied_to_the_source(inspect: Any, artifacts: Path) -> None:
+    shown = inspect("kernelscope.inspect('mlir.kscope')")
     tabs = shown.find(".ksi-tab")
     shown.choose("plain")
     assert tabs.all_inner_texts() == ["Source", "Types", "LLVM", "PTX", "SASS", "Passes", "Launches", "Cache"]
