@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.base import Makes, Progress, checked, escape, whole_file
+from kernelscope.views.base import Progress, escape, write_text
 from kernelscope.views.card.html import card
 from kernelscope.views.html import document
 from kernelscope.views.timeline.build import timeline_of
@@ -16,8 +16,6 @@ from kernelscope.views.timeline.model import Timeline
 from kernelscope.views.timeline.svg import picture
 from kernelscope.views.timeline.wire import Packed, pack
 from kernelscope.views.widget import front_end
-
-MAKES = Makes("text/html", ".html")
 
 _WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
 _NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a browser of 2023 or later."
@@ -44,11 +42,7 @@ def write_page(
     RecordingFileError
         It cannot be written, or would take the place of a recording.
     """
-    target = checked(path)
-    if not target.suffix:
-        target = target.with_suffix(MAKES.suffix)
-    with whole_file(target) as file:
-        file.write(page(recording, paths=paths).encode("utf-8"))
+    target = write_text(path, ".html", page(recording, paths=paths))
     if progress:
         progress(1.0, f"wrote {target.name}")
     return target

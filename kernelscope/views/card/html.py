@@ -12,7 +12,7 @@ from functools import partial
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.base import Makes, clean, escape, shorten
+from kernelscope.views.base import clean, escape, shorten
 from kernelscope.views.card.sections import (
     Bar,
     Block,
@@ -44,8 +44,6 @@ from kernelscope.views.html import (
     table_of,
     two,
 )
-
-MAKES = Makes("text/html", ".html")
 
 #: Of a name that is no name of code, such as a cell's label.
 _NAME_WIDTH = 80

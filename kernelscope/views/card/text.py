@@ -11,7 +11,6 @@ from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration
 from kernelscope.views.base import (
     INDENT,
-    Makes,
     clean,
     columns,
     dims,
@@ -34,8 +33,6 @@ from kernelscope.views.card.sections import (
     Table,
     card_of,
 )
-
-MAKES = Makes("text/plain", ".txt")
 
 #: So many columns have room for all columns of a table.
 _WIDE = 96

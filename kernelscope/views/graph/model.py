@@ -24,7 +24,7 @@ from kernelscope.errors import UnknownGraphError
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, duration, percent, size
-from kernelscope.views.base import clean, dims
+from kernelscope.views.base import clean, dims, first_of
 
 #: Where a node is: the number of the node around it (`TOP` at the top), and which of that node's bodies.
 Place = tuple[int, int]
@@ -164,9 +164,8 @@ def find_graph(recording: Recording, graph_id: int | None = None) -> int:
 def known_graphs(recording: Recording) -> str:
     """Return which graphs a recording has, as a part of a sentence."""
     rows = recording.rows("graphs")
-    named = [f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows[:_MOST_NAMED])]
-    more = f" and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
-    return f"the recording has {'graph' if len(rows) == 1 else 'graphs'} {', '.join(named)}{more}"
+    named = first_of([f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows)], _MOST_NAMED)
+    return f"the recording has {'graph' if len(rows) == 1 else 'graphs'} {named}"
 
 
 def read_graph(recording: Recording, graph_id: int | None = None) -> Graph:

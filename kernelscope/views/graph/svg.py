@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from kernelscope.recording.model import Recording
 from kernelscope.units import counted, duration, percent
-from kernelscope.views.base import EXACT_LETTERS, Makes, clean, drawn_width, escape, fitted, shorten
+from kernelscope.views.base import EXACT_LETTERS, clean, drawn_width, escape, fitted, shorten
 from kernelscope.views.graph import model
 from kernelscope.views.graph.layout import (
     HEAD,
@@ -21,8 +21,6 @@ from kernelscope.views.graph.layout import (
     place,
 )
 from kernelscope.views.graph.model import BOXES, TOP, Graph, Kind, Node, Place, kind_of, time_of
-
-MAKES = Makes("image/svg+xml", ".svg")
 
 #: Nodes that a small picture shows; of more it shows groups of layers.
 MOST_SMALL = 40

@@ -11,7 +11,7 @@ import traitlets
 
 from kernelscope.recording.model import Recording
 from kernelscope.units import counted
-from kernelscope.views.base import checked, clean, escape, whole_file
+from kernelscope.views.base import clean, escape, write_text
 from kernelscope.views.graph import layout as lengths
 from kernelscope.views.graph import model, svg
 from kernelscope.views.graph import text as graph_text
@@ -212,7 +212,7 @@ class GraphWidget(View):
         """
         drawn = draw(self._drawing)
         if path is not None:
-            _write(path, svg.MAKES.suffix, drawn)
+            write_text(path, ".svg", drawn)
         return drawn
 
     def to_html(self, path: str | Path) -> Path:
@@ -228,7 +228,7 @@ class GraphWidget(View):
         RecordingFileError
             It cannot be written, or would take the place of a recording.
         """
-        return _write(path, ".html", page(self._drawing))
+        return write_text(path, ".html", page(self._drawing))
 
     def data(self) -> tuple[dict[str, Any], bytes]:
         """Return the graph, packed."""
@@ -263,12 +263,3 @@ def graph(recording: Recording, graph_id: int | None = None, height: int | None 
         As `GraphWidget`.
     """
     return GraphWidget(recording, graph_id, height)
-
-
-def _write(path: str | Path, suffix: str, text: str) -> Path:
-    target = checked(path)
-    if not target.suffix:
-        target = target.with_suffix(suffix)
-    with whole_file(target) as file:
-        file.write(text.encode("utf-8"))
-    return target

@@ -48,7 +48,19 @@ def images(html: str) -> list[str]:
     return [base64.b64decode(found).decode() for found in IMAGE.findall(html)]
 
 
+def images_of(recording: Recording) -> list[str]:
+    html = static(recording)
+    assert "<script" not in html and "<img src=x" not in html and "onclick" not in html
+    drawn = images(html)
+    assert all("<img" not in each and "<script" not in each for each in drawn)
+    return drawn
+
+
 def test_it_is_the_public_function() -> None:
+    recording, notice = chain(3, dry_run=True), "dry run: kernels did not execute"
+    assert packed(recording)["notes"] == [notice]
+    assert graph_text(recording).startswith(f"*** {notice} ***\n") and f">{notice}</text>" in graph_svg(recording)
+    assert images_of(strange())
     recording = every_kind()
     shown = kernelscope.graph(recording, 0, height=300)
     assert isinstance(shown, GraphWidget)
@@ -113,13 +125,6 @@ def test_the_static_version_of_a_large_graph_is_a_summary() -> None:
     assert len(static(tangle(400))) < 700_000
 
 
-def test_the_static_version_does_no_harm() -> None:
-    html = static(strange())
-    assert "<img src=x" not in html
-    assert "</script>" not in html
-    assert all("<img" not in drawn and "<script" not in drawn for drawn in images(html))
-
-
 def test_a_graph_without_nodes_can_be_shown() -> None:
     made = script()
     made.graph()
@@ -129,13 +134,6 @@ def test_a_graph_without_nodes_can_be_shown() -> None:
     assert packed(recording)["levels"] == []
     for drawn in (graph_svg(recording), small(recording), images(static(recording))[0]):
         assert "graph 0 · 0 nodes, 0 edges · nothing to draw" in drawn
-
-
-def test_a_dry_run_says_so() -> None:
-    recording, notice = chain(3, dry_run=True), "dry run: kernels did not execute"
-    assert packed(recording)["notes"] == [notice]
-    assert graph_text(recording).startswith(f"*** {notice} ***\n")
-    assert f">{notice}</text>" in graph_svg(recording)
 
 
 def test_pictures_and_pages_are_written(tmp_path: Path) -> None:

@@ -45,9 +45,6 @@ def test_fields_of_a_box_are_those_of_what_is_in_it() -> None:
     assert found["inside"] == "2 nodes"
     assert found["time"] == "90.0 µs a launch, all that is inside together"
     assert dict(model.fields(graph, graph.nodes[9])).keys() == {"node", "grid", "block"}
-
-
-def test_long_names_are_cut_in_fields() -> None:
     graph = read_graph(strange())
     assert len(dict(model.fields(graph, graph.nodes[2]))["name"]) == model.LONGEST_NAME + 1
 

@@ -46,25 +46,12 @@ def test_launches_come_back_row_by_row(recording: Recording) -> None:
         assert absolute(back, bound)[known].tolist() == wanted[known].tolist()
     for name in LAUNCHED:
         assert back.col("launches", name).tolist() == recording.column("launches", name).tolist(), name
+    assert back.header["format"] == FORMAT
+    assert len(json.dumps(back.header)) < 16_000
     for name in ("cache", "error"):
         assert back.words("launches", name) == recording.column("launches", name).tolist()
     assert back.col("launches", "range").tolist() == attribute(recording).tolist()
     assert back.col("gpu", "range").tolist() == attribute_activities(recording)[back.col("gpu", "id")].tolist()
-
-
-def test_ranges_come_back_row_by_row(recording: Recording) -> None:
-    back = unpacked(recording)
-    flags, start = back.col("ranges", "flags"), back.col("ranges", "start")
-    begun, ended = recording.column("ranges", "start_ns"), recording.column("ranges", "end_ns")
-    assert absolute(back, start)[flags & 2 == 0].tolist() == begun[begun >= 0].tolist()
-    mark = np.array([kind == "mark" for kind in recording.column("ranges", "kind")], dtype=bool)
-    closed = (ended >= 0) & ~mark
-    assert (flags & 1 == 0).tolist() == (closed | mark).tolist()
-    assert absolute(back, start + back.col("ranges", "dur"))[closed].tolist() == ended[closed].tolist()
-    for name in ("name", "payload", "domain", "category", "color", "kind", "source"):
-        assert back.words("ranges", name) == recording.column("ranges", name).tolist(), name
-    for name in ("thread_id", "cell_id", "parent_range_id"):
-        assert back.col("ranges", name).tolist() == recording.column("ranges", name).tolist()
 
 
 def test_activities_come_back_row_by_row(recording: Recording) -> None:
@@ -87,35 +74,6 @@ def test_activities_come_back_row_by_row(recording: Recording) -> None:
     other = call >= 0
     assert absolute(back, back.col("calls", "start")[call[other]]).tolist() == asked[other].tolist()
     assert (own | other).tolist() == (asked >= 0).tolist()
-
-
-def test_cells_compiles_passes_and_calls_come_back(recording: Recording) -> None:
-    back = unpacked(recording)
-    order = back.col("cells", "id")
-    assert absolute(back, back.col("cells", "start")).tolist() == recording.column("cells", "start_ns")[order].tolist()
-    begun, ended = recording.column("compilations", "start_ns"), recording.column("compilations", "end_ns")
-    assert absolute(back, back.col("compiles", "start")).tolist() == begun.tolist()
-    known = ended >= 0
-    end = absolute(back, back.col("compiles", "start") + back.col("compiles", "dur"))
-    assert end[known].tolist() == ended[known].tolist()
-    for name in ("thread_id", "cell_id", "dispatcher_id", "specialization_id", "configuration_id", "launch_id"):
-        assert back.col("compiles", name).tolist() == recording.column("compilations", name).tolist()
-    passed = recording.column("passes", "start_ns")
-    assert absolute(back, back.col("passes", "start")).tolist() == sorted(passed[passed >= 0].tolist())
-    api = back.col("calls", "source") == 0
-    wanted = recording.column("api_calls", "start_ns")
-    assert absolute(back, back.col("calls", "start"))[api].tolist() == wanted.tolist()
-    assert [name for name, is_api in zip(back.words("calls", "name"), api, strict=True) if is_api] == list(
-        recording.column("api_calls", "name"))
-    waits = sum(kind == "sync" for kind in recording.column("activities", "kind"))
-    assert int((back.col("calls", "source") == 1).sum()) == waits
-
-
-def test_the_header_is_json_and_small(recording: Recording) -> None:
-    made = packed(recording)
-    assert made.header["format"] == FORMAT
-    assert len(json.dumps(made.header)) < 16_000
-    assert made.size >= len(made.payload)
 
 
 def test_queue_and_execute_travel_only_where_the_activities_do_not_say_them() -> None:
