@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,10 +27,8 @@ from kernelscope.views.inspector.code import type_entries
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
     Code,
-    Compile,
     Kernel,
     Specialization,
-    Use,
     code_of,
     configuration_key,
     copied_code,
@@ -273,7 +272,6 @@ def kernels_message(recording: Recording, kernels: list[Kernel]) -> dict[str, An
     return {
         "title": recording.name,
         "notice": recording.notice,
-        "has_code": bool(recording.metadata.get("code")) or recording.arrow("code").num_rows > 0,
         "kernels": [_kernel(each, owners[each.dispatcher_id], keys, advice.get(each.name, [])) for each in kernels],
     }
 
@@ -316,61 +314,22 @@ def _part(part: Part) -> list[Any]:
 
 
 def _kernel(kernel: Kernel, key: str, keys: dict[int, str], advice: list[str]) -> dict[str, Any]:
-    return {
-        "key": key,
-        "name": kernel.name,
-        "framework": kernel.framework,
-        "place": kernel.place,
-        "file": kernel.filename,
-        "arguments": list(kernel.arguments),
-        "options": {name: str(value) for name, value in kernel.options.items()},
-        "launches": kernel.launches,
-        "compile_ns": kernel.compile_ns,
-        "regs": kernel.regs,
-        "advice": advice,
-        "specializations": [_specialization(each, keys[each.specialization_id]) for each in kernel.specializations],
-    }
+    return _fields(
+        kernel, "dispatcher_id", "framework", "module", "filename", "lineno", key=key, place=kernel.place,
+        options={name: str(value) for name, value in kernel.options.items()}, launches=kernel.launches,
+        compile_ns=kernel.compile_ns, regs=kernel.regs, advice=advice,
+        specializations=[_specialization(each, keys[each.specialization_id]) for each in kernel.specializations])
 
 
 def _specialization(each: Specialization, key: str) -> dict[str, Any]:
-    return {
-        "key": key,
-        "number": each.number,
-        "signature": each.signature,
-        "arguments": [[name, short_type(text), text] for name, text in each.arguments],
-        "cc": each.compute_capability,
-        "regs": each.regs,
-        "shared": each.static_shared_bytes,
-        "local": each.local_bytes,
-        "const": each.const_bytes,
-        "spill_stores": each.spill_store_bytes,
-        "spill_loads": each.spill_load_bytes,
-        "max_threads": each.max_threads,
-        "cubin": each.cubin_bytes,
-        "origin": each.origin,
-        "lcs": each.launch_config_sensitive,
-        "bound": configuration_key(each.launch_config),
-        "compile_ns": each.compile_ns,
-        "launches": each.launches,
-        "host_ns": each.host_ns,
-        "median_ns": each.median_ns,
-        "uses": [_use(use) for use in each.uses],
-        "compiles": [_compile(made) for made in each.compiles],
-        "code": [kind for kind in each.code if kind != "cubin"],
-    }
+    return _fields(
+        each, "specialization_id", "signature", "captured", "host_ns", "launch_config", "attributes", key=key,
+        arguments=[[name, short_type(text), text] for name, text in each.arguments],
+        bound=configuration_key(each.launch_config), uses=[_fields(use) for use in each.uses],
+        compiles=[_fields(made, "compilation_id", "steps") for made in each.compiles],
+        code=[kind for kind in each.code if kind != "cubin"])
 
 
-def _use(use: Use) -> dict[str, Any]:
-    return {
-        "grid": use.griddim, "block": use.blockdim, "cluster": use.cluster, "shared": use.sharedmem_bytes,
-        "launches": use.launches, "median_ns": use.median_ns, "execute_ns": use.execute_ns,
-        "occupancy": use.occupancy, "blocks": use.active_blocks, "limits": list(use.limited_by),
-    }
-
-
-def _compile(made: Compile) -> dict[str, Any]:
-    return {
-        "id": made.compilation_id, "outcome": made.outcome, "trigger": made.trigger, "ns": made.duration_ns,
-        "code": made.reason_code, "reason": made.reason, "fix": made.fix, "cell": made.cell,
-        "file": made.cache_file, "data": made.cache_data_file, "key": made.cache_key, "marker": made.lcs_marker,
-    }
+def _fields(row: Any, *without: str, **more: Any) -> dict[str, Any]:
+    """Return a dataclass's fields by name, but for some; `more` replaces and adds."""
+    return {each.name: getattr(row, each.name) for each in fields(row) if each.name not in without} | more
