@@ -20,6 +20,8 @@ from kernelscope.analysis.columns import (
     row_count,
     sum_by,
 )
+from kernelscope.analysis.launches import Dims
+from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.errors import UnknownGraphError
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -291,21 +293,12 @@ class _Names:
             return str(self._dispatchers[int(self._specializations[at])]["name"])
         return str(row["name"] or row["entry_name"] or "")
 
-    def dims(self, at: int | None) -> tuple[
-        tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None, int | None
-    ]:
-        """Return the texts of grid, block, cluster and shared memory."""
+    def dims(self, at: int | None) -> tuple[Dims | None, Dims | None, Dims | None, int | None]:
+        """Return grid, block, cluster and shared memory."""
         if at is None or at >= len(self._configurations):
             return None, None, None, None
         row = self._configurations[at]
-        grid, block, cluster = (
-            _known_dims(row, prefix) for prefix in ("griddim", "blockdim", "cluster"))
-        return grid, block, cluster, row["sharedmem_bytes"]
-
-
-def _known_dims(row: dict[str, Any], prefix: str) -> tuple[int, ...] | None:
-    found = tuple(row[f"{prefix}_{axis}"] for axis in "xyz")
-    return None if None in found else found
+        return dims_of(row, "griddim"), dims_of(row, "blockdim"), dims_of(row, "cluster"), row["sharedmem_bytes"]
 
 
 # Kinds of nodes: what each is called, and what it looks like. Nodes bring their own ground and are drawn in white on
