@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 from browsing import FRAME, in_both_fonts
 from handmade import MS, US, Script
 from jupyter_pages import ROOT, Opened, Server, svg_of, until
-
-import kernelscope
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -163,20 +160,6 @@ def test_tooltip_and_pin(opened: Opened) -> None:
         assert word in pinned.inner_text()
     opened.page.keyboard.press("Escape")
     pinned.wait_for(state="hidden")
-
-
-def test_search(opened: Opened) -> None:
-    focus(opened)
-    opened.page.keyboard.press("/")
-    opened.page.keyboard.type("add_one")
-    count = opened.page.locator(".ks-live .kst-count").first
-    launches = len(kernelscope.load(THREADS).launches)
-    assert until(opened.page, lambda: _number(count.inner_text()) >= launches)
-    opened.page.keyboard.press("Enter")
-    opened.page.locator(".ks-live .kst-pin").first.wait_for(state="visible")
-    opened.page.keyboard.press("Escape")
-    focus(opened)
-    assert count.inner_text() == ""
 
 
 def test_names_are_only_names(opened: Opened) -> None:
@@ -377,8 +360,3 @@ def test_a_graph_is_live_and_is_saved_with_boxes_that_open(chromium: Any, server
     assert page.locator("[data-ks-picture] img").first.evaluate("(img) => img.naturalWidth") > 500
     page.screenshot(path=f"{artifacts}.png")
     page.close()
-
-
-def _number(text: str) -> int:
-    found = re.search(r"[\d,]+", text)
-    return int(found[0].replace(",", "")) if found else 0

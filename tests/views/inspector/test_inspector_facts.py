@@ -190,16 +190,6 @@ def test_ptx_from_before_link_time_optimization_says_so() -> None:
     assert "before link-time optimization" in code_of(recording, *of(recording), "ptx").note
 
 
-def test_code_of_a_copy() -> None:
-    recording = inspected()
-    kernel, first = of(recording)
-    texts = {"ptx": code_of(recording, kernel, first, "ptx").text or ""}
-    found = copied_code(recording, kernel, first, "ptx", texts)
-    assert found.lines is not None
-    assert copied_code(recording, kernel, first, "sass", texts).text is None
-    assert copied_code(recording, kernel, first, "sass", {"sass": "EXIT"}).text == "EXIT"
-
-
 def test_machine_code_that_changed_has_another_mark() -> None:
     first, same, other = (
         code_marks(with_row(inspected(), kind="cubin", text=text)) for text in ("AAAA", "AAAA", "AAAB"))
