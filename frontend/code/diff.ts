@@ -1,17 +1,14 @@
 // Two codes side by side: aligned, what differs marked by line and word, and what is equal folded.
 
-import { button, closest, element, focusable, keepShortcutsAway, liveRegion } from "../shared/dom";
+import { button, closest, element } from "../shared/dom";
 import { clean, count, counted } from "../shared/text";
 import { type Comparison, PAIR, changedWords, compareTexts } from "./align";
 import { CodeFolds } from "./folds";
+import { CodeFrame } from "./frame";
 import { CodeStates } from "./highlight";
-import { CodeRows, CodeStrip, followGround } from "./rows";
-import { CodeSelection } from "./select";
 import { CodeText, type Content, type Found, lineElement, widthOf } from "./text";
-import { leaveCode } from "./view";
 
 const SIDES = ["left", "right"];
-const ROWS_OF_TEXT = 28;
 let diffs = 0;
 
 interface Told {
@@ -22,29 +19,15 @@ interface Told {
 /** Show two codes side by side in an element; the view is added to what it holds. */
 export function diffView(host: HTMLElement, options: Told = {}): DiffView { return new DiffView(host, options); }
 
-export class DiffView {
-  readonly element: HTMLElement;
-  readonly scroller: HTMLElement;
-  readonly body: HTMLElement;
+export class DiffView extends CodeFrame {
   readonly aside: HTMLElement;
-  readonly rows: CodeRows;
-  readonly selection: CodeSelection;
   texts!: [CodeText, CodeText];
   found!: Comparison;
-  folds!: CodeFolds;
-  /** The row of the keyboard. */
-  cursor = 0;
-  private readonly id: string;
-  private readonly notice: (text: string) => void;
-  private isFull = false;
   private isLoose = false;
   private states!: CodeStates[];
   /** Which difference was gone to last, -1 for none. */
   private at = -1;
-  private widest = 0;
   private readonly width = element("div", "");
-  private readonly strip: CodeStrip;
-  private readonly live = liveRegion("ksc-live");
   private readonly heads = SIDES.map(() => element("span", "ksc-side-name"));
   private readonly about = element("span", "ksc-about");
   private readonly hint = element("span", "ksc-hint");
@@ -54,34 +37,16 @@ export class DiffView {
   private loose!: HTMLButtonElement;
   private open!: HTMLButtonElement;
   private names!: HTMLButtonElement;
-  private more!: HTMLButtonElement;
-  private readonly unfollow: () => void;
-  private readonly repaint: MutationObserver;
-  private readonly sized: ResizeObserver;
 
   constructor(host: HTMLElement, { notice }: Told) {
-    this.id = `ksc-diff-${diffs += 1}`;
-    this.notice = notice ?? (() => {});
-    this.body = element("div", "ksc-lines");
-    this.scroller = element("div", "ksc-scroll", this.body);
-    focusable(this.scroller).setAttribute("role", "listbox");
+    super(host, `ksc-diff-${diffs += 1}`, notice ?? (() => {}));
     this.aside = element("div", "ksc-aside", this.width);
-    this.strip = new CodeStrip(this.scroller);
-    this.element = element("div", "ksc ksc-diff", this.makeBar(), element("div", "ksc-heads", ...this.heads),
-      element("div", "ksc-frame", this.scroller, this.strip.element), this.aside, this.more, this.live);
-    this.element.setAttribute("role", "region");
-    keepShortcutsAway(this.element);
-    host.append(this.element);
-    this.rows = new CodeRows(this.scroller, this.body, (row) => this.draw(row));
-    this.selection = new CodeSelection(this.body, this.rows, (text) => {
-      this.say(`copied ${counted(text.split("\n").length, "line")}`);
-      this.notice(this.live.textContent ?? "");
-    });
-    this.unfollow = followGround(this.element);
-    this.repaint = new MutationObserver(() => this.strip.paint());
-    this.repaint.observe(this.element, { attributes: true, attributeFilter: ["class"] });
-    this.sized = new ResizeObserver(() => this.spread());
-    this.sized.observe(this.scroller);
+    this.element.classList.add("ksc-diff");
+    this.element.append(this.makeBar(), element("div", "ksc-heads", ...this.heads), this.scrolled, this.aside,
+      this.more, this.live);
+    const sized = new ResizeObserver(() => this.spread());
+    sized.observe(this.scroller);
+    this.undoing.add(() => sized.disconnect());
     this.listen();
     this.show({ text: "" }, { text: "" });
   }
@@ -93,10 +58,9 @@ export class DiffView {
     this.loose = button("ksc-button ksc-loose", "Ignore register numbers and labels",
       "compare without register numbers, labels and what mangled names were made from",
       () => this.turn("isLoose", this.loose));
-    this.open = button("ksc-button ksc-open-all", "Unfold all", "show all equal lines", () => this.openAll());
+    this.open = button("ksc-button ksc-open-all", "Unfold all", "show all equal lines", () => this.foldAll(false));
     this.names = button("ksc-button ksc-names", "Full names", "show long mangled names in full",
       () => this.turn("isFull", this.names));
-    this.more = button("ksc-button ksc-more", "", "", () => this.stretch());
     for (const each of [this.loose, this.names]) each.setAttribute("aria-pressed", "false");
     return element("div", "ksc-bar", this.about,
       element("span", "ksc-seek", this.previous, this.next, this.place, this.hint),
@@ -157,19 +121,17 @@ export class DiffView {
       : `${count(this.at + 1)} of ${count(hunks.length)}`;
   }
 
-  private laid() {
-    const { folds, found } = this, isLong = folds.rows.length > ROWS_OF_TEXT;
-    this.rows.set(folds.rows, (row) => (folds.isSeen(row) ? folds.rowOf(row) : -1));
+  protected laid() {
+    const { folds, found } = this;
+    this.lay();
     const places: number[][] = [[], [], [], []];
     found.kinds.forEach((kind, row) => { if (kind !== PAIR.same) places[kind].push(folds.rowOf(row)); });
     this.strip.show(folds.rows.length, [["--ksc-now", places[PAIR.changed]], ["--ksc-removed-word", places[PAIR.left]],
       ["--ksc-added-word", places[PAIR.right]]]);
-    this.more.hidden = !isLong;
-    this.more.textContent = this.element.classList.contains("ksc-tall") ? "Show less" : "Show more";
     this.restyle();
   }
 
-  private draw(item: number) {
+  protected draw(item: number) {
     const row = element("div", "ksc-row ksc-pair"), { found } = this, hidden = this.folds.hides(item);
     row.dataset.item = String(item);
     row.id = `${this.id}-${item}`;
@@ -220,12 +182,7 @@ export class DiffView {
     this.width.style.width = `calc(${this.widest + digits + 6}ch + ${this.scroller.clientWidth / 2}px)`;
   }
 
-  private style(row: HTMLElement, item: number) { row.classList.toggle("ksc-cursor", item === this.cursor); }
-
-  private restyle() {
-    for (const [item, row] of this.rows.drawn) this.style(row, item);
-    this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.cursor}`);
-  }
+  protected style(row: HTMLElement, item: number) { row.classList.toggle("ksc-cursor", item === this.cursor); }
 
   /** Go to the next or previous difference. */
   step(by: number) {
@@ -250,18 +207,7 @@ export class DiffView {
     this.restyle();
   }
 
-  private refold() {
-    this.rows.redraw();
-    this.laid();
-  }
-
   unfold(item: number) { if (this.folds.toggle(item, false)) this.refold(); }
-
-  private openAll() {
-    this.folds.openAll();
-    this.refold();
-    this.rows.reveal(this.folds.rowOf(this.cursor));
-  }
 
   private turn(what: "isLoose" | "isFull", pressed: HTMLButtonElement) {
     this[what] = !this[what];
@@ -269,18 +215,13 @@ export class DiffView {
     this.widest = 0;
     if (what === "isLoose") this.compare();
     else this.rows.redraw();
-    this.say(this.about.textContent ?? "");
+    this.live.textContent = this.about.textContent;
   }
 
-  private stretch() {
-    this.element.classList.toggle("ksc-tall");
-    this.laid();
-    this.rows.update();
+  say(text: string) {
+    this.live.textContent = text;
+    this.notice(text);
   }
-
-  private say(text: string) { this.live.textContent = text; }
-
-  focus() { this.scroller.focus({ preventScroll: true }); }
 
   private listen() {
     this.aside.addEventListener("scroll", () => {
@@ -315,26 +256,18 @@ export class DiffView {
       event.preventDefault();
     });
   }
-
-  destroy() {
-    for (const part of [this.rows, this.strip, this.selection]) part.destroy();
-    this.unfollow();
-    for (const observer of [this.repaint, this.sized]) observer.disconnect();
-    this.element.remove();
-  }
 }
 
 const KINDS = ["ksc-same", "ksc-changed", "ksc-only-left", "ksc-only-right"];
-const pageOf = (view: DiffView) => { const [first, last] = view.rows.sight(); return Math.max(1, last - first - 2); };
 const KEYS_OF_DIFF: Record<string, (view: DiffView) => void> = {
   n: (view) => view.step(1), p: (view) => view.step(-1), N: (view) => view.step(-1),
   ArrowDown: (view) => view.by(1), ArrowUp: (view) => view.by(-1),
-  PageDown: (view) => view.by(pageOf(view)), PageUp: (view) => view.by(-pageOf(view)),
+  PageDown: (view) => view.by(view.page()), PageUp: (view) => view.by(-view.page()),
   Home: (view) => view.by(-view.folds.rows.length), End: (view) => view.by(view.folds.rows.length),
   ArrowLeft: (view) => { view.aside.scrollLeft -= 60; }, ArrowRight: (view) => { view.aside.scrollLeft += 60; },
   Enter: (view) => view.unfold(view.cursor), " ": (view) => view.unfold(view.cursor),
   Escape: (view) => {
-    if (getSelection()?.isCollapsed) leaveCode(view.element);
+    if (getSelection()?.isCollapsed) view.leave();
     view.selection.drop();
   },
 };

@@ -1,16 +1,13 @@
 // The code view: one text with its lines, marks, folds, notes and search. Nothing is fetched, and texts are only texts.
 
-import { button, closest, copyText, element, focusable, keepShortcutsAway, liveRegion } from "../shared/dom";
+import { button, closest, copyText, element } from "../shared/dom";
 import { clean, count, counted } from "../shared/text";
 import { CodeFinder } from "./find";
 import { CodeFolds, regionsOf } from "./folds";
+import { CodeFrame } from "./frame";
 import { CodeStates } from "./highlight";
-import { CodeRows, CodeStrip, followGround } from "./rows";
-import { CodeSelection } from "./select";
 import { CodeText, type Content, lineElement, widthOf } from "./text";
 
-/** Rows that are seen of a longer text until it is unfolded to the height of the window. */
-const ROWS = 28;
 const TITLES: Record<string, string> = { python: "Source", types: "Types", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
 const HUES = 8;
 let views = 0;
@@ -26,57 +23,28 @@ interface Told {
 /** Show code in an element; the view is added to what it holds. */
 export function codeView(host: HTMLElement, options: Told = {}): CodeView { return new CodeView(host, options); }
 
-export class CodeView {
-  readonly id: string;
-  readonly element: HTMLElement;
-  readonly scroller: HTMLElement;
-  readonly body: HTMLElement;
+export class CodeView extends CodeFrame {
   readonly bar: CodeBar;
-  readonly rows: CodeRows;
-  readonly selection: CodeSelection;
-  readonly strip: CodeStrip;
   text!: CodeText;
-  folds!: CodeFolds;
   finder!: CodeFinder;
-  /** Whether long names are in full, and whether notes are beside the lines. */
-  isFull = false;
+  /** Whether notes are beside the lines. */
   hasNotes = true;
-  /** The keyboard's line, and where a selection by the keyboard began. */
-  cursor = 0;
+  /** Where a selection by the keyboard began. */
   anchor: number | null = null;
   /** The lines that are pointed at from outside, and those that are picked, here if `isOwn`. */
   near = new Set<number>();
   picked = new Set<number>();
   isOwn = false;
-  /** The widest line that was drawn, in columns. */
-  widest = 0;
   private pointed = -1;
   private margin = 0;
   private states!: CodeStates;
   private readonly onLine: NonNullable<Told["onLine"]>;
-  private readonly notice: NonNullable<Told["notice"]>;
-  private readonly unfollow: () => void;
-  private readonly repaint: MutationObserver;
 
   constructor(host: HTMLElement, { onLine, notice }: Told) {
-    this.id = `ksc-${views += 1}`;
+    super(host, `ksc-${views += 1}`, notice ?? (() => {}));
     this.onLine = onLine ?? (() => {});
-    this.notice = notice ?? (() => {});
     this.bar = new CodeBar(this);
-    this.body = element("div", "ksc-lines");
-    this.scroller = element("div", "ksc-scroll", this.body);
-    focusable(this.scroller).setAttribute("role", "listbox");
-    this.strip = new CodeStrip(this.scroller);
-    this.element = element("div", "ksc", this.bar.element,
-      element("div", "ksc-frame", this.scroller, this.strip.element), this.bar.more, this.bar.live);
-    keepShortcutsAway(this.element);
-    this.element.setAttribute("role", "region");
-    host.append(this.element);
-    this.rows = new CodeRows(this.scroller, this.body, (line) => this.draw(line));
-    this.selection = new CodeSelection(this.body, this.rows, (text) => this.say(`copied ${linesIn(text)}`));
-    this.unfollow = followGround(this.element);
-    this.repaint = new MutationObserver(() => this.strip.paint());
-    this.repaint.observe(this.element, { attributes: true, attributeFilter: ["class"] });
+    this.element.append(this.bar.element, this.scrolled, this.more, this.live);
     codeKeys(this);
     this.listen();
     this.show({ text: "" });
@@ -110,16 +78,12 @@ export class CodeView {
     return this;
   }
 
-  /** Lay the rows anew, after a fold or a new text. */
-  private laid() {
-    const { folds } = this, isLong = folds.rows.length > ROWS;
-    this.rows.set(folds.rows, (line) => (folds.isSeen(line) ? folds.rowOf(line) : -1));
-    this.element.classList.toggle("ksc-long", isLong);
-    this.bar.resized(isLong);
+  protected laid() {
+    this.lay(` of ${counted(this.text.count, "line")}`);
     this.marks();
   }
 
-  private draw(line: number) {
+  protected draw(line: number) {
     const { text, folds, isFull, states } = this, number = text.number(line), region = folds.head(line);
     const hidden = folds.hides(line), origin = text.origin(line), notes = this.hasNotes ? text.notesOf(line) : null;
     const code = lineElement(text, line, { states, isFull, found: this.finder.in(line) });
@@ -157,17 +121,12 @@ export class CodeView {
     this.body.style.minWidth = `${columns + this.margin + 2}ch`;
   }
 
-  private style(row: HTMLElement, line: number) {
+  protected style(row: HTMLElement, line: number) {
     const isPicked = this.picked.has(line);
     row.classList.toggle("ksc-picked", isPicked);
     row.classList.toggle("ksc-near", this.near.has(line));
     row.classList.toggle("ksc-cursor", line === this.cursor);
     row.setAttribute("aria-selected", String(isPicked));
-  }
-
-  private restyle() {
-    for (const [line, row] of this.rows.drawn) this.style(row, line);
-    this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.cursor}`);
   }
 
   /** Draw what is marked, in the lines and on the strip. */
@@ -205,12 +164,6 @@ export class CodeView {
   private reveal(line: number, isNear = false) {
     if (this.folds.reveal(line)) this.refold();
     this.rows.reveal(this.folds.rowOf(line), isNear);
-  }
-
-  /** Rows after folds changed. */
-  private refold() {
-    this.rows.redraw();
-    this.laid();
   }
 
   /** Pick a line, or drop it if it is picked already; null drops what is picked. */
@@ -282,13 +235,6 @@ export class CodeView {
     this.say(hidden ? `${counted(hidden, "line")} folded` : "unfolded");
   }
 
-  foldAll(isFolded: boolean) {
-    if (isFolded) this.folds.foldAll();
-    else this.folds.openAll();
-    this.refold();
-    this.rows.reveal(this.folds.rowOf(this.cursor));
-  }
-
   /** Select all lines between two, both included, for copying. */
   select(from: number, to: number) {
     const [first, last] = [Math.min(from, to), Math.max(from, to)];
@@ -303,12 +249,10 @@ export class CodeView {
   }
 
   say(text: string) {
-    this.bar.live.textContent = text;
+    this.live.textContent = text;
     this.bar.flash(text);
     this.notice(text);
   }
-
-  focus() { this.scroller.focus({ preventScroll: true }); }
 
   private listen() {
     const lineOf = (event: Event) => {
@@ -339,18 +283,6 @@ export class CodeView {
       this.pick(line);
     });
   }
-
-  destroy() {
-    for (const part of [this.rows, this.strip, this.selection]) part.destroy();
-    this.unfollow();
-    this.repaint.disconnect();
-    this.element.remove();
-  }
-}
-
-function linesIn(text: string) {
-  const lines = text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
-  return lines > 1 ? counted(lines, "line") : `${count(text.length)} characters`;
 }
 
 // ---- The bar over the code: what it shows, the search, and the buttons ----
@@ -359,9 +291,7 @@ const NOTED_MS = 1600;
 
 class CodeBar {
   readonly element: HTMLElement;
-  readonly live = liveRegion("ksc-live");
   readonly search: HTMLInputElement;
-  readonly more: HTMLButtonElement;
   private readonly about = element("span", "ksc-about");
   private readonly pattern: HTMLButtonElement;
   private readonly count = element("span", "ksc-count");
@@ -391,7 +321,6 @@ class CodeBar {
       () => this.turnNames());
     this.notes = button("ksc-button ksc-notes", "Notes", "show notes after the lines", () => this.turnNotes());
     this.copy = button("ksc-button ksc-copy", "Copy", "copy all of the text", () => view.copy());
-    this.more = button("ksc-button ksc-more", "", "", () => this.stretch());
     this.element = element("div", "ksc-bar", this.about,
       element("span", "ksc-seek", this.search, this.pattern, this.previous, this.next, this.count), this.goto,
       element("span", "ksc-tools", this.fold, this.open, this.names, this.notes, this.copy));
@@ -484,22 +413,6 @@ class CodeBar {
     this.previous.hidden = this.next.hidden = finder.count < 2;
   }
 
-  /** Offer to unfold a long text to the window's height, or to fold it again. */
-  resized(isLong: boolean) {
-    const isTall = this.view.element.classList.contains("ksc-tall");
-    this.more.hidden = !isLong;
-    this.more.textContent = isTall ? "Show less" : `Show more of ${counted(this.view.text.count, "line")}`;
-    this.more.setAttribute("aria-expanded", String(isTall));
-  }
-
-  private stretch() {
-    const { element } = this.view;
-    element.classList.toggle("ksc-tall");
-    this.resized(true);
-    this.view.rows.update();
-    element.scrollIntoView({ block: "nearest" });
-  }
-
   /** Show what was done in the place of the number of lines, for a moment. */
   flash(text: string) {
     this.about.textContent = text;
@@ -517,11 +430,6 @@ function field(name: string, type: string, label: string): HTMLInputElement {
   return input;
 }
 
-/** Tell what is around a view that an Escape had nothing to let go in it; the key itself stays inside. */
-export function leaveCode(made: HTMLElement): void {
-  made.dispatchEvent(new CustomEvent("ksc-leave", { bubbles: true }));
-}
-
 /** Let a view be used by keyboard alone. */
 function codeKeys(view: CodeView) {
   view.element.addEventListener("keydown", (event) => {
@@ -532,7 +440,7 @@ function codeKeys(view: CodeView) {
     const action = hasModifier ? (event.altKey ? null : WITH_CTRL[event.key.toLowerCase()])
       : isCode && !event.altKey ? PLAIN[event.key] : null;
     if (action && (isCode || !action.isInCode) && action.run(view, event) !== false) event.preventDefault();
-    else if (event.key === "Escape") leaveCode(view.element);
+    else if (event.key === "Escape") view.leave();
   });
 }
 
@@ -569,11 +477,6 @@ const by = (rows: number | ((view: CodeView) => number)) => inCode((view, event)
   else view.selection.drop();
 });
 
-const page = (view: CodeView) => {
-  const [first, last] = view.rows.sight();
-  return Math.max(1, last - first - 2);
-};
-
 /** Fold or unfold at the keyboard's line; where there is nothing to, scroll aside. */
 const fold = (isFolded: boolean) => inCode((view) => {
   const { folds, cursor } = view, head = folds.head(cursor);
@@ -587,7 +490,7 @@ const fold = (isFolded: boolean) => inCode((view) => {
 const pick = inCode((view) => view.pick(view.cursor));
 
 const PLAIN: Record<string, Action> = {
-  ArrowDown: by(1), ArrowUp: by(-1), PageDown: by(page), PageUp: by((view) => -page(view)),
+  ArrowDown: by(1), ArrowUp: by(-1), PageDown: by((view) => view.page()), PageUp: by((view) => -view.page()),
   Home: inCode((view) => view.move(0)), End: inCode((view) => view.move(view.text.count - 1)),
   ArrowLeft: fold(true), ArrowRight: fold(false),
   Enter: pick, " ": pick,

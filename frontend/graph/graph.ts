@@ -2,6 +2,7 @@
 
 import STYLE from "./graph.css";
 import { Undoing, button, element, focusable } from "../shared/dom";
+import { frame, keysOf, searchField } from "../shared/frame";
 import { inflatedText } from "../shared/inflate";
 import { counted } from "../shared/text";
 import { Drawing, svg } from "./draw";
@@ -30,7 +31,6 @@ export interface Options {
   payload: BufferSource;
   /** The most that the picture takes of the height, in CSS pixels. */
   height?: number;
-  theme?: "auto" | "light" | "dark";
 }
 
 /** Draw a graph into an element; what it holds already is kept. `ready` is kept after the first paint. */
@@ -71,15 +71,13 @@ export class GraphView {
   private panel!: HTMLElement;
   private live!: HTMLElement;
 
-  constructor(host: HTMLElement, { payload, height, theme }: Options) {
+  constructor(host: HTMLElement, { payload, height }: Options) {
     this.most = height ?? HEIGHT;
     this.times = { mounted: performance.now(), painted: null };
-    this.root = element("div", `ksg ksg-${theme ?? "auto"}`, element("style", "", STYLE));
-    this.root.setAttribute("role", "region");
-    this.root.setAttribute("aria-label", "KernelScope graph");
+    this.root = frame("ksg", "KernelScope graph", STYLE);
     host.append(this.root);
     this.ready = this.open(payload).catch((problem: Error) => {
-      this.root.append(element("div", "ksg-problem", `The graph cannot be shown: ${problem.message}`));
+      this.root.append(element("div", "ksv-problem ksg-problem", `The graph cannot be shown: ${problem.message}`));
       return this;
     });
   }
@@ -90,7 +88,7 @@ export class GraphView {
     this.opened = new Set(this.facts.opened);
     this.boxes = this.facts.nodes.flatMap(({ canOpen }, number) => (canOpen ? [number] : []));
     this.relations = new Relations(this.facts);
-    this.frame();
+    this.fill();
     this.drawing = new Drawing(this.facts, this.root);
     this.canvas.append(this.drawing.root);
     this.sight = new Sight(this.body, () => this.changed());
@@ -115,42 +113,37 @@ export class GraphView {
 
   // ---- The frame around the picture ----
 
-  private frame() {
+  private fill() {
     const { facts } = this;
-    this.search = element("input", "ksg-search");
-    this.search.type = "search";
-    this.search.placeholder = "Search nodes";
-    this.search.setAttribute("aria-label", "Search nodes");
+    this.search = searchField("ksv-search ksg-search", "Search nodes", "Search nodes");
     this.count = element("span", "ksg-count");
-    this.all = button("ksg-button ksg-all", "", "", () => this.openAll());
-    const help = button("ksg-button ksg-help", "?", "Keys", () => {
+    this.all = button("ksv-button ksg-button ksg-all", "", "", () => this.openAll());
+    const help = button("ksv-button ksg-button ksg-help", "?", "Keys", () => {
       this.keys.hidden = !this.keys.hidden;
       help.setAttribute("aria-expanded", String(!this.keys.hidden));
     });
-    const bar = element("div", "ksg-bar-top", element("span", "ksg-title", facts.title),
+    const bar = element("div", "ksv-bar ksg-bar-top", element("span", "ksv-title", facts.title),
       element("span", "ksg-about", facts.about));
-    for (const note of facts.notes) bar.append(element("span", "ksg-chip", note));
-    bar.append(this.search, this.count, element("span", "ksg-buttons", this.all,
-      button("ksg-button ksg-zoomin", "+", "Zoom in", () => this.sight.zoom(1.4)),
-      button("ksg-button ksg-zoomout", "−", "Zoom out", () => this.sight.zoom(1 / 1.4)),
-      button("ksg-button ksg-fit", "Fit", "Show all of it", () => this.sight.fit()), help));
-    this.keys = element("div", "ksg-keys");
-    for (const [key, what] of KEYS) this.keys.append(element("kbd", "", key), element("span", "", what));
-    this.keys.hidden = true;
+    for (const note of facts.notes) bar.append(element("span", "ksv-chip", note));
+    bar.append(this.search, this.count, element("span", "ksv-buttons", this.all,
+      button("ksv-button ksg-button ksg-zoomin", "+", "Zoom in", () => this.sight.zoom(1.4)),
+      button("ksv-button ksg-button ksg-zoomout", "−", "Zoom out", () => this.sight.zoom(1 / 1.4)),
+      button("ksv-button ksg-button ksg-fit", "Fit", "Show all of it", () => this.sight.fit()), help));
+    this.keys = keysOf("ksv-keys", KEYS);
     this.canvas = svg("svg", { class: "ksg-canvas", "aria-hidden": "true" });
-    this.tip = element("div", "ksg-tip");
+    this.tip = element("div", "ksv-tip ksg-tip");
     this.tip.hidden = true;
-    this.panel = element("div", "ksg-facts");
+    this.panel = element("div", "ksv-tip ksg-facts");
     this.panel.hidden = true;
-    this.body = element("div", "ksg-body-area", this.canvas, this.panel, this.tip);
+    this.body = element("div", "ksv-drawn ksg-body-area", this.canvas, this.panel, this.tip);
     focusable(this.body);
     this.body.setAttribute("role", "application");
     this.body.setAttribute("aria-roledescription", "graph");
     this.body.setAttribute("aria-label", `${facts.title}, ${facts.about}. Arrow keys choose nodes.`);
-    this.live = element("div", "ksg-live");
+    this.live = element("div", "ksv-live ksg-live");
     this.live.setAttribute("role", "status");
     this.root.append(bar, this.keys, this.body, this.legend(), this.live);
-    if (!this.facts.nodes.length) this.body.append(element("div", "ksg-problem", "There is no node in it"));
+    if (!this.facts.nodes.length) this.body.append(element("div", "ksv-problem ksg-problem", "There is no node in it"));
     this.all.hidden = !this.boxes.length;
   }
 
@@ -296,7 +289,7 @@ export class GraphView {
 
   private details(number: number, before: number, after: number) {
     const node = this.facts.nodes[number];
-    const close = button("ksg-button ksg-close", "×", "Choose nothing", () => this.choose(null));
+    const close = button("ksv-button ksg-button ksg-close", "×", "Choose nothing", () => this.choose(null));
     const list = element("dl", ""), order = `${counted(before, "node")} before it, ${after} after it`;
     for (const [label, text] of [...node.facts, ["order", order]]) {
       list.append(element("dt", "", label), element("dd", "", text));
@@ -304,7 +297,7 @@ export class GraphView {
     const parts: HTMLElement[] = [element("b", "", node.title), close, list];
     if (node.canOpen) {
       const isOpen = this.opened.has(number);
-      parts.push(button("ksg-button ksg-open", isOpen ? "Close the box" : "Open the box", "",
+      parts.push(button("ksv-button ksg-button ksg-open", isOpen ? "Close the box" : "Open the box", "",
         () => this.toggle(number)));
     } else if (node.isBox) parts.push(element("div", "ksg-soft", "Too much is in it to be drawn here."));
     return parts;

@@ -103,9 +103,9 @@ export function fullSignature(each: Specialization) {
 }
 
 export function spills(each: Specialization) {
-  if (each.spill_stores === null && each.spill_loads === null) return MISSING;
-  if (!each.spill_stores && !each.spill_loads) return "0";
-  return `${bytes(each.spill_stores)} / ${bytes(each.spill_loads)}`;
+  if (each.spill_store_bytes === null && each.spill_load_bytes === null) return MISSING;
+  if (!each.spill_store_bytes && !each.spill_load_bytes) return "0";
+  return `${bytes(each.spill_store_bytes)} / ${bytes(each.spill_load_bytes)}`;
 }
 
 /** Launch configurations in a line: the one of most launches, its occupancy and what limits that. */
@@ -115,20 +115,20 @@ export function uses(each: Specialization) {
   return `${useText(each.uses[0])}${more}`;
 }
 
-export function useText(use: Use): string {
-  const parts = [`${dims(use.grid)}, ${dims(use.block)}`];
-  if (use.occupancy !== null) parts.push(share(use.occupancy) + (use.limits.length ? ` ${use.limits.join(", ")}` : ""));
+export function useText({ griddim, blockdim, occupancy, limited_by: limits }: Use): string {
+  const parts = [`${dims(griddim)}, ${dims(blockdim)}`];
+  if (occupancy !== null) parts.push(share(occupancy) + (limits.length ? ` ${limits.join(", ")}` : ""));
   return parts.join(" · ");
 }
 
 export function lcs(each: Specialization) {
   if (each.bound) return clean(each.bound);
-  return each.lcs === null ? MISSING : each.lcs ? "yes" : "no";
+  return each.launch_config_sensitive === null ? MISSING : each.launch_config_sensitive ? "yes" : "no";
 }
 
 /** The disk cache's file of a specialization, or what stands for it. */
 export function cacheFile(each: Specialization): string | null {
-  return each.compiles.map((made) => made.data ?? made.file).filter(Boolean).at(-1) ?? null;
+  return each.compiles.map((made) => made.cache_data_file ?? made.cache_file).filter(Boolean).at(-1) ?? null;
 }
 
 /** The name of that file. */

@@ -4,6 +4,7 @@
 import CODE_STYLE from "../code/code.css";
 import STYLE from "./inspector.css";
 import { button, element, keepShortcutsAway } from "../shared/dom";
+import { frame } from "../shared/frame";
 import { clean, counted } from "../shared/text";
 import type { Page } from "./code";
 import { Detail } from "./detail";
@@ -35,14 +36,13 @@ export interface Options {
   facts: Facts;
   /** How code and compile times are asked for. */
   ask: (what: Question) => Promise<Answer>;
-  theme?: "auto" | "light" | "dark";
 }
 
 /** Show the inspector in an element; what it holds already is kept. */
 export function mount(host: HTMLElement, options: Options): Inspector { return new Inspector(host, options); }
 
 export class Inspector implements Page {
-  root!: HTMLElement;
+  readonly root = frame("ksi", "KernelScope inspector", CODE_STYLE + STYLE);
   private facts!: Facts;
   private readonly asking: Options["ask"];
   private readonly answers = new Map<string, Promise<Answer>>();
@@ -59,11 +59,11 @@ export class Inspector implements Page {
   private readonly top = element("div", "ksi-top");
   private readonly head = element("div", "ksi-head");
   private readonly tableHead = element("div", "ksi-caption");
-  private readonly live = element("div", "ksi-live");
+  private readonly live = element("div", "ksv-live ksi-live");
   private compare!: HTMLButtonElement;
   private body!: HTMLElement;
 
-  constructor(host: HTMLElement, { facts, ask, theme }: Options) {
+  constructor(host: HTMLElement, { facts, ask }: Options) {
     this.asking = ask;
     this.list = new KernelList((key) => this.choose(key));
     this.table = new SpecializationTable({
@@ -72,25 +72,21 @@ export class Inspector implements Page {
       entered: () => this.detail.focus(),
     });
     this.detail = new Detail(this);
-    this.frame(theme ?? "auto");
+    this.fill();
     host.append(this.root);
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.root.addEventListener("ksc-leave", () => this.back());
     this.update(facts);
   }
 
-  private frame(theme: string) {
-    const style = element("style", "");
-    style.textContent = CODE_STYLE + STYLE;
+  private fill() {
     this.compare = button("ksi-button ksi-compare", "Compare", "Check two rows to see them side by side",
       () => this.compared(true));
     const right = element("div", "ksi-right", this.head, element("div", "ksi-line", this.tableHead, this.compare),
       this.table.root, this.detail.root);
     this.live.setAttribute("role", "status");
     this.body = element("div", "ksi-body", this.list.root, right);
-    this.root = element("div", `ksi ksi-${theme}`, style, this.top, this.body, this.live);
-    this.root.setAttribute("role", "region");
-    this.root.setAttribute("aria-label", "KernelScope inspector");
+    this.root.append(this.top, this.body, this.live);
   }
 
   /** Take new facts; what is chosen, checked, searched and scrolled stays. */

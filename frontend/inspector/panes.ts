@@ -30,10 +30,11 @@ export function launchesPane(each: Specialization): HTMLElement {
     ["Host, median", "own host time of a launch"], ["GPU, median", "time on the GPU of a launch"],
     ["Dynamic shared", "memory a block"], "Cluster"];
   const rows = each.uses.map((use): Row => ({ cells: [
-    dims(use.grid), dims(use.block), count(use.launches), occupancy(use.occupancy),
-    use.limits.length ? use.limits.map(clean).join(", ") : [MISSING, "not known"], missing(use.blocks, count),
+    dims(use.griddim), dims(use.blockdim), count(use.launches), occupancy(use.occupancy),
+    use.limited_by.length ? use.limited_by.map(clean).join(", ") : [MISSING, "not known"],
+    missing(use.active_blocks, count),
     missing(use.median_ns, time), missing(use.execute_ns, time),
-    missing(use.shared, (value) => [bytes(value), `${count(value)} bytes`]),
+    missing(use.sharedmem_bytes, (value) => [bytes(value), `${count(value)} bytes`]),
     use.cluster ? dims(use.cluster) : "none",
   ] }));
   return plainTable(heads, rows, ["ksi-text", "ksi-text", "", "", "ksi-text", "", "", "", "", "ksi-text"]);
@@ -54,22 +55,21 @@ export function cachePane(each: Specialization) {
 function compileCard(compile: Compile, each: Specialization) {
   const head = element("div", "ksi-compile-head", element("b", "", OUTCOMES[compile.outcome] ?? clean(compile.outcome)),
     ` ${TRIGGERS[compile.trigger] ?? clean(compile.trigger)}`, compile.cell ? ` in ${clean(compile.cell)}` : "",
-    ` · ${time(compile.ns)}`);
-  if (compile.ns !== null) head.title = exact(compile.ns);
+    ` · ${time(compile.duration_ns)}`);
+  head.title = exact(compile.duration_ns);
   const list = element("dl", "ksi-facts");
   const fact = (label: string, value: string | Child[] | null, what = "not recorded") => {
     const shown = Array.isArray(value) ? value : [value ?? what];
     list.append(element("dt", "", label), element("dd", value === null ? "ksi-absent" : "", ...shown));
   };
   fact("Why", compile.reason ? sentence(compile.reason) : null, "no reason is recorded");
-  if (compile.code) fact("Reason code", clean(compile.code));
+  if (compile.reason_code) fact("Reason code", clean(compile.reason_code));
   if (compile.fix) fact("Fix", sentence(compile.fix));
-  fact("Index file", compile.file ? clean(compile.file) : null, "none: not compiled with cache=True");
-  if (compile.file || compile.data) fact("Data file", compile.data ? clean(compile.data) : null);
-  if (compile.file || compile.key) keyParts(compile.key).forEach(([label, value]) => fact(label, value));
-  if (compile.file) {
-    fact(".lcs marker", compile.marker === null ? null : compile.marker ? "yes: launch-config sensitive" : "no");
-  }
+  const { cache_file: file, cache_data_file: data, cache_key: key, lcs_marker: marker } = compile;
+  fact("Index file", file ? clean(file) : null, "none: not compiled with cache=True");
+  if (file || data) fact("Data file", data ? clean(data) : null);
+  if (file || key) keyParts(key).forEach(([label, value]) => fact(label, value));
+  if (file) fact(".lcs marker", marker === null ? null : marker ? "yes: launch-config sensitive" : "no");
   if (each.bound) fact("LC-S key", clean(each.bound));
   const card = element("section", "ksi-compile", head, list);
   card.setAttribute("aria-label", "compile");

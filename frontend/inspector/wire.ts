@@ -3,54 +3,54 @@
 /** An argument: its name, its type in short, and as Numba prints it. */
 export type Argument = [name: string, brief: string, full: string];
 
+// What Python's dataclasses of these names have: kernelscope/views/inspector/model.py says what each field is.
+
 export interface Use {
-  grid: number[] | null;
-  block: number[] | null;
+  griddim: number[] | null;
+  blockdim: number[] | null;
   cluster: number[] | null;
-  shared: number | null;
+  sharedmem_bytes: number | null;
   launches: number;
   median_ns: number | null;
   execute_ns: number | null;
   occupancy: number | null;
-  blocks: number | null;
-  limits: string[];
+  active_blocks: number | null;
+  limited_by: string[];
 }
 
 export interface Compile {
-  id: number | null;
   outcome: string;
   trigger: string;
-  ns: number | null;
-  code: string | null;
-  reason: string | null;
+  duration_ns: number;
+  reason_code: string;
+  reason: string;
   fix: string | null;
   cell: string | null;
-  file: string | null;
-  data: string | null;
-  key: string | null;
-  marker: boolean | null;
+  cache_file: string | null;
+  cache_data_file: string | null;
+  cache_key: string | null;
+  lcs_marker: boolean | null;
 }
 
 export interface Specialization {
   key: string;
   number: number;
-  signature: string;
   arguments: Argument[];
-  cc: string | null;
+  compute_capability: string | null;
   regs: number | null;
-  shared: number | null;
-  local: number | null;
-  const: number | null;
-  spill_stores: number | null;
-  spill_loads: number | null;
+  static_shared_bytes: number | null;
+  local_bytes: number | null;
+  const_bytes: number | null;
+  spill_store_bytes: number | null;
+  spill_load_bytes: number | null;
   max_threads: number | null;
-  cubin: number | null;
+  cubin_bytes: number | null;
   origin: string;
-  lcs: boolean | null;
+  launch_config_sensitive: boolean | null;
+  /** The launch configuration that it is bound to. */
   bound: string | null;
   compile_ns: number | null;
   launches: number;
-  host_ns: number | null;
   median_ns: number | null;
   uses: Use[];
   compiles: Compile[];
@@ -60,9 +60,7 @@ export interface Specialization {
 export interface Kernel {
   key: string;
   name: string;
-  framework: string;
   place: string;
-  file: string | null;
   arguments: string[];
   options: Record<string, string>;
   launches: number;
@@ -75,7 +73,6 @@ export interface Kernel {
 export interface Facts {
   title: string;
   notice: string;
-  has_code: boolean;
   kernels: Kernel[];
   is_live: boolean;
   can_compile: boolean;

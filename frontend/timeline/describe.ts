@@ -51,14 +51,13 @@ export interface Description {
 export function describe({ table, id, track, index }: TimelineEvent, model: Model): Description {
   const rows: Description["rows"] = [];
   const add: Add = (label, value, color) => {
-    if (value === null || value === undefined || value === "" || value === false) return;
-    rows.push([label, String(value), color]);
+    if (value !== null && value !== undefined && value !== "") rows.push([label, clean(value), color]);
   };
   const kind = DETAILS[table](model, id, add, track, index);
   return { title: nameOf(model, table, id), kind, rows };
 }
 
-/** Adds a row, unless there is nothing to tell. */
+/** Adds a row, unless there is nothing to tell; it makes names harmless to look at. */
 type Add = (label: string, value: unknown, color?: string) => void;
 
 /** Adds the rows of an event, and returns what kind of event it is. */
@@ -70,8 +69,8 @@ const DETAILS: Record<TableName, Detail> = {
     span(model, "cells", row, add);
     add("status", cell.status);
     add("waited for the device after", cell.sync === undefined ? null : duration(cell.sync));
-    add("error", cell.error && clean(cell.error));
-    add("source", cell.source && clean(cell.source));
+    add("error", cell.error);
+    add("source", cell.source);
     return "cell";
   },
 
@@ -104,11 +103,11 @@ const DETAILS: Record<TableName, Detail> = {
     add("asked for by", compile.trigger);
     add("waited for the compiler lock", compile.wait ? duration(compile.wait) : null);
     why(compile, add);
-    add("error", compile.error && clean(compile.error));
-    add("signature", clean(compile.signature));
+    add("error", compile.error);
+    add("signature", compile.signature);
     for (const [name, spent] of compile.passes ?? []) add(`· ${clean(name)}`, duration(spent));
     launched(model, table, row, add);
-    add("cache file", compile.file && clean(compile.file));
+    add("cache file", compile.file);
     place(model, table, row, add);
     ids(add, [["compile", row], ["launch", table.at("launch_id", row)]]);
     return "compile";
@@ -125,10 +124,7 @@ const DETAILS: Record<TableName, Detail> = {
     const table = model.table("ranges");
     span(model, "ranges", row, add);
     add("path", pathOf(model, row));
-    for (const name of ["domain", "category", "payload", "color"]) {
-      const value = model.word("ranges", name, row);
-      add(name, value && clean(value));
-    }
+    for (const name of ["domain", "category", "payload", "color"]) add(name, model.word("ranges", name, row));
     add("seen in", model.word("ranges", "source", row) === "native" ? "NVTX's C interface" : "Python");
     place(model, table, row, add);
     ids(add, [["range", row]]);
@@ -154,8 +150,7 @@ const DETAILS: Record<TableName, Detail> = {
     const table = model.table("events"), before = table.at("rebuild_of", row);
     span(model, "events", row, add);
     for (const name of ["outcome", "error", "change", "changes", "api"]) {
-      const value = model.word("events", name, row);
-      add(name === "change" ? "changed" : name, value && clean(value));
+      add(name === "change" ? "changed" : name, model.word("events", name, row));
     }
     add("a rebuild of", before >= 0 ? `that of ${moment(table.at("start", before), 1000)}` : null);
     const stream = table.at("stream", row);
@@ -177,10 +172,9 @@ const DETAILS: Record<TableName, Detail> = {
       wait: "waited for another thread", failed: "failed" }));
     add("compiler and linker", built > 0 ? duration(built) : null);
     for (const name of ["reason", "differing_parts", "fix", "error"]) {
-      const value = model.word("builds", name, row);
-      add(name === "differing_parts" ? "differs in" : name, value && clean(value));
+      add(name === "differing_parts" ? "differs in" : name, model.word("builds", name, row));
     }
-    add("of", clean(model.word("builds", "framework", row)));
+    add("of", model.word("builds", "framework", row));
     place(model, table, row, add);
     ids(add, [["build", table.at("id", row)], ["launch", table.at("launch_id", row)]]);
     return "request to a build cache";
@@ -278,8 +272,8 @@ function callTimes(model: Model, call: number, start: number, add: Add) {
 }
 
 function why(compile: Compile, add: Add) {
-  add("reason", compile.reason && clean(compile.reason));
-  add("fix", compile.fix && clean(compile.fix));
+  add("reason", compile.reason);
+  add("fix", compile.fix);
 }
 
 /** Configuration and specialization. */
@@ -294,7 +288,7 @@ function launched(model: Model, table: Table, row: number, add: Add) {
   }
   const own = table.at("specialization_id", row), specialization = model.facts.specializations[own];
   if (!specialization) return;
-  add("signature", clean(specialization.signature));
+  add("signature", specialization.signature);
   const parts: string[] = [];
   if (specialization.regs !== undefined) parts.push(`${specialization.regs} registers`);
   if (specialization.shared) parts.push(`${size(specialization.shared)} static shared`);
@@ -302,19 +296,19 @@ function launched(model: Model, table: Table, row: number, add: Add) {
   if (specialization.lcs) parts.push("launch-config sensitive (LC-S)");
   if (specialization.cc) parts.push(`cc ${specialization.cc}`);
   add("specialization", parts.join(", "));
-  add("bound to", specialization.bound && clean(specialization.bound));
+  add("bound to", specialization.bound);
   const used = model.facts.occupancies.find((each) => each[0] === own && each[1] === table.at("configuration_id", row));
   add("occupancy", used && used[3] !== null ? `${Math.round(used[3] * 100)} %` : null);
 }
 
 function deviceOf(model: Model, device: number) {
   const held = model.facts.devices[device];
-  return held ? `GPU ${held.ordinal ?? device}${held.name ? ` (${clean(held.name)})` : ""}` : null;
+  return held ? `GPU ${held.ordinal ?? device}${held.name ? ` (${held.name})` : ""}` : null;
 }
 
 function place(model: Model, table: Table, row: number, add: Add) {
   const thread = table.at("thread_id", row), cell = table.at("cell_id", row);
-  add("thread", thread >= 0 ? clean(model.facts.threads[thread]?.label ?? thread) : null);
+  add("thread", thread >= 0 ? model.facts.threads[thread]?.label ?? thread : null);
   add("cell", cell >= 0 ? line(model.facts.cells[cell]?.label ?? cell) : null);
 }
 

@@ -4,6 +4,7 @@ import STYLE from "./timeline.css";
 import {
   Undoing, button, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
 } from "../shared/dom";
+import { frame, keysOf, searchField } from "../shared/frame";
 import { clean, count, counted, duration, moment } from "../shared/text";
 import { Theme } from "./colors";
 import { Controls } from "./controls";
@@ -25,7 +26,6 @@ const GUTTER = { least: 104, most: 260, share: 0.26, beside: 34 };
 export interface Options extends Packed {
   /** The most that lanes take of the height, in CSS pixels. */
   height?: number;
-  theme?: "auto" | "light" | "dark";
 }
 
 /** Draw a recording into an element; what it holds already is kept. `ready` is kept after the first paint. */
@@ -50,10 +50,10 @@ export class Timeline {
   private request = 0;
   private widest = 0;
 
-  constructor(host: HTMLElement, { header, payload, height, theme }: Options) {
+  constructor(host: HTMLElement, { header, payload, height }: Options) {
     this.maximum = height ?? HEIGHT;
     this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null };
-    this.root = frame(header, theme ?? "auto");
+    this.root = framed(header);
     host.append(this.root);
     this.ready = this.open(header, payload).catch((problem: Error) => this.fail(problem));
   }
@@ -91,7 +91,7 @@ export class Timeline {
   /** Say what went wrong in the timeline's place. */
   private fail(problem: Error) {
     const said = `The timeline cannot be shown: ${problem.message}`;
-    this.part("body").replaceChildren(element("div", "kst-problem", said));
+    this.part("body").replaceChildren(element("div", "ksv-problem kst-problem", said));
     return this;
   }
 
@@ -338,26 +338,20 @@ export class Timeline {
 
 function asEvent(view: View, found: EventPlace | null) { return found ? view.event(found.track, found.index) : null; }
 
-function frame(header: Header, theme: string) {
-  const root = element("div", `kst kst-${theme}`);
+function framed(header: Header) {
+  const root = frame("kst", `timeline of ${clean(header.title)}`, STYLE);
   keepShortcutsAway(root);
-  root.setAttribute("role", "region");
-  root.setAttribute("aria-label", `timeline of ${clean(header.title)}`);
-  const style = element("style", "", STYLE);
-  const tool = (name: string, text: string, title: string) => button(`kst-button kst-${name}`, text, title, () => {});
-  const search = element("input", "kst-search");
-  search.type = "search";
-  search.placeholder = "Search names  /";
-  search.setAttribute("aria-label", "search by name");
-  const bar = element("div", "kst-bar", element("span", "kst-title", "Timeline"),
+  const tool = (name: string, text: string, title: string) => (
+    button(`ksv-button kst-button kst-${name}`, text, title, () => {}));
+  const bar = element("div", "ksv-bar kst-bar", element("span", "ksv-title", "Timeline"),
     element("span", "kst-about", about(header)));
-  if (header.notice) bar.append(element("span", "kst-chip", header.notice));
-  bar.append(search, element("span", "kst-count"), element("span", "kst-buttons",
-    tool("previous", "↑", "previous match (N)"), tool("next", "↓", "next match (n)"),
-    tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"),
-    tool("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), tool("help", "?", "keys")));
+  if (header.notice) bar.append(element("span", "ksv-chip kst-chip", header.notice));
+  bar.append(searchField("ksv-search kst-search", "Search names  /", "search by name"), element("span", "kst-count"),
+    element("span", "ksv-buttons", tool("previous", "↑", "previous match (N)"), tool("next", "↓", "next match (n)"),
+      tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"),
+      tool("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), tool("help", "?", "keys")));
   const lanes = element("div", "kst-lanes", element("div", "kst-gutter"), element("canvas", "kst-canvas"));
-  const body = element("div", "kst-body", lanes);
+  const body = element("div", "ksv-drawn kst-body", lanes);
   focusable(body);
   body.setAttribute("role", "application");
   body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, "
@@ -367,13 +361,11 @@ function frame(header: Header, theme: string) {
     made.hidden = true;
     return made;
   };
-  const help = hidden("kst-keys");
-  for (const [keys, meaning] of KEYS) help.append(element("kbd", "", keys), element("span", "", meaning));
-  const tip = hidden("kst-tip");
+  const tip = hidden("ksv-tip kst-tip");
   tip.setAttribute("popover", "manual");
   const head = element("div", "kst-head", element("canvas", "kst-map"), element("canvas", "kst-ruler"));
-  root.append(style, bar, help, head, body, hidden("kst-sums"), element("div", "kst-legend"),
-    tip, hidden("kst-pin"), hidden("kst-hint"), liveRegion("kst-live"));
+  root.append(bar, keysOf("ksv-keys kst-keys", KEYS), head, body, hidden("kst-sums"), element("div", "kst-legend"),
+    tip, hidden("ksv-tip kst-pin"), hidden("kst-hint"), liveRegion("ksv-live kst-live"));
   return root;
 }
 

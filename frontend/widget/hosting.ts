@@ -1,4 +1,4 @@
-// What the live views share in a notebook: the front end's module, the static twin, and when a view is drawn.
+// What the live views share in a notebook: the front end's module, the static version, and when a view is drawn.
 
 import { Undoing } from "../shared/dom";
 
@@ -78,7 +78,7 @@ const UNCUT = `
 .jp-Cell:has(.ks-live :is(.kst-tip, .kst-pin):not([hidden])) { content-visibility: visible; contain: none; z-index: 2; }
 `;
 
-/** Hide every copy of the static twin, also one that the notebook puts into the page only later; return the undoing. */
+/** Hide every copy of the static version, also one that the notebook puts into the page only later; return the undoing. */
 export function hidePicture(name: string): () => void {
   const style = document.createElement("style");
   style.textContent = `[data-ks-picture="${CSS.escape(name)}"] { display: none !important; }${UNCUT}`;

@@ -91,7 +91,7 @@ async function answered(content: Extract<Message, { kind: "answer" }>, buffers: 
   return { ...content, text, lines: lines ? new Int32Array(lines) : null };
 }
 
-/** Mount the front end, and hide the static twin for as long as it is mounted. */
+/** Mount the front end, and hide the static version for as long as it is mounted. */
 async function show({ model, el }: Rendered, box: Box, view: Shown) {
   const [, frontEnd] = await Promise.all([arrived(model, box, view), frontEndOf<FrontEnd>(model)]);
   if (view.gone || !box.facts) return;

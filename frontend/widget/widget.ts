@@ -21,7 +21,7 @@ type Message = { kind: "coming" } | { kind: "data"; header: Header } | { kind: "
 
 /** What the front ends export. */
 interface FrontEnd {
-  mount(el: HTMLElement, options: Data & { height?: number; theme: "auto" }): {
+  mount(el: HTMLElement, options: Data & { height?: number }): {
     ready: Promise<{ view?: unknown }>;
     destroy(): void;
   };
@@ -65,7 +65,7 @@ async function show({ model, el }: Rendered, box: Box, view: Shown) {
   el.classList.add("ks-live");
   await comesNear(el, view);
   if (view.gone) return;
-  const mounted = frontEnd.mount(el, { ...data, height: model.get("height") || undefined, theme: "auto" });
+  const mounted = frontEnd.mount(el, { ...data, height: model.get("height") || undefined });
   Object.assign(el, { kernelscope: mounted }); // for whoever looks into a page
   view.undoing.add(() => mounted.destroy());
   const ready = await mounted.ready;

@@ -12,7 +12,6 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -29,22 +28,6 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ELLIPSIS = "…"
 _NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
 _PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
-
-
-@dataclass(frozen=True)
-class Makes:
-    """What a renderer makes.
-
-    Attributes
-    ----------
-    media_type : str
-        Such as ``text/html``.
-    suffix : str
-        Of a file of it, such as ``.html``.
-    """
-
-    media_type: str
-    suffix: str
 
 
 def clean(text: object) -> str:
@@ -260,6 +243,11 @@ def rest(total: int, shown: int, noun: str) -> str:
     return f"\n{INDENT}and {counted(total - shown, f'more {noun}')}" if total > shown else ""
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first names, and how many more there are: ``a, b and 3 more``."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 def wrap(text: str, width: int, indent: int = 0, hanging: int = 5) -> str:
     """Return text in lines of at most `width` columns, those after the first `hanging` columns further in."""
     return textwrap.fill(
@@ -344,6 +332,16 @@ def whole_folder(path: str | Path, names: Collection[str]) -> Generator[Path]:
     finally:
         for left in (partial, old):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def write_text(path: str | Path, suffix: str, text: str) -> Path:
+    """Write a text file whole, with the suffix added to a name without one, and return its path; see `whole_file`."""
+    target = checked(path)
+    if not target.suffix:
+        target = target.with_suffix(suffix)
+    with whole_file(target) as file:
+        file.write(text.encode("utf-8"))
+    return target
 
 
 def checked(path: str | Path) -> Path:

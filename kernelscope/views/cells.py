@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from kernelscope.analysis.launches import PHASES, CellSummary, by_cell
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING
-from kernelscope.views.base import clean, escape, shorten, width_of
+from kernelscope.views.base import INDENT, clean, escape, shorten, table
 from kernelscope.views.html import heading, style, table_of
 
 _HEADERS = ("cell", "launches", "kernels", "compiles", "hits", *(f"{phase} ms" for phase in PHASES), "host ms",
@@ -22,27 +23,31 @@ def cells_text(recordings: Sequence[Recording]) -> str:
     Hits are launches and compiles whose specialization was in memory or in the disk cache. What every output of a
     dry run or of the simulator must say stands first.
     """
-    notices = dict.fromkeys(recording.notice for recording in recordings if recording.notice)
-    rows = [_columns(cell) for recording in recordings for cell in by_cell(shareable(recording))]
-    lines = [f"*** {clean(notice)} ***" for notice in notices]
-    return "\n".join([*lines, *_aligned([_HEADERS, *rows])])
+    notices, rows = _shown(recordings)
+    text = table(_HEADERS, rows, sys.maxsize, left=(0, len(_HEADERS) - 1))
+    return "\n".join([*(f"*** {clean(notice)} ***" for notice in notices), *map(_without_indent, text.split("\n"))])
 
 
 def cells_card(recordings: Sequence[Recording]) -> str:
     """Return the same table as a self-contained fragment of HTML, for notebooks."""
-    notices = dict.fromkeys(recording.notice for recording in recordings if recording.notice)
-    rows = [_columns(cell) for recording in recordings for cell in by_cell(shareable(recording))]
-    last = len(_HEADERS) - 1
-    columns = [("", header.removesuffix(" ms"), "ms" if header.endswith(" ms") else "")
-               for header in _HEADERS]
-    body = [
-        "".join(f'<td class="ks-left">{escape(text)}</td>' if place in (0, last) else f"<td>{escape(text)}</td>"
-                for place, text in enumerate(row))
-        for row in rows
-    ]
+    notices, rows = _shown(recordings)
+    left = (0, len(_HEADERS) - 1)
+    columns = [("", header.removesuffix(" ms"), "ms" if header.endswith(" ms") else "") for header in _HEADERS]
+    body = ["".join(f'<td class="ks-left">{escape(text)}</td>' if place in left else f"<td>{escape(text)}</td>"
+                    for place, text in enumerate(row)) for row in rows]
     notes = "".join(f'<div class="ks-notice">{escape(notice)}</div>' for notice in notices)
-    table = table_of(columns, body, left=(0, last), dense=True)
-    return f'<style>{style()}</style><div class="kscope">{notes}{heading("Recorded cells")}{table}</div>'
+    inside = f'{notes}{heading("Recorded cells")}{table_of(columns, body, left=left, dense=True)}'
+    return f'<style>{style()}</style><div class="kscope">{inside}</div>'
+
+
+def _shown(recordings: Sequence[Recording]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return what must be said of the recordings, each once, and a row for each cell."""
+    notices = dict.fromkeys(recording.notice for recording in recordings if recording.notice)
+    return [*notices], [_columns(cell) for recording in recordings for cell in by_cell(shareable(recording))]
+
+
+def _without_indent(line: str) -> str:
+    return line.removeprefix(INDENT)
 
 
 def _columns(cell: CellSummary) -> tuple[str, ...]:
@@ -56,15 +61,3 @@ def _columns(cell: CellSummary) -> tuple[str, ...]:
 
 def _milliseconds(value: int | None) -> str:
     return MISSING if value is None else f"{value / 1e6:,.3f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns: numbers right, the first and the last column left."""
-    widths = [max(width_of(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines: list[str] = []
-    for row in rows:
-        cells = [" " * (width - width_of(text)) + text for text, width in zip(row, widths, strict=True)]
-        cells[0] = row[0] + " " * (widths[0] - width_of(row[0]))
-        cells[-1] = row[-1]
-        lines.append("  ".join(cells).rstrip())
-    return lines

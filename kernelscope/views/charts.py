@@ -21,7 +21,7 @@ from kernelscope.palette import PHASE_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted, duration, percent
-from kernelscope.views.base import Makes, clean, escape, shorten
+from kernelscope.views.base import clean, escape, shorten
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -411,8 +411,6 @@ def _domains(lines: Sequence[int]) -> tuple[list[list[float]], int]:
 # nothing in VS Code's or nbconvert's stead, and its HTML either loads plotly.js from a CDN or carries 4 to 5 MB
 # of it. This fragment carries plotly.js compressed (1.5 to 2 MB), unpacks it in the browser, and keeps it out of
 # the page's globals.
-
-MAKES = Makes("text/html", ".html")
 
 _SCRIPT = """
 (async () => {

@@ -1,7 +1,9 @@
-"""The parts of a card (headings, bars, names, tables), all escaped, and its style sheet."""
+"""HTML that views share: a card's headings, bars, names and tables, all escaped; its style sheet; whole documents."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Sequence
 
@@ -304,3 +306,45 @@ def folded(summary: str, inside: str, is_open: bool = False, *, scrolls: bool = 
 def left_out(rows: int) -> str:
     """Return how many rows a table lacks, if any."""
     return f'<div class="ks-soft">and {rows:,} more</div>' if rows else ""
+
+
+def image(svg: str, description: str, style: str) -> str:
+    """Return an SVG document as an ``<img>``.
+
+    JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
+    """
+    data = base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
+    return f'<img alt="{escape(description)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+
+
+def document(title: str, body: str, style: str = "", script: str = "", images: str = "") -> str:
+    """Return a self-contained HTML document on the ground of `PAGE`.
+
+    One with a script fetches nothing: its content security policy forbids every connection, and every script but this
+    one and what its body holds as data.
+
+    Parameters
+    ----------
+    title : str
+        Plain text.
+    body, style : str
+        HTML, and a further style sheet.
+    script : str
+        A module that runs once the body is there.
+    images : str
+        Where images may come from, as in ``data:``; with a script only.
+    """
+    policy = ""
+    if script:
+        digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+        sources = f"img-src {images}; " if images else ""
+        policy = (
+            f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{digest}'; "
+            f"style-src 'unsafe-inline'; {sources}base-uri 'none'; form-action 'none'\">"
+        )
+        body += f'<script type="module">{script}</script>'
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{policy}'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{PAGE}{style}</style></head>\n<body>{body}</body></html>\n"
+    )

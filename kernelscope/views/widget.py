@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+import zlib
+from abc import ABCMeta, abstractmethod
 from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, cast
@@ -27,14 +29,13 @@ def front_end(name: str) -> str:
     return files("kernelscope").joinpath("static", f"{name}.js").read_text(encoding="utf-8")
 
 
-# What the live views share in a notebook: their front ends' models, their outputs, and when they are closed.
-#
 # A display is two outputs. The first is the widget; the second its static version, as HTML, which the widget's view
 # hides while it is shown. A saved notebook has no live widget, so that the static version is seen: in JupyterLab and
 # Notebook, whose line "Error displaying widget" the static version's style hides, in nbconvert's HTML, and where there
 # are no widgets.
 
-_VIEW = "application/vnd.jupyter.widget-view+json"
+#: Data of more bytes are packed faster, and a little larger.
+_LONG = 100_000
 
 # JupyterLab and Notebook put each output of a cell into such a child; what draws a widget there is a panel. Both rules
 # are about the widget that a static version follows: until it is live it is hidden, with the message of a model
@@ -53,10 +54,14 @@ class FrontEnd(ipywidgets.Widget):
     digest = traitlets.Unicode().tag(sync=True)
 
 
-class View(anywidget.AnyWidget):
+class _AbstractWidget(ABCMeta, traitlets.MetaHasTraits):
+    """The metaclass of widgets with abstract methods."""
+
+
+class View(anywidget.AnyWidget, metaclass=_AbstractWidget):
     """A live view with a static version; its data are sent in messages, and are no part of a saved notebook's state.
 
-    A subclass names its bundle, and makes the static version and the data.
+    A subclass names its bundle, and makes the data and the static version.
 
     Attributes
     ----------
@@ -72,14 +77,28 @@ class View(anywidget.AnyWidget):
 
     def __init__(self, **state: Any) -> None:
         super().__init__(front_end=shared_front_end(self.bundle), picture=uuid.uuid4().hex, **state)
+        self.on_msg(_received)
+
+    @abstractmethod
+    def data(self) -> tuple[dict[str, Any], bytes]:
+        """Return what the page shows: fields of its message, and a packed buffer."""
+
+    @abstractmethod
+    def static_version(self) -> tuple[str, str]:
+        """Return the static version as plain text and as HTML, without the paths of this machine."""
 
     def send_data(self) -> None:
-        """Send the page what it shows."""
-        raise NotImplementedError
+        """Send the page what it shows, or what went wrong."""
+        try:
+            fields, packed = self.data()
+        except Exception as problem:
+            self.send({"kind": "error", "message": message_of(problem)})
+        else:
+            self.send({"kind": "data", **fields}, [packed])
 
-    def twin(self) -> tuple[str, str]:
-        """Return the static version as plain text and as HTML."""
-        raise NotImplementedError
+    def asked(self, question: dict[str, Any]) -> None:
+        """Answer a question of the page: by default with the data."""
+        self.send_data()
 
     def show(self) -> None:
         """Display the view and its static version as outputs of the running cell."""
@@ -92,7 +111,7 @@ class View(anywidget.AnyWidget):
         publish_display_data({**view, "text/html": "<span hidden></span>", "text/plain": ""},
                              {**metadata, "kernelscope": {self.bundle: "widget"}})
         self.send_data()
-        self._publish_twin(update=False)
+        self.publish_static()
 
     def close(self) -> None:
         """Close the view, with its layout, which would otherwise stay in the kernel and the page."""
@@ -100,15 +119,48 @@ class View(anywidget.AnyWidget):
             self.layout.close()
         super().close()
 
-    def show_twin_again(self) -> None:
-        """Replace the static version by one of what is shown now."""
-        self._publish_twin(update=True)
-
-    def _publish_twin(self, *, update: bool) -> None:
-        text, html = self.twin()
+    def publish_static(self, *, update: bool = False) -> None:
+        """Display the static version of what is shown now, with `update` in place of the earlier one."""
+        text, html = self.static_version()
         html = f'<style>{_STYLE}</style><div data-ks-picture="{self.picture}">{html}</div>'
         publish_display_data({"text/plain": text, "text/html": html}, {"kernelscope": {self.bundle: "picture"}},
                              transient={"display_id": f"kernelscope-{self.picture}"}, update=update)
+
+    def _ipython_display_(self) -> None:
+        shell: Any = get_ipython()
+        if shell is not None and "text/html" not in getattr(shell.display_formatter, "active_types", ()):
+            print(self.static_version()[0])
+        else:
+            self.show()
+
+
+def _received(view: View, content: object, buffers: object) -> None:
+    if isinstance(content, dict) and (asked := cast("dict[str, Any]", content)).get("kind") == "ask":
+        view.asked(asked)
+
+
+def message_of(problem: BaseException) -> str:
+    """Return what a page says of an exception."""
+    return f"{type(problem).__name__}: {problem}"
+
+
+def checked_height(height: int | None, content: str) -> int:
+    """Return the height of a view in pixels; 0 for None, which is as much as its content needs.
+
+    Raises
+    ------
+    ValueError
+        It is not positive.
+    """
+    if height is not None and height <= 0:
+        raise ValueError(f"height {height} is no height: give pixels, or None for as many as the {content}")
+    return height or 0
+
+
+def deflated(data: bytes) -> bytes:
+    """Return a raw deflate stream, at a level that favors speed for long data."""
+    packer = zlib.compressobj(6 if len(data) < _LONG else 1, wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
 
 
 def shared_front_end(bundle: str) -> FrontEnd:

@@ -1,4 +1,4 @@
-"""A real Chromium for the tests of this folder, and pages that note every request and every complaint."""
+"""A real Chromium for the tests of this folder, pages that note every request and every complaint, and a JupyterLab."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from browsing import Timeline, chromiums
 from code_pages import Code, code_page, stencil_code
 from everything import everything
+from inspector_server import inspections
+from jupyter_pages import Opened, Server
 
 from kernelscope.recording.model import Recording
 
@@ -41,40 +43,54 @@ class Watched:
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text)
+                     if message.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+
+@pytest.fixture(scope="module")
+def idle() -> dict[str, list[Watched]]:
+    """Pages that no test uses now, by font: opening one takes longer than most tests."""
+    return {}
+
 
 @pytest.fixture
-def watch(chromium_with: Callable[[str], Any]) -> Iterator[Callable[..., Watched]]:
-    """Make pages; those that any test leaves must not have complained, nor asked for anything but files."""
-    pages: list[Watched] = []
+def watch(chromium_with: Callable[[str], Any], idle: dict[str, list[Watched]]) -> Iterator[Callable[..., Watched]]:
+    """Give empty pages; those that a test leaves must not have complained."""
+    used: list[tuple[list[Watched], Watched]] = []
 
-    def make(dark: bool = False, width: int = 1300, height: int = 900, font: str = "wide", **options: Any) -> Watched:
-        page = chromium_with(font).new_page(viewport={"width": width, "height": height},
-                                            color_scheme="dark" if dark else "light", **options)
-        watched = Watched(page)
-        page.on("request", lambda request: watched.requests.append(request.url))
-        page.on("console", lambda message: watched.complaints.append(message.text)
-                if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (watched.complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
-        pages.append(watched)
+    def take(dark: bool = False, width: int = 1300, height: int = 900, font: str = "wide") -> Watched:
+        free = idle.setdefault(font, [])
+        watched = free.pop() if free else Watched(chromium_with(font).new_page())
+        watched.page.set_viewport_size({"width": width, "height": height})
+        watched.page.emulate_media(color_scheme="dark" if dark else "light")
+        watched.page.mouse.move(0, 0)
+        watched.requests.clear()
+        used.append((free, watched))
         return watched
 
-    yield make
-    for each in pages:
-        each.page.close()
-    assert [each.complaints for each in pages if each.complaints] == []
+    yield take
+    complaints = [each.complaints.copy() for _, each in used if each.complaints]
+    for free, each in used:
+        each.page.goto("about:blank")
+        each.complaints.clear()
+        free.append(each)
+    assert complaints == []
 
 
 @pytest.fixture
 def artifacts(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A folder for pictures: that of KERNELSCOPE_ARTIFACTS, where it is set."""
+    """The beginning of the names of a test's screenshots, in the folder KERNELSCOPE_ARTIFACTS where that is set."""
     wanted = os.environ.get("KERNELSCOPE_ARTIFACTS")
     folder = Path(wanted) if wanted else tmp_path
     folder.mkdir(parents=True, exist_ok=True)
     return folder / re.sub(r"\W+", "-", request.node.name).strip("-")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def real() -> dict[str, str]:
     """The code of a real kernel, by kind."""
     return stencil_code()
@@ -93,12 +109,18 @@ def opened(watch: Callable[..., Any], tmp_path: Path) -> Callable[..., Code]:
     return make
 
 
-@pytest.fixture
-def opened_timeline(watch: Callable[..., Any], tmp_path: Path) -> Callable[..., Timeline]:
-    """Write a recording's page and open it."""
+@pytest.fixture(scope="session")
+def known_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the recording that most tests look at."""
+    return KNOWN.to_html(tmp_path_factory.mktemp("known") / "report.html")
 
-    def make(recording: Recording = KNOWN, **options: Any) -> Timeline:
-        path = recording.to_html(tmp_path / "report.html")
+
+@pytest.fixture
+def opened_timeline(watch: Callable[..., Any], tmp_path: Path, known_page: Path) -> Callable[..., Timeline]:
+    """Open a recording's page."""
+
+    def make(recording: Recording | None = None, **options: Any) -> Timeline:
+        path = known_page if recording is None else recording.to_html(tmp_path / "report.html")
         watched = watch(**options)
         watched.page.goto(path.as_uri())
         timeline = Timeline(watched.page).wait()
@@ -106,3 +128,32 @@ def opened_timeline(watch: Callable[..., Any], tmp_path: Path) -> Callable[..., 
         return timeline
 
     return make
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Jupyter server with recordings, one for all tests."""
+    with inspections(tmp_path_factory.mktemp("jupyter")) as started:
+        yield started
+
+
+@pytest.fixture
+def notebook(chromium_with: Callable[[str], Any], server: Server,
+             request: pytest.FixtureRequest) -> Iterator[Callable[..., Opened]]:
+    """Write notebooks and open them; at the end nothing has failed or left the machine, and their kernels end."""
+    opened: list[Opened] = []
+
+    def make(*cells: str, application: str = "lab", font: str = "wide", is_run: bool = True) -> Opened:
+        name = f"{re.sub(r'[^a-z0-9]+', '_', request.node.name)}_{len(opened)}"
+        server.write(name, *cells)
+        page = Opened(chromium_with(font), server, application, name)
+        opened.append(page)
+        if is_run:
+            page.run()
+        return page
+
+    yield make
+    assert [each.errors + each.left for each in opened] == [[]] * len(opened)
+    for each in opened:
+        each.close()
+    server.end_kernels()

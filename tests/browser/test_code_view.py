@@ -50,7 +50,7 @@ def test_python_is_highlighted(opened: Any) -> None:
                               ("0x1F", "number")]
 
 
-@pytest.mark.parametrize(("line", "wanted"), [
+PTX: list[tuple[str, list[tuple[str, str]]]] = [
     ("\tld.global.f32 \t%f16, [%rd3];", [("ld.global", "memory"), (".f32", "type"), ("%f16", "register"),
                                           ("%rd3", "register")]),
     ("\t@%p2 bra \t$L__BB0_18;", [("@%p2", "register"), ("bra", "control"), ("$L__BB0_18", "label")]),
@@ -64,9 +64,12 @@ def test_python_is_highlighted(opened: Any) -> None:
     ("$L__BB0_3:", [("$L__BB0_3:", "label")]),
     (".visible .entry k(", [(".visible", "directive"), (".entry", "directive")]),
     ("\tbar.sync \t0; // all", [("bar.sync", "control"), ("0", "number"), ("// all", "comment")]),
-])
-def test_ptx_is_highlighted(opened: Any, line: str, wanted: list[tuple[str, str]]) -> None:
-    assert kinds(opened().show(line, "ptx"), 1) == wanted
+]
+
+
+def test_ptx_is_highlighted(opened: Any) -> None:
+    code = opened().show("\n".join(line for line, _ in PTX), "ptx")
+    assert [kinds(code, number) for number in range(1, len(PTX) + 1)] == [wanted for _, wanted in PTX]
 
 
 def test_sass_is_highlighted(opened: Any) -> None:

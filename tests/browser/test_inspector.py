@@ -1,4 +1,4 @@
-"""The inspector in JupyterLab 4 and Notebook 7: of recordings and live kernels, by mouse and keyboard, saved."""
+"""The inspector of a recording in JupyterLab: by mouse and keyboard, loaded anew, saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from inspector_pages import Inspector
-from inspector_server import inspections, pictures
 from jupyter_pages import Opened, Server, until
 
 from kernelscope.units import MISSING
@@ -18,31 +17,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with inspections(tmp_path_factory.mktemp("jupyter")) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pictures(tmp_path_factory)
-
-
-@pytest.fixture(scope="module", params=["lab", "notebook"])
-def application(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
-@pytest.fixture(scope="module")
-def opened(chromium: Any, server: Server, application: str, artifacts: Path) -> Iterator[Opened]:
+def opened(chromium: Any, server: Server) -> Iterator[Opened]:
     """A notebook with the inspector of a recording."""
-    name = f"inspect_{application}"
-    server.write(name, "import kernelscope\nkernelscope.inspect('inspected.kscope')", "x = 1")
-    page = Opened(chromium, server, application, name)
+    server.write("inspect", "import kernelscope\nkernelscope.inspect('inspected.kscope')", "x = 1")
+    page = Opened(chromium, server, "lab", "inspect")
     page.run()
     Inspector(page.page)
-    page.page.screenshot(path=artifacts / f"{name}.png")
     yield page
     page.close()
     server.end_kernels()
@@ -312,21 +292,21 @@ def test_running_the_cell_again(opened: Opened) -> None:
     assert opened.errors == []
 
 
-def test_a_saved_notebook_shows_the_twin(opened: Opened, chromium: Any, server: Server, application: str,
-                                         artifacts: Path) -> None:
+def test_a_saved_notebook_shows_the_static_version(opened: Opened, chromium: Any, server: Server,
+                                                   artifacts: Path) -> None:
     saved = opened.save()
     outputs = saved.cells[0].outputs
     assert ["text/html" in output.data for output in outputs] == [True, True]
     opened.page.goto("about:blank")
     server.end_kernels()
-    again = Opened(chromium, server, application, f"inspect_{application}")
-    twin = again.page.locator("[data-ks-picture] .kscope")
-    assert until(again.page, lambda: twin.locator("visible=true").count() == 1)
+    again = Opened(chromium, server, "lab", "inspect")
+    static = again.page.locator("[data-ks-picture] .kscope")
+    assert until(again.page, lambda: static.locator("visible=true").count() == 1)
     assert until(again.page, lambda: again.page.get_by_text("Error displaying widget").count() == 1)
     assert again.page.get_by_text("Error displaying widget").locator("visible=true").count() == 0
     again.page.locator("[data-ks-picture] summary").first.click()
-    assert "float64[:] C" in twin.inner_text()
+    assert "float64[:] C" in static.inner_text()
     assert again.left == []
-    again.page.screenshot(path=artifacts / f"inspect_reopened_{application}.png")
+    again.page.screenshot(path=f"{artifacts}.png")
     again.close()
     server.end_kernels()

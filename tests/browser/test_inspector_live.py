@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsing import in_both_fonts
+from inspected import FIRST_LINE
 from inspector_pages import Inspector
-from inspector_server import KERNELS, inspections, pictures
+from inspector_server import KERNELS
 from jupyter_pages import Opened, Server, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with inspections(tmp_path_factory.mktemp("jupyter")) as started:
-        yield started
+def lab(chromium: Any, server: Server) -> Iterator[Opened]:
+    """A notebook of two cells in JupyterLab, for all tests that need no kernel of their own."""
+    server.write("inspections", "import kernelscope", "")
+    opened = Opened(chromium, server, "lab", "inspections")
+    yield opened
+    opened.close()
+    server.end_kernels()
 
 
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pictures(tmp_path_factory)
+@pytest.fixture
+def inspect(lab: Opened) -> Iterator[Callable[[str], Inspector]]:
+    """Run code that ends with an inspection in the first cell, in the place of the one before."""
+    def show(code: str) -> Inspector:
+        lab.command("notebook:clear-all-cell-outputs")
+        lab.page.wait_for_function("() => !document.querySelector('.ksi')")
+        lab.set_source(0, f"import kernelscope\n{code}")
+        lab.run(0)
+        return Inspector(lab.page)
+
+    yield show
+    assert lab.errors + lab.left == []
 
 
-def lab(chromium: Any, server: Server, name: str, *cells: str, dark: bool = False) -> Opened:
-    server.write(name, *cells)
-    page = Opened(chromium, server, "lab", name, dark=dark)
-    if dark:
-        page.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
-        page.page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
-    page.run()
-    return page
-
-
-def test_names_are_only_names(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "hostile", "import kernelscope\nkernelscope.inspect('hostile.kscope')")
-    shown = Inspector(opened.page)
+def test_names_are_only_names(inspect: Any) -> None:
+    shown = inspect("kernelscope.inspect('hostile.kscope')")
     for tab in ("source", "types", "llvm", "ptx", "sass", "passes", "launches", "cache"):
         shown.tab(tab)
         shown.page.wait_for_timeout(120)
@@ -48,15 +51,12 @@ def test_names_are_only_names(chromium: Any, server: Server) -> None:
         shown.tab(tab)
         shown.page.wait_for_timeout(120)
     assert shown.find("img, svg, script").count() == 0
-    assert opened.page.evaluate("() => window.hit") is None
+    assert shown.page.evaluate("() => window.hit") is None
     assert "\u202e" not in shown.root.inner_text()
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
 
 
-def test_a_live_kernel_and_what_it_gets_while_it_is_open(chromium: Any, server: Server, artifacts: Path) -> None:
-    opened = lab(chromium, server, "live", KERNELS, "kernelscope.inspect(axpy)", "axpy[2, 32](double, 2.0, double)",
+def test_a_live_kernel_and_what_it_gets_while_it_is_open(notebook: Any, artifacts: Path) -> None:
+    opened = notebook(KERNELS, "kernelscope.inspect(axpy)", "axpy[2, 32](double, 2.0, double)",
                  "axpy[4, 16](single, 2, single)", "x = 1")
     opened.run(0, 1)
     shown = Inspector(opened.page)
@@ -88,55 +88,44 @@ def test_a_live_kernel_and_what_it_gets_while_it_is_open(chromium: Any, server: 
     shown.panel.get_by_text("Compile a copy with line information").click()
     assert until(shown.page, lambda: shown.panel.locator(".ksc").count() == 2, seconds=30)
     assert "it is not the code that ran" in shown.panel.inner_text()
-    shown.page.screenshot(path=artifacts / "inspect_copy.png")
+    shown.page.screenshot(path=f"{artifacts}.png")
     source = shown.code(0).locator(".ksc-row").filter(has_text="out[i] = a * x[i]")
     source.click()
     assert until(shown.page, lambda: len(shown.marked(1)) > 0)
     assert opened.ask_kernel(counted) == before
     shown.panel.get_by_text("Show the code that ran").click()
     assert until(shown.page, lambda: "no line information" in shown.panel.inner_text())
-    assert opened.errors == []
     # Closed, it follows no cells any more.
     following = "len([f for f in get_ipython().events.callbacks['post_run_cell'] if '_after_cell' in str(f)])"
     assert opened.ask_kernel(following) == "1"
     opened.run(1)
     Inspector(opened.page)
     assert until(opened.page, lambda: opened.ask_kernel(following) == "1")
-    opened.close()
-    server.end_kernels()
 
 
-def test_recompiled_code_is_shown_anew(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "recompile", KERNELS + """
+def test_recompiled_code_is_shown_anew(lab: Opened, inspect: Any) -> None:
+    shown = inspect(KERNELS + """
 FACTOR = 12345
 @cuda.jit
 def scaled(out):
     out[0] = FACTOR
 scaled[1, 1](single)
-""", "kernelscope.inspect(scaled)", "FACTOR = 54321\nscaled.recompile()")
-    Inspector(opened.page)
-    opened.run(0, 1)
-    assert until(opened.page, lambda: opened.ask_kernel("FACTOR") == "12345")
-    shown = Inspector(opened.page)
+kernelscope.inspect(scaled)""")
     shown.tab("types")
     shown.panel.get_by_text("the compiler's own variables").click()
     assert until(shown.page, lambda: "12345" in shown.drawn())
-    opened.run(2)
+    lab.set_source(1, "FACTOR = 54321\nscaled.recompile()")
+    lab.run(1)
     assert until(shown.page, lambda: "54321" in shown.drawn())
     assert "12345" not in shown.drawn()
     assert (shown.numbers, shown.current) == (["1"], "Types")
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
 
 
 @pytest.mark.parametrize("application", ["lab", "notebook"])
-def test_a_kernel_that_is_restarted(chromium: Any, server: Server, application: str) -> None:
-    name = f"restart_{application}"
-    server.write(name, KERNELS, "kernelscope.inspect(axpy)", "import time\n"
-                 "kernelscope.views.inspector.widget.compile_parts = lambda *given: time.sleep(20)")
-    opened = Opened(chromium, server, application, name)
-    opened.run()
+def test_a_kernel_that_is_restarted(notebook: Any, application: str) -> None:
+    opened = notebook(KERNELS, "kernelscope.inspect(axpy)", "import time\n"
+                      "kernelscope.views.inspector.widget.compile_parts = lambda *given: time.sleep(20)",
+                      application=application)
     shown = Inspector(opened.page)
     shown.tab("ptx")
     assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
@@ -158,13 +147,10 @@ def test_a_kernel_that_is_restarted(chromium: Any, server: Server, application: 
     opened.run(0, 1)
     again = shown.find(".ksi-top").get_by_text("live", exact=True)
     assert until(shown.page, lambda: again.count() == 1, seconds=30)
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
 
 
-def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Path) -> None:
-    opened = lab(chromium, server, "magic", "%load_ext kernelscope\n%kernelscope on -q --code\n" + KERNELS,
+def test_of_a_session_by_the_magic(notebook: Any, artifacts: Path) -> None:
+    opened = notebook("%load_ext kernelscope\n%kernelscope on -q --code\n" + KERNELS,
                  "for _ in range(7):\n    axpy[2, 32](single, 2.0, single)\nother[1, 32](single)",
                  "%kernelscope inspect axpy", "%kernelscope inspect", "axpy[8, 64](double, 2.0, double)",
                  "%kernelscope inspect nothing")
@@ -184,28 +170,23 @@ def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Pat
     said = opened.page.locator(".jp-OutputArea-output").last.inner_text()
     assert "kernels in the notebook: axpy, other" in said
     assert "Traceback" not in said
-    opened.page.screenshot(path=artifacts / "inspect_magic.png")
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
+    opened.page.screenshot(path=f"{artifacts}.png")
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_themes(chromium: Any, server: Server, artifacts: Path, dark: bool) -> None:
-    opened = lab(chromium, server, f"theme_{dark}", "import kernelscope\nkernelscope.inspect('inspected.kscope')",
-                 dark=dark)
-    shown = Inspector(opened.page)
+@pytest.mark.parametrize("dark", [True, False])
+def test_themes(lab: Opened, inspect: Any, artifacts: Path, dark: bool) -> None:
+    lab.command("apputils:change-theme", {"theme": f"JupyterLab {'Dark' if dark else 'Light'}"})
+    lab.page.wait_for_function("(light) => document.body.dataset.jpThemeLight === light", arg=str(not dark).lower())
+    shown = inspect("kernelscope.inspect('inspected.kscope')")
     shown.tab("ptx")
     shown.code(1)
     shown.line(9, 0).click()
-    opened.page.screenshot(path=artifacts / f"inspect_{'dark' if dark else 'light'}.png")
+    lab.page.screenshot(path=f"{artifacts}.png")
     ground, ink, chosen = shown.root.evaluate("""(root) => [getComputedStyle(root).backgroundColor,
         getComputedStyle(root).color, getComputedStyle(root.querySelector(".ksi-row[aria-selected=true] td")).color]""")
     assert (brightness(ground) < 0.3) is dark
     assert (brightness(ink) > 0.6) is dark
     assert (brightness(chosen) > 0.6) is dark
-    opened.close()
-    server.end_kernels()
 
 
 def brightness(color: str) -> float:
@@ -216,9 +197,8 @@ def brightness(color: str) -> float:
     return value if value > 0.5 else value * alpha + (1 - alpha) * 0.2
 
 
-def test_a_large_ptx(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "large", "import kernelscope\nkernelscope.inspect('large.kscope')")
-    shown = Inspector(opened.page)
+def test_a_large_ptx(inspect: Any) -> None:
+    shown = inspect("kernelscope.inspect('large.kscope')")
     shown.code()
     shown.root.evaluate("""async (root) => {
         root.querySelector(".ksi-tab[data-tab=ptx]").click();
@@ -227,13 +207,10 @@ def test_a_large_ptx(chromium: Any, server: Server) -> None:
     }""")
     assert "20,0" in shown.code(1).inner_text()
     assert shown.code(1).locator(".ksc-row").count() < 200
-    opened.close()
-    server.end_kernels()
 
 
-def test_many_specializations_and_what_is_advised(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "churn", "import kernelscope\nkernelscope.inspect('churn.kscope')")
-    shown = Inspector(opened.page)
+def test_many_specializations_and_what_is_advised(inspect: Any) -> None:
+    shown = inspect("kernelscope.inspect('churn.kscope')")
     assert until(shown.page, lambda: len(shown.rows) == 300)
     shown.sort("Regs")
     assert shown.numbers[0] == "200"
@@ -242,13 +219,10 @@ def test_many_specializations_and_what_is_advised(chromium: Any, server: Server)
     assert "`" not in advice.inner_text()
     shown.tab("launches")
     assert shown.panel.locator("tbody tr").count() == 2
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
 
 
-def test_where_numba_cannot_be_imported(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "blocked", "import sys\nsys.modules.update(numba=None, cuda=None, cupti=None)",
+def test_where_numba_cannot_be_imported(notebook: Any) -> None:
+    opened = notebook("import sys\nsys.modules.update(numba=None, cuda=None, cupti=None)",
                  "import kernelscope\n%load_ext kernelscope\nkernelscope.inspect('inspected.kscope', 'scale')",
                  "%kernelscope inspect nothing")
     shown = Inspector(opened.page)
@@ -257,8 +231,6 @@ def test_where_numba_cannot_be_imported(chromium: Any, server: Server) -> None:
     last = opened.page.locator(".jp-OutputArea-output").last
     assert until(shown.page, lambda: "nothing was recorded" in last.inner_text())
     assert opened.ask_kernel("'numba.cuda' in sys.modules") == "False"
-    opened.close()
-    server.end_kernels()
 
 
 # What is wider than the inspector, but for what scrolls inside of it, and text that is cut off without a sign of it or
@@ -278,9 +250,9 @@ MISPLACED = """(root) => {
 
 
 @in_both_fonts
-def test_widths(chromium_with: Any, server: Server, artifacts: Path, font: str) -> None:
-    opened = lab(chromium_with(font), server, f"width_{font}",
-                 "import kernelscope\nkernelscope.inspect('inspected.kscope')", "kernelscope.inspect('many.kscope')")
+def test_widths(notebook: Any, artifacts: Path, font: str) -> None:
+    opened = notebook("import kernelscope\nkernelscope.inspect('inspected.kscope')",
+                      "kernelscope.inspect('many.kscope')", font=font)
     opened.command("application:toggle-left-area")
     for width, at in ((1900, 0), (1100, 0), (700, 0), (700, 1)):
         opened.page.set_viewport_size({"width": width, "height": 1000})
@@ -289,6 +261,29 @@ def test_widths(chromium_with: Any, server: Server, artifacts: Path, font: str) 
             shown.tab(tab)
             shown.settle()
             assert shown.root.evaluate(MISPLACED) == [], (width, tab)
-        opened.page.screenshot(path=artifacts / f"inspect_{font}_{width}_{at}.png")
-    opened.close()
-    server.end_kernels()
+        opened.page.screenshot(path=f"{artifacts}-{width}-{at}.png")
+
+
+def test_mlir_has_a_tab_where_there_is_some_and_is_tied_to_the_source(inspect: Any, artifacts: Path) -> None:
+    shown = inspect("kernelscope.inspect('mlir.kscope')")
+    tabs = shown.find(".ksi-tab")
+    shown.choose("plain")
+    assert tabs.all_inner_texts() == ["Source", "Types", "LLVM", "PTX", "SASS", "Passes", "Launches", "Cache"]
+    shown.choose("scale")
+    assert tabs.all_inner_texts() == ["Source", "Types", "MLIR", "LLVM", "PTX", "SASS", "Passes", "Launches", "Cache"]
+    shown.tab("mlir")
+    line = shown.line(7)
+    assert line.locator(".ksc-memory").inner_text() == "memref.load"
+    assert line.locator(".ksc-register").all_inner_texts() == ["%11", "%arg0", "%10"]
+    assert "memref" in line.locator(".ksc-type").all_inner_texts()
+    for number, kind, text in ((5, "special", "gpu.thread_id"), (6, "control", "cf.cond_br"),
+                               (8, "arithmetic", "arith.mulf")):
+        assert shown.line(number).locator(f".ksc-{kind}").first.inner_text() == text
+    shown.line(FIRST_LINE + 4, at=0).click()  # the source, beside it
+    shown.settle()
+    assert shown.marked(-1) == [7, 8]
+    shown.page.screenshot(path=f"{artifacts}.png")
+    shown.compare(1, 2)
+    shown.tab("mlir")
+    shown.page.wait_for_selector(".ksc-row")
+    assert "memref" in shown.panel.inner_text()

@@ -14,8 +14,6 @@ from kernelscope.recording.model import Recording
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-KNOWN = everything()
-
 
 def test_the_minimap_moves_what_is_shown(opened_timeline: Any) -> None:
     timeline = opened_timeline()
@@ -31,6 +29,7 @@ def test_the_minimap_moves_what_is_shown(opened_timeline: Any) -> None:
     timeline.page.mouse.up()
     assert timeline.shown[0] < start
 
+
 HOSTILE = (
     "</script><script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>", '"onmouseover="hurt=1',
     "'; window.hurt = 1; //", "javascript:window.hurt=1", "<!--<script>", "\u202egnp.exe\u2028",
@@ -40,7 +39,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_run_nothing(opened_timeline: Any, name: str) -> None:
-    script = Script(name=name)
+    script = Script(name=name, dry_run=True)
     script.cell(execution_count=1, name=name, source=name, error=name, status="error")
     script.device(name=name)
     script.rows["threads"] = [{"thread_id": 0, "ident": 1, "name": name}]
@@ -54,6 +53,7 @@ def test_hostile_names_run_nothing(opened_timeline: Any, name: str) -> None:
     script.activity(name=name, entry_name=name, api=name, submit_start_ns=script.now, submit_end_ns=script.now + 5)
     script.api_call(name)
     timeline = opened_timeline(script.recording())
+    assert timeline.page.locator(".kst-chip").inner_text() == "dry run: kernels did not execute"
     for table in ("cells", "ranges", "launches", "compiles", "gpu", "calls"):
         timeline.tell("k.go(v.find(a, 0));", table)
         timeline.settle()
@@ -98,14 +98,8 @@ def test_odd_recordings_are_drawn(opened_timeline: Any, kind: str, artifacts: Pa
     timeline.page.locator(".kst").screenshot(path=f"{artifacts}.png")
 
 
-def test_a_dry_run_is_said_on_the_view(opened_timeline: Any) -> None:
-    timeline = opened_timeline(everything(dry_run=True))
-    assert timeline.page.locator(".kst-chip").inner_text() == "dry run: kernels did not execute"
-
-
-def test_damaged_data_are_told(watch: Any, tmp_path: Path) -> None:
-    path = KNOWN.to_html(tmp_path / "report.html")
-    text = path.read_text(encoding="utf-8")
+def test_damaged_data_are_told(watch: Any, known_page: Path, tmp_path: Path) -> None:
+    path, text = tmp_path / "report.html", known_page.read_text(encoding="utf-8")
     at = text.index('id="kernelscope-payload">') + 400
     path.write_text(text[:at] + "AAAA" + text[at + 4:], encoding="utf-8")
     page = watch().page
@@ -114,19 +108,15 @@ def test_damaged_data_are_told(watch: Any, tmp_path: Path) -> None:
     assert "cannot be shown" in page.locator(".kst-problem").inner_text()
 
 
-def test_the_theme_follows_the_page_while_it_is_open(opened_timeline: Any) -> None:
+def test_its_theme_follows_the_page_and_it_leaves_nothing_behind(opened_timeline: Any) -> None:
     timeline = opened_timeline()
     timeline.page.emulate_media(color_scheme="dark")
     timeline.page.wait_for_function("() => window.kernelscope.view.theme.isDark")
     timeline.settle()
     assert timeline.colors()["#16191d"] > 50_000
-
-
-def test_it_leaves_nothing_behind(opened_timeline: Any) -> None:
-    timeline = opened_timeline()
     timeline.tell("k.destroy();")
     assert timeline.page.locator(".kst").count() == 0
-    timeline.page.emulate_media(color_scheme="dark")
+    timeline.page.emulate_media(color_scheme="light")
     timeline.page.keyboard.press("w")
     timeline.page.set_viewport_size({"width": 700, "height": 500})
     timeline.page.evaluate("() => new Promise((done) => setTimeout(done, 50))")

@@ -1,16 +1,15 @@
-"""A Jupyter server with recordings to inspect, hostile and large ones too."""
+"""A Jupyter server with recordings to look at, hostile and large ones too."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from drawn_graphs import every_kind, nested
 from handmade import Script
-from inspected import inspected, many
+from inspected import FIRST_LINE, SOURCE, inspected, many
 from jupyter_pages import Server
 
 HOSTILE = "</script><img src=x onerror=window.hit=1><svg onload=window.hit=1>\u202e"
@@ -57,6 +56,34 @@ def hostile() -> Any:
     return made.recording()
 
 
+MLIR = f"""// MLIR that the Python function was lowered to
+#loc = loc("/home/u/k.py":{FIRST_LINE}:0)
+module {{
+    gpu.func @scale(%arg0: memref<?xf32, strided<[?], offset: ?>> loc(#loc)) kernel {{
+      %thread_id_x = gpu.thread_id x loc(#loc)
+      cf.cond_br %6, ^bb1, ^bb2 loc(#loc)
+      %11 = memref.load %arg0[%10] : memref<?xf32, strided<[?], offset: ?>> loc(#loc3)
+      %12 = arith.mulf %11, %cst : f32 loc(#loc3)
+    }} loc(#loc)
+}} loc(#loc)
+#loc3 = loc("/home/u/k.py":{FIRST_LINE + 4}:0)
+"""
+
+
+def with_mlir() -> Any:
+    """Two kernels: one with MLIR of both of its specializations, one without."""
+    made = Script(name="mlir", code=True)
+    scale = made.kernel("demo.scale", framework="numba-cuda-mlir", lineno=FIRST_LINE, filename="/home/u/k.py")
+    made._add("code", None, {"dispatcher_id": scale, "kind": "source", "text": SOURCE, "lineno": FIRST_LINE})
+    for bits in ("32", "64"):
+        row = made.specialization(scale, f"(array(float{bits}, 1d, C),)")
+        made._add("code", None, {"dispatcher_id": scale, "specialization_id": row, "kind": "mlir",
+                                 "text": MLIR.replace("f32", f"f{bits}")})
+    row = made.specialization(made.kernel("demo.plain"), "(int64,)")
+    made._add("code", None, {"dispatcher_id": 1, "specialization_id": row, "kind": "ptx", "text": "ret;"})
+    return made.recording()
+
+
 @contextmanager
 def inspections(folder: Path) -> Iterator[Server]:
     """A server whose folder has what there is to inspect."""
@@ -66,12 +93,8 @@ def inspections(folder: Path) -> Iterator[Server]:
     many(40, 20).save(started.folder / "many.kscope", paths=True)
     many(300).save(started.folder / "churn.kscope", paths=True)
     inspected(10_000).save(started.folder / "large.kscope", paths=True)
+    with_mlir().save(started.folder / "mlir.kscope", paths=True)
+    every_kind().save(started.folder / "kinds.kscope")
+    nested(20, 4).save(started.folder / "nested.kscope")
     yield started
     started.close()
-
-
-def pictures(folders: pytest.TempPathFactory) -> Path:
-    """Where screenshots go."""
-    folder = Path(os.environ.get("KERNELSCOPE_ARTIFACTS") or folders.mktemp("artifacts"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -116,12 +116,11 @@ class Opened:
         What was logged as an error, and exceptions that nothing caught.
     """
 
-    def __init__(self, browser: Browser, server: Server, application: str, name: str, *, dark: bool = False) -> None:
+    def __init__(self, browser: Browser, server: Server, application: str, name: str) -> None:
         self.server = server
         self.left: list[str] = []
         self.errors: list[str] = []
-        self._context = browser.new_context(viewport={"width": 1400, "height": 1000},
-                                            color_scheme="dark" if dark else "light")
+        self._context = browser.new_context(viewport={"width": 1400, "height": 1000})
         self._context.route(lambda url: not url.startswith((server.url, "data:", "blob:")), self._refuse)
         self.page: Page = self._context.new_page()
         self.page.on("console", lambda each: self.errors.append(each.text) if each.type == "error" else None)
@@ -164,6 +163,11 @@ class Opened:
                 await window.jupyterapp.commands.execute("notebook:run-cell");
             }
         }""", list(cells))
+
+    def set_source(self, cell: int, source: str) -> None:
+        """Write another source into a cell."""
+        self.page.evaluate("([at, source]) => window.jupyterapp.shell.currentWidget.content.widgets[at].model"
+                           ".sharedModel.setSource(source)", [cell, source])
 
     def timelines(self, count: int = 1) -> Locator:
         """Wait until so many live timelines are painted, no more and no fewer; return them."""

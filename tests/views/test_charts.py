@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import pytest
 from browsing import chromiums
 from handmade import MS, Script, many_launches
 
-import kernelscope
 from kernelscope import Recording
 from kernelscope.analysis.columns import union_ns
 from kernelscope.views import charts
@@ -125,14 +122,6 @@ def test_figures_are_readable_on_any_ground(gpu: Recording) -> None:
 def test_at_most_two_thousand_marks() -> None:
     recording = many_launches(20_000, 400)
     assert all(marks(figure(recording)) <= charts.MOST_MARKS for figure in FIGURES)
-
-
-def test_they_are_a_public_name_that_costs_nothing_until_used() -> None:
-    code = ("import sys, kernelscope; assert 'plotly' not in sys.modules; c = kernelscope.charts; "
-            "assert 'plotly' not in sys.modules; print(c.time_by_phase.__name__)")
-    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True,
-                         cwd=Path(kernelscope.__file__).parents[1])
-    assert ran.stdout == "time_by_phase\n"
 
 
 def test_the_fragment_needs_nothing_from_outside(hostile: Any) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.base import Makes, clean, escape, shorten
+from kernelscope.views.base import clean, escape, shorten
 from kernelscope.views.card.sections import (
     Bar,
     Block,
@@ -33,8 +33,8 @@ from kernelscope.views.card.sections import (
 )
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (
-    PAGE,
     bar,
+    document,
     folded,
     heading,
     left_out,
@@ -44,8 +44,6 @@ from kernelscope.views.html import (
     table_of,
     two,
 )
-
-MAKES = Makes("text/html", ".html")
 
 #: Of a name that is no name of code, such as a cell's label.
 _NAME_WIDTH = 80
@@ -78,12 +76,7 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
     """
     shown = [recordings] if isinstance(recordings, Recording) else recordings
     cards = "\n".join(map(_of, shown))
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{PAGE}{style()}</style></head>\n"
-        f"<body><main><h1>{escape(title)}</h1>\n{cards}\n</main></body></html>\n"
-    )
+    return document(title, f"<main><h1>{escape(title)}</h1>\n{cards}\n</main>", style())
 
 
 def _of(recording: Recording, paths: bool = False) -> str:

@@ -14,7 +14,7 @@ from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
 from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
+from kernelscope.views.base import clean, dims, first_of, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
 from kernelscope.views.graph.model import short_name
 
@@ -63,9 +63,8 @@ def unfinished_note(shown: Overview) -> str:
     if not shown.unfinished:
         return ""
     names = [name if number == 1 else f"{name} ({count(number)})" for name, number in shown.unfinished.items()]
-    more = len(names) - _NAMED
-    listed = ", ".join(names[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")
-    return f"{counted(sum(shown.unfinished.values()), 'launch', 'launches')} unfinished: {listed}"
+    launches = counted(sum(shown.unfinished.values()), "launch", "launches")
+    return f"{launches} unfinished: {first_of(names, _NAMED)}"
 
 
 def share_note(shown: Overview) -> str:
@@ -383,17 +382,13 @@ def graph_nodes(graph: GraphSummary) -> str:
 
 def graph_kernels(graph: GraphSummary) -> str:
     """Return the names of its first kernels, and how many more there are; of mangled names the short ones."""
-    names = list(dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels))
-    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
-    return ", ".join(names[:_FEW]) + more
+    return first_of([*dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels)], _FEW)
 
 
 def graph_names(graph: GraphSummary) -> str:
     """Return what to call a graph, or several of one topology: ``graph 0``, ``graphs 0, 1``."""
-    if len(graph.graph_ids) < 2:
-        return graph.name
-    more = f" and {len(graph.graph_ids) - _FEW:,} more" if len(graph.graph_ids) > _FEW else ""
-    return f"graphs {', '.join(str(each) for each in graph.graph_ids[:_FEW])}{more}"
+    several = len(graph.graph_ids) > 1
+    return f"graphs {first_of([*map(str, graph.graph_ids)], _FEW)}" if several else graph.name
 
 
 def graph_notes(graph: GraphSummary) -> list[str]:
@@ -489,12 +484,8 @@ def cell_labels(shown: Overview) -> dict[int, str]:
 
 def cells_of(graph: GraphSummary, shown: Overview) -> str:
     """Return in which cells a graph was built or launched, where there are several; else an empty string."""
-    held = cell_labels(shown)
-    if len(held) < 2:
-        return ""
-    found: Sequence[str] = [held.get(each, "?") for each in graph.cells]
-    more = f" and {len(found) - _FEW:,} more" if len(found) > _FEW else ""
-    return ", ".join(found[:_FEW]) + more
+    labels = cell_labels(shown)
+    return first_of([labels.get(each, "?") for each in graph.cells], _FEW) if len(labels) > 1 else ""
 
 
 def configuration_values(each: ConfigurationSummary) -> dict[str, str]:

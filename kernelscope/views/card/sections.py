@@ -318,8 +318,8 @@ class Card:
     health: tuple[Health, ...]
 
 
-# A notebook asks for a cell's text and for its HTML, one after the other: the newest card is made once.
-_newest: tuple[weakref.ref[Recording], Card] | None = None
+# A notebook asks for a cell's text and for its HTML, one after the other: a recording's card is made once.
+_cards: weakref.WeakKeyDictionary[Recording, Card] = weakref.WeakKeyDictionary()
 
 
 def card_of(recording: Recording, *, paths: bool = False) -> Card:
@@ -332,13 +332,10 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
     paths : bool
         Keep full paths of this machine.
     """
-    global _newest
-    shown, newest = shareable(recording, paths=paths), _newest
-    if newest is not None and newest[0]() is shown:
-        return newest[1]
-    made = _card(overview(shown))
-    _newest = weakref.ref(shown), made
-    return made
+    shown = shareable(recording, paths=paths)
+    if shown not in _cards:
+        _cards[shown] = _card(overview(shown))
+    return _cards[shown]
 
 
 def _card(shown: Overview) -> Card:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from kernelscope.analysis.columns import ints
 from kernelscope.analysis.launches import PHASES, launch_phases
+from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration
 from kernelscope.views.base import (
     INDENT,
-    Makes,
     clean,
     columns,
     dims,
@@ -34,8 +34,6 @@ from kernelscope.views.card.sections import (
     Table,
     card_of,
 )
-
-MAKES = Makes("text/plain", ".txt")
 
 #: So many columns have room for all columns of a table.
 _WIDE = 96
@@ -168,8 +166,7 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
         lines.append([
             count(at),
             clean(kernels.get(row["dispatcher_id"], "?")),
-            dims([used[f"griddim_{axis}"] for axis in "xyz"]),
-            dims([used[f"blockdim_{axis}"] for axis in "xyz"]),
+            *(dims(dims_of(used, each)) for each in ("griddim", "blockdim")),
             *(duration(None if time < 0 else float(time)) for time in times),
             clean(row["error"] or ("captured" if row["capture_event_id"] is not None else row["cache"]) or ""),
         ])

@@ -20,11 +20,13 @@ from kernelscope.analysis.columns import (
     row_count,
     sum_by,
 )
+from kernelscope.analysis.launches import Dims
+from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.errors import UnknownGraphError
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, duration, percent, size
-from kernelscope.views.base import clean, dims
+from kernelscope.views.base import clean, dims, first_of
 
 #: Where a node is: the number of the node around it (`TOP` at the top), and which of that node's bodies.
 Place = tuple[int, int]
@@ -164,9 +166,8 @@ def find_graph(recording: Recording, graph_id: int | None = None) -> int:
 def known_graphs(recording: Recording) -> str:
     """Return which graphs a recording has, as a part of a sentence."""
     rows = recording.rows("graphs")
-    named = [f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows[:_MOST_NAMED])]
-    more = f" and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
-    return f"the recording has {'graph' if len(rows) == 1 else 'graphs'} {', '.join(named)}{more}"
+    named = first_of([f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows)], _MOST_NAMED)
+    return f"the recording has {'graph' if len(rows) == 1 else 'graphs'} {named}"
 
 
 def read_graph(recording: Recording, graph_id: int | None = None) -> Graph:
@@ -292,21 +293,12 @@ class _Names:
             return str(self._dispatchers[int(self._specializations[at])]["name"])
         return str(row["name"] or row["entry_name"] or "")
 
-    def dims(self, at: int | None) -> tuple[
-        tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None, int | None
-    ]:
-        """Return the texts of grid, block, cluster and shared memory."""
+    def dims(self, at: int | None) -> tuple[Dims | None, Dims | None, Dims | None, int | None]:
+        """Return grid, block, cluster and shared memory."""
         if at is None or at >= len(self._configurations):
             return None, None, None, None
         row = self._configurations[at]
-        grid, block, cluster = (
-            _known_dims(row, prefix) for prefix in ("griddim", "blockdim", "cluster"))
-        return grid, block, cluster, row["sharedmem_bytes"]
-
-
-def _known_dims(row: dict[str, Any], prefix: str) -> tuple[int, ...] | None:
-    found = tuple(row[f"{prefix}_{axis}"] for axis in "xyz")
-    return None if None in found else found
+        return dims_of(row, "griddim"), dims_of(row, "blockdim"), dims_of(row, "cluster"), row["sharedmem_bytes"]
 
 
 # Kinds of nodes: what each is called, and what it looks like. Nodes bring their own ground and are drawn in white on

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kernelscope.recording.model import Recording
 from kernelscope.units import counted, duration, percent
-from kernelscope.views.base import EXACT_LETTERS, Makes, clean, drawn_width, escape, fitted, shorten
+from kernelscope.views.base import EXACT_LETTERS, clean, drawn_width, escape, fitted, shorten
 from kernelscope.views.graph import model
 from kernelscope.views.graph.layout import (
     HEAD,
@@ -22,8 +21,6 @@ from kernelscope.views.graph.layout import (
     place,
 )
 from kernelscope.views.graph.model import BOXES, TOP, Graph, Kind, Node, Place, kind_of, time_of
-
-MAKES = Makes("image/svg+xml", ".svg")
 
 #: Nodes that a small picture shows; of more it shows groups of layers.
 MOST_SMALL = 40
@@ -70,25 +67,6 @@ def small(recording: Recording, graph_id: int | None = None) -> str:
         if len(placed.nodes) <= MOST_SMALL and is_readable:
             return draw(drawing, opened, foot=False, most=most)
     return bands(drawing)
-
-
-def image(drawn: str, said: str, *, is_fitted: bool = False) -> str:
-    """Return a picture as an ``<img>`` of HTML, which is shown also where inline SVG is not.
-
-    JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
-
-    Parameters
-    ----------
-    drawn : str
-        The picture, an SVG document.
-    said : str
-        What it shows, for who does not see it.
-    is_fitted : bool
-        Whether it gets smaller where there is less room than it is wide.
-    """
-    room = "max-width: 100%; height: auto" if is_fitted else "max-width: none"
-    data = base64.b64encode(drawn.encode("utf-8", "replace")).decode("ascii")
-    return f'<img alt="{escape(said)}" style="{room}" src="data:image/svg+xml;base64,{data}">'
 
 
 def draw(

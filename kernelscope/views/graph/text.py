@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, duration, percent
-from kernelscope.views.base import Makes, clean, columns, shorten, table, with_notice, wrap
+from kernelscope.views.base import clean, columns, first_of, shorten, table, with_notice, wrap
 from kernelscope.views.graph import model
 from kernelscope.views.graph.layout import Drawing, Level, drawing_of, group, mostly
 from kernelscope.views.graph.model import TOP, Graph, Node, Place, kind_of, time_of
-
-MAKES = Makes("text/plain", ".txt")
 
 #: Nodes of a graph that is listed; of a larger one there is a summary.
 MOST_LISTED = 80
@@ -71,10 +69,7 @@ def _rows(drawing: Drawing, place: Place, indent: str) -> Iterator[list[str]]:
 
 
 def _waits(numbers: list[int]) -> str:
-    if not numbers:
-        return ""
-    more = f" and {len(numbers) - _MOST_WAITED:,} more" if len(numbers) > _MOST_WAITED else ""
-    return "after " + ", ".join(map(str, numbers[:_MOST_WAITED])) + more
+    return f"after {first_of([*map(str, numbers)], _MOST_WAITED)}" if numbers else ""
 
 
 def _summary(drawing: Drawing, width: int) -> str:
@@ -110,8 +105,6 @@ def _bands(drawing: Drawing, width: int) -> str:
 
 
 # A CUDA graph as text for Graphviz: bodies are clusters, names are escaped.
-
-MAKES_DOT = Makes("text/vnd.graphviz", ".dot")
 
 _SHAPES = {
     "round": "box", "slant": "parallelogram", "roof": "trapezium", "cut": "note", "pill": "ellipse", "stack": "folder",

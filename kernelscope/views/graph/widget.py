@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import base64
 import json
-import zlib
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import traitlets
-from IPython.core.getipython import get_ipython
 
 from kernelscope.recording.model import Recording
 from kernelscope.units import counted
-from kernelscope.views.base import checked, clean, escape, whole_file
+from kernelscope.views.base import clean, escape, write_text
 from kernelscope.views.graph import layout as lengths
 from kernelscope.views.graph import model, svg
 from kernelscope.views.graph import text as graph_text
 from kernelscope.views.graph.layout import Drawing, Level, Spot, drawing_of
 from kernelscope.views.graph.model import TOP, Graph, Place, kind_of
-from kernelscope.views.graph.svg import bands, draw, image, outline, texts
-from kernelscope.views.html import PAGE
-from kernelscope.views.widget import View, front_end
+from kernelscope.views.graph.svg import bands, draw, outline, texts
+from kernelscope.views.html import document, image
+from kernelscope.views.widget import View, checked_height, deflated, front_end
 
 
 def pack(drawing: Drawing) -> bytes:
     """Return what the front end is sent, as a raw deflate stream of JSON."""
-    packer = zlib.compressobj(1, wbits=-zlib.MAX_WBITS)
     data = json.dumps(message(drawing), separators=(",", ":"), ensure_ascii=False)
     # Half of a surrogate pair is no text that can be encoded; names that are shown are cleaned of them before.
-    return packer.compress(data.encode("utf-8", "replace")) + packer.flush()
+    return deflated(data.encode("utf-8", "replace"))
 
 
 def message(drawing: Drawing) -> dict[str, Any]:
@@ -104,35 +101,19 @@ def static_html(drawing: Drawing) -> str:
     if len(shown) > MOST_NODES:
         said = (f"A summary: all {counted(len(drawing.graph.nodes), 'node')} are in the live view, and in what "
                 "to_html() and to_svg() write.")
-        return f"<div>{image(bands(drawing), drawing.headline)}</div>{_soft(said)}"
+        return f"<div>{image(bands(drawing), drawing.headline, 'max-width: none')}</div>{_soft(said)}"
     boxes = _closed(drawing)
     more = _soft(f"and {counted(len(boxes) - MOST_BOXES, 'more box', 'more boxes')}") if len(boxes) > MOST_BOXES else ""
     folded = "".join(_folded(drawing, number, places) for number, places in boxes[:MOST_BOXES])
-    return f"{_scrolled(image(draw(drawing), drawing.headline))}{folded}{more}"
+    return f"{_scrolled(draw(drawing), drawing.headline)}{folded}{more}"
 
 
 def page(drawing: Drawing) -> str:
-    """Return the live view as one HTML document.
-
-    It fetches nothing: its content security policy forbids every connection, and every script but its own.
-    """
-    # Late, so that a notebook that shows a graph does not load what packs timelines.
-    from kernelscope.views.page import hash_of
-
-    script = front_end("graph_page")
-    policy = (f"default-src 'none'; script-src {hash_of(script)}; style-src 'unsafe-inline'; img-src data:; "
-              "base-uri 'none'; form-action 'none'")
+    """Return the live view as one HTML document, which fetches nothing, and runs no script but its own."""
     payload = base64.b64encode(pack(drawing)).decode("ascii")
-    title = escape(drawing.headline)
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title} · KernelScope</title><style>{PAGE}{_WIDE}</style></head>\n"
-        f'<body><main><div id="kernelscope-graph"><noscript>{static_html(drawing)}<p>{escape(_NO_SCRIPT)}'
-        f'</p></noscript></div></main>\n<script type="application/octet-stream" id="kernelscope-payload">{payload}'
-        f'</script>\n<script type="module">{script}</script></body></html>\n'
-    )
+    body = (f'<main><div id="kernelscope-graph"><noscript>{static_html(drawing)}<p>{escape(_NO_SCRIPT)}</p></noscript>'
+            f'</div></main>\n<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n')
+    return document(f"{drawing.headline} · KernelScope", body, _WIDE, front_end("graph_page"), images="data:")
 
 
 def _closed(drawing: Drawing) -> list[tuple[int, list[Place]]]:
@@ -152,13 +133,14 @@ def _folded(drawing: Drawing, number: int, places: list[Place]) -> str:
     for place in places:
         name = model.body_name(node, place)
         drawn = draw(drawing, (), at=place, foot=False)
-        parts.append((_soft(name) if name else "") + _scrolled(image(drawn, f"{line} {name}")))
+        parts.append((_soft(name) if name else "") + _scrolled(drawn, f"{line} {name}"))
     summary = escape(f"node {number}: {line}")
     return f'<details style="margin: 4px 0"><summary>{summary}</summary>{"".join(parts)}</details>'
 
 
-def _scrolled(inside: str) -> str:
-    return f'<div style="max-height: 720px; max-width: 100%; overflow: auto">{inside}</div>'
+def _scrolled(svg: str, description: str) -> str:
+    drawn = image(svg, description, "max-width: none")
+    return f'<div style="max-height: 720px; max-width: 100%; overflow: auto">{drawn}</div>'
 
 
 def _soft(text: str) -> str:
@@ -203,11 +185,8 @@ class GraphWidget(View):
     what = traitlets.Unicode("the graph").tag(sync=True)
 
     def __init__(self, recording: Recording, graph_id: int | None = None, height: int | None = None) -> None:
-        if height is not None and height <= 0:
-            raise ValueError(f"height {height} is no height: give pixels, or None for as many as the graph needs")
         self._drawing = drawing_of(recording, graph_id)
-        super().__init__(height=height or 0)
-        self.on_msg(_answer)
+        super().__init__(height=checked_height(height, "graph needs"))
 
     @property
     def graph_id(self) -> int:
@@ -233,7 +212,7 @@ class GraphWidget(View):
         """
         drawn = draw(self._drawing)
         if path is not None:
-            _write(path, svg.MAKES.suffix, drawn)
+            write_text(path, ".svg", drawn)
         return drawn
 
     def to_html(self, path: str | Path) -> Path:
@@ -249,18 +228,13 @@ class GraphWidget(View):
         RecordingFileError
             It cannot be written, or would take the place of a recording.
         """
-        return _write(path, ".html", page(self._drawing))
+        return write_text(path, ".html", page(self._drawing))
 
-    def send_data(self) -> None:
-        """Send what is shown; a problem is sent as what it says."""
-        try:
-            packed = pack(self._drawing)
-        except Exception as problem:
-            self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
-        else:
-            self.send({"kind": "data", "header": {"title": self._drawing.headline}}, [packed])
+    def data(self) -> tuple[dict[str, Any], bytes]:
+        """Return the graph, packed."""
+        return {"header": {"title": self._drawing.headline}}, pack(self._drawing)
 
-    def twin(self) -> tuple[str, str]:
+    def static_version(self) -> tuple[str, str]:
         """Return the graph as text and as static HTML."""
         return str(self), static_html(self._drawing)
 
@@ -269,13 +243,6 @@ class GraphWidget(View):
 
     def __str__(self) -> str:
         return repr(self)
-
-    def _ipython_display_(self) -> None:
-        shell = get_ipython()
-        if shell is not None and "text/html" not in getattr(shell.display_formatter, "active_types", ()):
-            print(str(self))
-            return
-        self.show()
 
 
 def graph(recording: Recording, graph_id: int | None = None, height: int | None = None) -> GraphWidget:
@@ -296,17 +263,3 @@ def graph(recording: Recording, graph_id: int | None = None, height: int | None 
         As `GraphWidget`.
     """
     return GraphWidget(recording, graph_id, height)
-
-
-def _answer(widget: GraphWidget, content: object, buffers: object) -> None:
-    if isinstance(content, dict) and cast("dict[str, object]", content).get("kind") == "ask":
-        widget.send_data()
-
-
-def _write(path: str | Path, suffix: str, text: str) -> Path:
-    target = checked(path)
-    if not target.suffix:
-        target = target.with_suffix(suffix)
-    with whole_file(target) as file:
-        file.write(text.encode("utf-8"))
-    return target

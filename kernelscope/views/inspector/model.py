@@ -367,9 +367,8 @@ def names(kernels: Sequence[Kernel]) -> list[str]:
 
 def listed_kernels(kernels: Sequence[Kernel]) -> str:
     """Return the first kernels' names for a message."""
-    known = list(dict.fromkeys(each.name for each in kernels))
-    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-    return ", ".join(repr(name) for name in known[:_MOST_NAMES]) + more or "none, since nothing was recorded"
+    known = [*dict.fromkeys(repr(each.name) for each in kernels)]
+    return base.first_of(known, _MOST_NAMES) or "none, since nothing was recorded"
 
 
 def find_specialization(kernels: Sequence[Kernel], number: int) -> tuple[Kernel, Specialization]:

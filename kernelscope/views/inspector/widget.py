@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, cast
+from dataclasses import fields
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from IPython.core.getipython import get_ipython
@@ -26,10 +27,8 @@ from kernelscope.views.inspector.code import type_entries
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
     Code,
-    Compile,
     Kernel,
     Specialization,
-    Use,
     code_of,
     configuration_key,
     copied_code,
@@ -39,10 +38,7 @@ from kernelscope.views.inspector.model import (
     specialization_keys,
 )
 from kernelscope.views.inspector.text import inspection_text
-from kernelscope.views.widget import View, close_deleted, front_end
-
-#: Code of more bytes is packed faster, and a little larger.
-_LONG = 100_000
+from kernelscope.views.widget import View, close_deleted, deflated, front_end, message_of
 
 
 class Source(Protocol):
@@ -137,7 +133,6 @@ class InspectorWidget(View):
         self._read()
         self._first = None if kernel is None else find_kernels(self._shown.kernels, kernel)[0].dispatcher_id
         super().__init__()
-        self.on_msg(_received)
 
     @property
     def recording(self) -> Recording:
@@ -150,26 +145,22 @@ class InspectorWidget(View):
         found = [each.name for each in self._shown.kernels if each.dispatcher_id == self._first]
         return found[0] if found else None
 
-    def send_data(self) -> None:
-        """Send the facts of all kernels; a problem is sent as what it says."""
-        try:
-            shown = self._shown
-            held = kernels_message(shown.recording, shown.kernels)
-            held |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
-            # What is finished stays as it is.
-            held["marks"] = code_marks(shown.recording) if self.source.is_live else {}
-            held["first"] = kernel_keys(shown.recording).get(-1 if self._first is None else self._first)
-        except Exception as problem:
-            self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
-        else:
-            self.send({"kind": "data"}, [_deflated(json.dumps(held, separators=(",", ":")).encode())])
+    def data(self) -> tuple[dict[str, Any], bytes]:
+        """Return all kernels, without their code."""
+        shown = self._shown
+        content = kernels_message(shown.recording, shown.kernels)
+        content |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
+        # What is finished stays as it is.
+        content["marks"] = code_marks(shown.recording) if self.source.is_live else {}
+        content["first"] = kernel_keys(shown.recording).get(-1 if self._first is None else self._first)
+        return {}, deflated(json.dumps(content, separators=(",", ":")).encode())
 
-    def twin(self) -> tuple[str, str]:
+    def static_version(self) -> tuple[str, str]:
         """Return the same as text and as static HTML, without the paths of this machine: a notebook saves them."""
         recording = shareable(self._shown.recording)
         by_id = {each.dispatcher_id: each for each in inspect_kernels(recording)}
         kernels = [by_id[each.dispatcher_id] for each in self._shown.kernels]
-        return inspection_text(recording, self.kernel), static_html(recording, kernels)
+        return repr(self), static_html(recording, kernels)
 
     def refresh(self) -> None:
         """Show what is new: specializations, launches and compiles since it was shown."""
@@ -180,7 +171,22 @@ class InspectorWidget(View):
         if first is not None:
             self._first = next((each.dispatcher_id for each in self._shown.kernels if each.name == first), None)
         self.send_data()
-        self.show_twin_again()
+        self.publish_static(update=True)
+
+    def asked(self, question: dict[str, Any]) -> None:
+        """Answer a question of the page; whatever goes wrong is an answer too."""
+        if question.get("what", "facts") == "facts":
+            self.send_data()
+            return
+        try:
+            message, packed = self.answer(question)
+        except KernelScopeError as problem:
+            message, packed = {"error": str(problem)}, []
+        except KeyboardInterrupt:
+            message, packed = {"error": "Interrupted: choose the tab again."}, []
+        except Exception as problem:
+            message, packed = {"error": message_of(problem)}, []
+        self.send({"kind": "answer", "id": question.get("id"), **message}, packed)
 
     def answer(self, asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Return what the page asked for: a message and its buffers.
@@ -202,7 +208,7 @@ class InspectorWidget(View):
         kernel, specialization = shown.by_key[key]
         if asked.get("what") == "compiles":
             held = compile_parts(shown.recording, specialization)
-            return {}, [_deflated(json.dumps(held).encode())]
+            return {}, [deflated(json.dumps(held).encode())]
         if asked.get("what") != "code":
             raise ValueError(f"what is {asked.get('what')!r}? known: code, compiles")
         form = str(asked.get("form"))
@@ -213,6 +219,14 @@ class InspectorWidget(View):
         else:
             found = code_of(shown.recording, kernel, specialization, form)
         return code_message(found, form)
+
+    def show(self) -> None:
+        """Display the widget, which follows cells that can add kernels from then on."""
+        super().show()
+        shell: Any = get_ipython()
+        if self.source.is_live and shell is not None and self._followed is None:
+            shell.events.register("post_run_cell", self._after_cell)
+            self._followed = shell
 
     def close(self) -> None:
         """Close the widget: follow no cells, and hold no kernel and no recording any more."""
@@ -228,11 +242,6 @@ class InspectorWidget(View):
         by_key = {keys[each.specialization_id]: (kernel, each) for kernel in kernels for each in kernel.specializations}
         self._shown = _Shown(recording, kernels, by_key, {})
 
-    def _follow(self, shell: Any) -> None:
-        if self._followed is None and shell is not None:
-            shell.events.register("post_run_cell", self._after_cell)
-            self._followed = shell
-
     def _unfollow(self) -> None:
         shell, self._followed = self._followed, None
         if shell is not None and self._after_cell in shell.events.callbacks["post_run_cell"]:
@@ -244,38 +253,10 @@ class InspectorWidget(View):
             close_deleted()
             self.refresh()
         except Exception as problem:
-            self.send({"kind": "problem", "message": f"{type(problem).__name__}: {problem}"})
-
-    def _ipython_display_(self) -> None:
-        shell: Any = get_ipython()
-        if shell is not None and "text/html" not in getattr(shell.display_formatter, "active_types", ()):
-            print(inspection_text(self.recording, self.kernel))
-            return
-        self.show()
-        if self.source.is_live:
-            self._follow(shell)
+            self.send({"kind": "problem", "message": message_of(problem)})
 
     def __repr__(self) -> str:
         return inspection_text(self.recording, self.kernel)
-
-
-def _received(widget: InspectorWidget, content: object, buffers: object) -> None:
-    """Answer what a page asks; whatever goes wrong is an answer too."""
-    asked = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
-    if asked.get("kind") != "ask":
-        return
-    if asked.get("what", "facts") == "facts":
-        widget.send_data()
-        return
-    try:
-        message, packed = widget.answer(asked)
-    except KernelScopeError as problem:
-        message, packed = {"error": str(problem)}, []
-    except KeyboardInterrupt:
-        message, packed = {"error": "Interrupted: choose the tab again."}, []
-    except Exception as problem:
-        message, packed = {"error": f"{type(problem).__name__}: {problem}"}, []
-    widget.send({"kind": "answer", "id": asked.get("id"), **message}, packed)
 
 
 # What the page is sent; frontend/inspector/wire.ts has its types.
@@ -291,7 +272,6 @@ def kernels_message(recording: Recording, kernels: list[Kernel]) -> dict[str, An
     return {
         "title": recording.name,
         "notice": recording.notice,
-        "has_code": bool(recording.metadata.get("code")) or recording.arrow("code").num_rows > 0,
         "kernels": [_kernel(each, owners[each.dispatcher_id], keys, advice.get(each.name, [])) for each in kernels],
     }
 
@@ -326,7 +306,7 @@ def code_message(found: Code, form: str) -> tuple[dict[str, Any], list[bytes]]:
     lines = np.empty(0, np.int32) if found.lines is None else found.lines
     message = {"note": found.note, "fix": found.fix, "first": found.first, "name": found.name,
                "has_text": found.text is not None, "has_lines": found.lines is not None}
-    return message, [_deflated(text.encode("utf-8", "replace")), _deflated(lines.astype("<i4").tobytes())]
+    return message, [deflated(text.encode("utf-8", "replace")), deflated(lines.astype("<i4").tobytes())]
 
 
 def _part(part: Part) -> list[Any]:
@@ -334,67 +314,22 @@ def _part(part: Part) -> list[Any]:
 
 
 def _kernel(kernel: Kernel, key: str, keys: dict[int, str], advice: list[str]) -> dict[str, Any]:
-    return {
-        "key": key,
-        "name": kernel.name,
-        "framework": kernel.framework,
-        "place": kernel.place,
-        "file": kernel.filename,
-        "arguments": list(kernel.arguments),
-        "options": {name: str(value) for name, value in kernel.options.items()},
-        "launches": kernel.launches,
-        "compile_ns": kernel.compile_ns,
-        "regs": kernel.regs,
-        "advice": advice,
-        "specializations": [_specialization(each, keys[each.specialization_id]) for each in kernel.specializations],
-    }
+    return _fields(
+        kernel, "dispatcher_id", "framework", "module", "filename", "lineno", key=key, place=kernel.place,
+        options={name: str(value) for name, value in kernel.options.items()}, launches=kernel.launches,
+        compile_ns=kernel.compile_ns, regs=kernel.regs, advice=advice,
+        specializations=[_specialization(each, keys[each.specialization_id]) for each in kernel.specializations])
 
 
 def _specialization(each: Specialization, key: str) -> dict[str, Any]:
-    return {
-        "key": key,
-        "number": each.number,
-        "signature": each.signature,
-        "arguments": [[name, short_type(text), text] for name, text in each.arguments],
-        "cc": each.compute_capability,
-        "regs": each.regs,
-        "shared": each.static_shared_bytes,
-        "local": each.local_bytes,
-        "const": each.const_bytes,
-        "spill_stores": each.spill_store_bytes,
-        "spill_loads": each.spill_load_bytes,
-        "max_threads": each.max_threads,
-        "cubin": each.cubin_bytes,
-        "origin": each.origin,
-        "lcs": each.launch_config_sensitive,
-        "bound": configuration_key(each.launch_config),
-        "compile_ns": each.compile_ns,
-        "launches": each.launches,
-        "host_ns": each.host_ns,
-        "median_ns": each.median_ns,
-        "uses": [_use(use) for use in each.uses],
-        "compiles": [_compile(made) for made in each.compiles],
-        "code": [kind for kind in each.code if kind != "cubin"],
-    }
+    return _fields(
+        each, "specialization_id", "signature", "captured", "host_ns", "launch_config", "attributes", key=key,
+        arguments=[[name, short_type(text), text] for name, text in each.arguments],
+        bound=configuration_key(each.launch_config), uses=[_fields(use) for use in each.uses],
+        compiles=[_fields(made, "compilation_id", "steps") for made in each.compiles],
+        code=[kind for kind in each.code if kind != "cubin"])
 
 
-def _use(use: Use) -> dict[str, Any]:
-    return {
-        "grid": use.griddim, "block": use.blockdim, "cluster": use.cluster, "shared": use.sharedmem_bytes,
-        "launches": use.launches, "median_ns": use.median_ns, "execute_ns": use.execute_ns,
-        "occupancy": use.occupancy, "blocks": use.active_blocks, "limits": list(use.limited_by),
-    }
-
-
-def _compile(made: Compile) -> dict[str, Any]:
-    return {
-        "id": made.compilation_id, "outcome": made.outcome, "trigger": made.trigger, "ns": made.duration_ns,
-        "code": made.reason_code, "reason": made.reason, "fix": made.fix, "cell": made.cell,
-        "file": made.cache_file, "data": made.cache_data_file, "key": made.cache_key, "marker": made.lcs_marker,
-    }
-
-
-def _deflated(data: bytes) -> bytes:
-    """Return a raw deflate stream, at a level that favors speed for long code."""
-    packer = zlib.compressobj(6 if len(data) < _LONG else 1, wbits=-zlib.MAX_WBITS)
-    return packer.compress(data) + packer.flush()
+def _fields(row: Any, *without: str, **more: Any) -> dict[str, Any]:
+    """Return a dataclass's fields by name, but for some; `more` replaces and adds."""
+    return {each.name: getattr(row, each.name) for each in fields(row) if each.name not in without} | more

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.ranges import SEPARATOR
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -435,15 +436,11 @@ def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _configuration(row: Mapping[str, Any]) -> dict[str, Any]:
-    cluster = [row[f"cluster_{axis}"] for axis in "xyz"]
-    held: dict[str, Any] = {
-        # A framework may hide its grid: then there is no such line.
-        **{word: None if row[f"{word}dim_x"] is None else dims([row[f"{word}dim_{axis}"] for axis in "xyz"])
-           for word in ("grid", "block")},
-        "cluster": dims([value or 1 for value in cluster]) if any(cluster) else None,
-        "shared": row["sharedmem_bytes"], "stream": None if row["stream"] is None else stream(row["stream"]),
-    }
-    return {name: value for name, value in held.items() if value is not None}
+    # A framework may hide its grid: then there is no such line.
+    found: dict[str, Any] = {name: None if (each := dims_of(row, column)) is None else dims(each) for name, column in (
+        ("grid", "griddim"), ("block", "blockdim"), ("cluster", "cluster"))}
+    found |= {"shared": row["sharedmem_bytes"], "stream": None if row["stream"] is None else stream(row["stream"])}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _add_passes(compiles: list[dict[str, Any]], passes: Sequence[Mapping[str, Any]]) -> None:

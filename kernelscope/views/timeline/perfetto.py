@@ -11,7 +11,7 @@ from typing import IO, Any
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.schema import UNKNOWN
-from kernelscope.views.base import Makes, Progress, checked, clean, whole_file
+from kernelscope.views.base import Progress, checked, clean, whole_file
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.trace import OPEN, Part, TraceLane, TraceSlices, TraceTrack, lanes
 
@@ -131,12 +131,6 @@ def _us(time: int) -> str:
     return f"{time // 1000}.{time % 1000:03}"
 
 
-# A recording as a trace for the Perfetto UI (https://ui.perfetto.dev), which draws it in the browser.
-
-MAKES = Makes("application/x-protobuf", ".pftrace")
-JSON = Makes("application/json", ".json")
-
-
 def has_package() -> bool:
     """Return whether a ``perfetto`` package with a trace builder (since 2025) is installed."""
     try:
@@ -177,11 +171,11 @@ def to_perfetto(
         It cannot be written.
     """
     target = checked(path)
-    binary = target.suffix != JSON.suffix and has_package()
+    binary = target.suffix != ".json" and has_package()
     if not binary:
-        target = target.with_suffix(JSON.suffix)
+        target = target.with_suffix(".json")
     elif not target.suffix:
-        target = target.with_name(target.name + MAKES.suffix)
+        target = target.with_name(target.name + ".pftrace")
     shown = shareable(recording, paths=paths)
     with whole_file(target) as file:
         _write(shown, file, binary, target.name, progress)

@@ -7,7 +7,6 @@ columns of pixels, so that a million of them take no more bytes than what can be
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Floats, Ints
 from kernelscope.palette import OTHER_COLOR, PHASE_COLORS
 from kernelscope.units import counted, duration
+from kernelscope.views import html
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
 from kernelscope.views.timeline.model import (
     NO_END,
@@ -111,14 +111,9 @@ def picture(timeline: Timeline, width: int = 960) -> str:
         step *= 2
 
 
-def image(timeline: Timeline, width: int = 960) -> str:
-    """Return the picture as an ``<img>`` of HTML, which is shown also where inline SVG is not.
-
-    JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
-    """
-    drawn = base64.b64encode(picture(timeline, width).encode()).decode()
-    return (f'<img alt="{escape(describe(timeline))}" style="display: block; max-width: 100%; height: auto" '
-            f'src="data:image/svg+xml;base64,{drawn}">')
+def image(timeline: Timeline) -> str:
+    """Return the static SVG as an ``<img>`` of HTML, which gets smaller where there is less room."""
+    return html.image(picture(timeline), describe(timeline), "display: block; max-width: 100%; height: auto")
 
 
 def describe(timeline: Timeline) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import traitlets
 
@@ -11,7 +11,7 @@ from kernelscope.recording.redact import shareable
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import describe, image
 from kernelscope.views.timeline.wire import pack
-from kernelscope.views.widget import View, front_end
+from kernelscope.views.widget import View, checked_height, front_end
 
 
 class TimelineWidget(View):
@@ -42,28 +42,18 @@ class TimelineWidget(View):
     height = traitlets.Int(0, min=0).tag(sync=True)
 
     def __init__(self, recording: Recording, height: int | None = None) -> None:
-        if height is not None and height <= 0:
-            raise ValueError(f"height {height} is no height: give pixels, or None for as many as the lanes need")
         self.recording = recording
-        super().__init__(height=height or 0)
-        self.on_msg(_answer)
+        super().__init__(height=checked_height(height, "lanes need"))
 
-    def send_data(self) -> None:
-        """Send header and payload to the page; a problem is sent as what it says."""
-        try:
-            packed = pack(timeline_of(self.recording))
-        except Exception as problem:
-            self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
-        else:
-            self.send({"kind": "data", "header": packed.header}, [packed.payload])
+    def data(self) -> tuple[dict[str, Any], bytes]:
+        """Return the header and the payload."""
+        packed = pack(timeline_of(self.recording))
+        return {"header": packed.header}, packed.payload
 
-    def twin(self) -> tuple[str, str]:
-        """Return the picture: in a line, and as an image."""
+    def static_version(self) -> tuple[str, str]:
+        """Return the static SVG: in a line, and as an image."""
         shown = timeline_of(shareable(self.recording))
         return describe(shown), image(shown)
-
-    def _ipython_display_(self) -> None:
-        self.show()
 
 
 def timeline(recording: Recording, height: int | None = None) -> TimelineWidget:
@@ -82,8 +72,3 @@ def timeline(recording: Recording, height: int | None = None) -> TimelineWidget:
         The height is not positive.
     """
     return TimelineWidget(recording, height)
-
-
-def _answer(widget: TimelineWidget, content: object, buffers: object) -> None:
-    if isinstance(content, dict) and cast("dict[str, object]", content).get("kind") == "ask":
-        widget.send_data()

@@ -14,19 +14,13 @@ def grouped(recording: Recording, most: int = 6) -> list[Band]:
 
 
 def test_each_node_is_in_one_band() -> None:
+    assert [(band.layers, len(band.numbers)) for band in grouped(chain(120))] == [(20, 20)] * 6
+    assert [(band.layers, len(band.numbers)) for band in grouped(independent(500))] == [(1, 500)]
     for recording in (tangle(200), chain(100), chain(3)):
         made = grouped(recording)
         assert len(made) <= 6
         numbers = [number for band in made for number in band.numbers]
         assert sorted(numbers) == list(range(len(numbers)))
-
-
-def test_bands_of_a_chain_are_equal() -> None:
-    assert [(band.layers, len(band.numbers)) for band in grouped(chain(120))] == [(20, 20)] * 6
-
-
-def test_independent_nodes_are_one_layer() -> None:
-    assert [(band.layers, len(band.numbers)) for band in grouped(independent(500))] == [(1, 500)]
 
 
 def test_times_add_up() -> None:

@@ -33,8 +33,11 @@ def test_it_is_well_formed_and_runs_nothing(recording: Recording, function: obje
     assert root.tag == f"{SVG}svg"
     assert {each.tag.removeprefix(SVG) for each in root.iter()} <= {
         "svg", "title", "g", "path", "rect", "text", "tspan"}
+    # Edges that close a cycle are dashed.
+    assert ("stroke-dasharray='5 4'" in drawn) is recording.name.startswith("</script>")
     names = {name for each in root.iter() for name in each.attrib}
     assert not {name for name in names if name.startswith("on") or "href" in name or name == "style"}
+    assert max(map(len, texts(drawn))) < 120
     assert "\u202e" not in drawn
     assert "\x1b" not in drawn
 
@@ -63,28 +66,14 @@ def test_boxes_open_and_close() -> None:
     assert "reduce_blocks" not in closed
     assert "while" in closed
     assert "2 nodes" in closed
+    alone = texts(draw(drawing_of(recording), at=(7, 1), foot=False))
+    assert alone == ["scale", "kernel · [4, 128]", "empty"]
     one = texts(graph_svg(recording, opened=[4]))
     assert "reduce_blocks" in one
     assert "then" not in one
 
 
-def test_one_body_is_drawn_alone() -> None:
-    said = texts(draw(drawing_of(every_kind()), at=(7, 1), foot=False))
-    assert said == ["scale", "kernel · [4, 128]", "empty"]
-
-
-def test_edges_that_close_a_cycle_are_dashed_and_said() -> None:
-    drawn = graph_svg(strange())
-    assert "stroke-dasharray='5 4'" in drawn
-    assert set(drawing_of(strange()).notes) <= set(texts(drawn))
-    assert "stroke-dasharray='5 4'" not in graph_svg(every_kind())
-
-
-def test_long_names_are_shortened() -> None:
-    assert max(map(len, texts(graph_svg(strange())))) < 120
-
-
-@pytest.mark.parametrize("nodes", [1, 14, MOST_SMALL, MOST_SMALL + 1, 2_000])
+@pytest.mark.parametrize("nodes", [1, MOST_SMALL, MOST_SMALL + 1, 500])
 def test_a_small_picture_fits_a_card(nodes: int) -> None:
     root = ElementTree.fromstring(small(tangle(nodes)))
     assert float(root.get("width", 0)) <= 1_100
@@ -101,9 +90,9 @@ def test_a_small_picture_can_be_read() -> None:
     assert closed == ["step", "kernel"] * 3 + ["while", "4 nodes"]
 
 
-def test_two_thousand_nodes_are_drawn_with_little_more_work_for_each() -> None:
-    assert len(graph_svg(tangle(2_000))) < 2_500_000
-    few, many = tangle(400), tangle(800)
+def test_many_nodes_are_drawn_with_little_more_work_for_each() -> None:
+    few, many = tangle(300), tangle(600)
+    assert len(graph_svg(many)) < 750_000
     assert lines_run(lambda: graph_svg(many)) < 3 * lines_run(lambda: graph_svg(few))
 
 
@@ -114,9 +103,3 @@ def test_white_is_readable_on_every_kind(kind: object) -> None:
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     light = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
     assert 1.05 / (light + 0.05) >= 4.5
-
-
-def test_kinds_differ_in_word_sign_and_color() -> None:
-    held = [*KINDS.values(), OTHER]
-    for what in ("word", "sign", "color"):
-        assert len({getattr(kind, what) for kind in held}) == len(held), what

@@ -17,29 +17,19 @@ from drawn_graphs import chain, every_kind, nested, script, strange, tangle
 import kernelscope
 from kernelscope.errors import RecordingFileError, UnknownGraphError
 from kernelscope.recording.model import Recording
-from kernelscope.views import widget as views_widget
 from kernelscope.views.graph import widget as graph_widget
 from kernelscope.views.graph.layout import drawing_of
 from kernelscope.views.graph.svg import graph_svg, small
 from kernelscope.views.graph.text import graph_text, to_dot
 from kernelscope.views.graph.widget import GraphWidget
 
-ROOT = Path(__file__).resolve().parents[3]
 IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]*)"')
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], Any]]:
-    found: list[tuple[dict[str, Any], Any]] = []
-    monkeypatch.setattr(GraphWidget, "send", lambda self, content, buffers=None: found.append((content, buffers)))
-    return found
 
 
 @pytest.fixture(autouse=True)
 def no_widget_is_left() -> Iterator[None]:
     yield
     ipywidgets.Widget.close_all()
-    views_widget._shown.clear()
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
@@ -50,7 +40,7 @@ def packed(recording: Recording) -> dict[str, Any]:
     return unpacked(graph_widget.pack(drawing_of(recording)))
 
 
-def twin(recording: Recording) -> str:
+def static(recording: Recording) -> str:
     return graph_widget.static_html(drawing_of(recording))
 
 
@@ -58,7 +48,19 @@ def images(html: str) -> list[str]:
     return [base64.b64decode(found).decode() for found in IMAGE.findall(html)]
 
 
+def images_of(recording: Recording) -> list[str]:
+    html = static(recording)
+    assert "<script" not in html and "<img src=x" not in html and "onclick" not in html
+    drawn = images(html)
+    assert all("<img" not in each and "<script" not in each for each in drawn)
+    return drawn
+
+
 def test_it_is_the_public_function() -> None:
+    recording, notice = chain(3, dry_run=True), "dry run: kernels did not execute"
+    assert packed(recording)["notes"] == [notice]
+    assert graph_text(recording).startswith(f"*** {notice} ***\n") and f">{notice}</text>" in graph_svg(recording)
+    assert images_of(strange())
     recording = every_kind()
     shown = kernelscope.graph(recording, 0, height=300)
     assert isinstance(shown, GraphWidget)
@@ -67,40 +69,17 @@ def test_it_is_the_public_function() -> None:
     assert shown.to_dot().startswith('digraph "graph 0"')
 
 
-@pytest.mark.parametrize("height", [0, -5])
-def test_a_height_is_positive(height: int) -> None:
-    with pytest.raises(ValueError, match=f"height {height} is no height"):
-        kernelscope.graph(chain(2), height=height)
-
-
 def test_no_such_graph() -> None:
     with pytest.raises(UnknownGraphError, match="graph 0"):
         kernelscope.graph(chain(2), 5)
 
 
-def test_a_page_that_asks_gets_everything(sent: list[tuple[dict[str, Any], Any]]) -> None:
-    shown = kernelscope.graph(every_kind())
-    shown._handle_custom_msg({"kind": "ask"}, [])
-    shown._handle_custom_msg("what?", [])
-    [(content, [data])] = sent
-    assert content["kind"] == "data"
-    facts = unpacked(data)
+def test_what_is_sent() -> None:
+    facts = packed(every_kind())
     assert facts["title"] == "graph 0"
     assert len(facts["nodes"]) == 14
     assert [level["place"] for level in facts["levels"]] == [[-1, 0], [4, 0], [7, 0], [7, 1]]
     assert facts["opened"] == [4, 7]
-
-
-def test_a_problem_is_sent_as_what_it_says(
-    sent: list[tuple[dict[str, Any], Any]], monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*_: object) -> bytes:
-        raise RuntimeError("no memory left")
-
-    shown = kernelscope.graph(chain(2))
-    monkeypatch.setattr("kernelscope.views.graph.widget.pack", fail)
-    shown.send_data()
-    assert sent == [({"kind": "error", "message": "RuntimeError: no memory left"}, None)]
 
 
 def test_what_is_sent_is_clean_and_of_bounded_size() -> None:
@@ -121,36 +100,29 @@ def test_every_kind_that_is_there_is_described() -> None:
                 assert f"{facts['nodes'][number][0]}/{level['width']}" in facts["outlines"]
 
 
-def test_the_twin_of_a_small_graph_has_its_boxes_open() -> None:
-    html = twin(every_kind())
+def test_the_static_version_of_a_small_graph_has_its_boxes_open() -> None:
+    html = static(every_kind())
     [drawn] = images(html)
     assert "reduce_blocks" in drawn
     assert "<details" not in html
     assert 'alt="graph 0 · 14 nodes' in html
 
 
-def test_closed_boxes_of_the_twin_open_without_a_script() -> None:
-    html = twin(nested(20, 4))
+def test_closed_boxes_open_without_a_script() -> None:
+    html = static(nested(20, 4))
     assert html.count("<details") == min(graph_widget.MOST_BOXES, 16)
     assert "step" in images(html)[1]
     assert "<script" not in html
     assert "onclick" not in html
 
 
-def test_the_twin_of_a_large_graph_is_a_summary() -> None:
-    html = twin(tangle(1_500))
+def test_the_static_version_of_a_large_graph_is_a_summary() -> None:
+    html = static(tangle(1_500))
     [drawn] = images(html)
     assert "nodes in" in drawn
     assert "to_html()" in html
     assert len(html) < 30_000
-    assert len(twin(tangle(400))) < 700_000
-
-
-def test_the_twin_does_no_harm() -> None:
-    html = twin(strange())
-    assert "<img src=x" not in html
-    assert "</script>" not in html
-    assert all("<img" not in drawn and "<script" not in drawn for drawn in images(html))
+    assert len(static(tangle(400))) < 700_000
 
 
 def test_a_graph_without_nodes_can_be_shown() -> None:
@@ -160,15 +132,8 @@ def test_a_graph_without_nodes_can_be_shown() -> None:
     assert graph_text(recording) == "graph 0 · 0 nodes, 0 edges"
     assert "n0" not in to_dot(recording)
     assert packed(recording)["levels"] == []
-    for drawn in (graph_svg(recording), small(recording), images(twin(recording))[0]):
+    for drawn in (graph_svg(recording), small(recording), images(static(recording))[0]):
         assert "graph 0 · 0 nodes, 0 edges · nothing to draw" in drawn
-
-
-def test_a_dry_run_says_so() -> None:
-    recording, notice = chain(3, dry_run=True), "dry run: kernels did not execute"
-    assert packed(recording)["notes"] == [notice]
-    assert graph_text(recording).startswith(f"*** {notice} ***\n")
-    assert f">{notice}</text>" in graph_svg(recording)
 
 
 def test_pictures_and_pages_are_written(tmp_path: Path) -> None:
@@ -182,16 +147,3 @@ def test_pictures_and_pages_are_written(tmp_path: Path) -> None:
         shown.to_svg(tmp_path / "graph.kscope")
     with pytest.raises(RecordingFileError):
         shown.to_html(tmp_path / "missing" / "graph.html")
-
-
-def test_a_terminal_gets_text(capsys: pytest.CaptureFixture[str]) -> None:
-    from IPython.core.interactiveshell import InteractiveShell
-
-    shell = InteractiveShell.instance()
-    try:
-        shell.display_formatter.active_types = ["text/plain"]
-        shown = kernelscope.graph(chain(3))
-        shown._ipython_display_()
-        assert capsys.readouterr().out.strip() == str(shown)
-    finally:
-        InteractiveShell.clear_instance()

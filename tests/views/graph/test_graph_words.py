@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from drawn_graphs import chain, every_kind, independent, strange
+from drawn_graphs import chain, every_kind, strange
 
 from kernelscope.views.graph import model
 from kernelscope.views.graph.layout import drawing_of
@@ -32,18 +32,6 @@ def test_a_hostile_name_takes_no_long_time() -> None:
     assert len(model.short_name("a::" + "<(" * 2_000_000)) < 50_000
 
 
-def test_kinds_are_counted_the_most_frequent_first() -> None:
-    assert model.kinds(read_graph(every_kind())) == (
-        "6 kernels, 2 memcpy nodes, 1 memset, 1 while, 1 if, 3 others")
-    assert model.kinds(read_graph(chain(1))) == "1 kernel"
-
-
-def test_the_headline_has_what_was_seen() -> None:
-    assert model.headline(read_graph(independent(1))) == "graph 0 · 1 node, 0 edges"
-    assert model.headline(read_graph(every_kind(2))).startswith(
-        "graph 0 · 14 nodes, 13 edges · instantiated once, launched twice · 354 µs of GPU time a launch")
-
-
 def test_fields_of_a_kernel() -> None:
     graph = read_graph(every_kind())
     assert dict(model.fields(graph, graph.nodes[3])) == {
@@ -57,9 +45,6 @@ def test_fields_of_a_box_are_those_of_what_is_in_it() -> None:
     assert found["inside"] == "2 nodes"
     assert found["time"] == "90.0 µs a launch, all that is inside together"
     assert dict(model.fields(graph, graph.nodes[9])).keys() == {"node", "grid", "block"}
-
-
-def test_long_names_are_cut_in_fields() -> None:
     graph = read_graph(strange())
     assert len(dict(model.fields(graph, graph.nodes[2]))["name"]) == model.LONGEST_NAME + 1
 

@@ -12,8 +12,6 @@ from kernelscope.views.inspector.model import (
     Kernel,
     about,
     all_fields,
-    compile_fields,
-    compile_title,
     fields,
     figures,
     inspect_kernels,
@@ -75,14 +73,6 @@ def test_all_that_is_known_of_a_kernel(axpy: Kernel) -> None:
         ["4 × 2", "128", None, "1,024 B", "2"], ["16", "256", None, "0 B", "1"]]  # noqa: RUF001
     assert [(field.label, field.text) for field in all_fields(first)][-2:] == [
         ("code", "not recorded: record with --code, or code=True"), ("lto", "true")]
-
-
-def test_why_and_how_it_was_compiled(axpy: Kernel) -> None:
-    made, = axpy.specializations[0].compiles
-    assert compile_title(made) == "compiled in 100 ms, requested by a launch, in In[3]"
-    assert {field.label: field.text for field in compile_fields(made)} == {
-        "why": "it is the first (first_use)", "fix": "none", "cache index": "k.axpy.nbi",
-        "cache data": "k.axpy.1.nbc", "cache key": "('sig', 'cc')", "LC-S marker": "there is an .lcs marker"}
 
 
 def test_a_single_kernel_is_shown_at_once_and_none_is_a_sentence() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +19,6 @@ from kernelscope.views import widget
 from kernelscope.views.inspector import widget as inspector_widget
 from kernelscope.views.inspector.model import Kernel, inspect_kernels, specialization_keys
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
-
-ROOT = Path(__file__).resolve().parents[3]
-VIEW = "application/vnd.jupyter.widget-view+json"
 
 Sent = list[tuple[dict[str, Any], Any]]
 
@@ -92,23 +88,13 @@ def key_of(recording: Recording, row: int = 0) -> str:
     return specialization_keys(recording)[row]
 
 
-def test_a_display_is_the_widget_its_facts_and_the_static_twin(published: list[dict[str, Any]], sent: Sent) -> None:
-    recording = inspected()
-    shown = InspectorWidget(RecordingSource(recording))
-    assert sent == []
-    shown._ipython_display_()
-    view, twin = published
-    assert view[VIEW]["model_id"] == shown.model_id
-    assert (view["text/plain"], view["text/html"]) == ("", "<span hidden></span>")
-    assert f'data-ks-picture="{shown.picture}"' in twin["text/html"]
-    assert "demo.scale" in twin["text/html"]
-    assert "demo.scale" in twin["text/plain"]
-    assert [content["kind"] for content, _ in sent] == ["coming", "data"]
-    held = facts_of(sent[1])
+def test_what_is_sent_and_saved(sent: Sent) -> None:
+    shown = InspectorWidget(RecordingSource(inspected()))
+    shown.send_data()
+    held = facts_of(sent[0])
     assert [each["name"] for each in held["kernels"]] == ["demo.scale", "demo.plain"]
     assert (held["is_live"], held["can_compile"], held["first"]) == (False, False, None)
-    shown._handle_custom_msg({"kind": "ask", "what": "facts"}, [])
-    assert sent[2] == sent[1]
+    assert all("demo.scale" in each for each in shown.static_version())
 
 
 def test_it_begins_with_the_kernel_that_was_named(sent: Sent) -> None:
@@ -178,20 +164,6 @@ def test_what_is_asked_while_it_grows_is_answered_from_what_is_shown(sent: Sent)
     assert b".entry scale" in zlib.decompress(buffers[0], wbits=-15)
 
 
-def test_other_messages_are_not_for_it(sent: Sent) -> None:
-    shown = InspectorWidget(RecordingSource(inspected()))
-    for other in ({"kind": "other"}, "ask", None, ["ask"], {}):
-        shown._handle_custom_msg(other, [])
-    assert sent == []
-
-
-def test_facts_that_fail_are_said(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = InspectorWidget(RecordingSource(inspected()))
-    monkeypatch.setattr(inspector_widget, "kernels_message", lambda *given: 1 / 0)
-    shown.send_data()
-    assert sent == [({"kind": "error", "message": "ZeroDivisionError: division by zero"}, None)]
-
-
 def test_a_copy_is_compiled_once_and_for_each_form(sent: Sent) -> None:
     source = Growing(inspected())
     shown = InspectorWidget(source)
@@ -203,7 +175,7 @@ def test_a_copy_is_compiled_once_and_for_each_form(sent: Sent) -> None:
     assert content["has_text"]
 
 
-def test_what_is_new_is_sent_and_the_twin_is_replaced(published: list[dict[str, Any]], sent: Sent) -> None:
+def test_what_is_new_is_sent_and_the_static_version_is_replaced(published: list[dict[str, Any]], sent: Sent) -> None:
     source = Growing(inspected())
     shown = InspectorWidget(source, "demo.plain")
     shown._ipython_display_()
@@ -290,17 +262,6 @@ def test_deleting_the_cell_ends_it(published: Any, sent: Sent, monkeypatch: pyte
         follow(None)
     assert [each.comm is None for each in shown] == [True, False]
     assert notebook.events.callbacks["post_run_cell"] == [shown[1]._after_cell]
-
-
-def test_a_terminal_gets_text(published: Any, monkeypatch: pytest.MonkeyPatch,
-                              capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(inspector_widget, "get_ipython", lambda: shell("text/plain"))
-    shown = InspectorWidget(RecordingSource(inspected()), "scale")
-    shown._ipython_display_()
-    said = capsys.readouterr().out
-    assert "out: float64[:] C" in said
-    assert said.strip() == repr(shown).strip()
-    assert published == []
 
 
 def test_only_the_kernels_of_the_source_are_shown(sent: Sent) -> None:

@@ -80,7 +80,7 @@ def test_code_has_a_limit_and_what_is_left_out_is_said() -> None:
 
 
 def test_many_kernels_have_a_limit() -> None:
-    html = static_html(recording := many(3_000, 1_500), inspect_kernels(recording))
+    html = static_html(recording := many(1_200, 600), inspect_kernels(recording))
     assert len(html) < MOST_FACTS + 40_000
     assert "more kernels left out for size" in html
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from everything import everything
-from handmade import US, Script, many_launches
+from graph_stories import GraphScript
+from handmade import US, Script
 from unpack import Unpacked, packed, unpacked
 
 import kernelscope
@@ -15,23 +15,19 @@ from kernelscope.analysis.ranges import attribute, attribute_activities
 from kernelscope.recording.model import Recording
 from kernelscope.views.timeline.wire import FORMAT
 
-RECORDINGS = sorted((Path(__file__).resolve().parents[3] / "notebooks" / "recordings").glob("*.kscope"))
-
 LAUNCHED = ("compile_ns", "dispatcher_id", "specialization_id", "configuration_id", "device_id", "thread_id", "cell_id",
             "parent_launch_id", "compilation_id", "correlation_id")
 DONE = ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id", "device_id", "stream",
         "regs", "size_bytes", "cupti_graph_id", "cupti_node_id")
 
 
-@functools.cache
-def recordings() -> dict[str, Recording]:
-    return {"empty": Script().recording(), "everything": everything(), "many": many_launches(20_000, 12)} | {
-        path.stem: kernelscope.load(path) for path in RECORDINGS}
+RECORDED = Path(__file__).resolve().parents[3] / "notebooks" / "recordings" / "gpu.kscope"
+MAKERS = {"empty": lambda: Script().recording(), "everything": everything, "gpu": lambda: kernelscope.load(RECORDED)}
 
 
-@pytest.fixture(params=["empty", "everything", "many", *(path.stem for path in RECORDINGS)])
+@pytest.fixture(scope="module", params=MAKERS)
 def recording(request: pytest.FixtureRequest) -> Recording:
-    return recordings()[request.param]
+    return MAKERS[request.param]()
 
 
 def absolute(unpacked: Unpacked, values: np.ndarray) -> np.ndarray:
@@ -50,25 +46,12 @@ def test_launches_come_back_row_by_row(recording: Recording) -> None:
         assert absolute(back, bound)[known].tolist() == wanted[known].tolist()
     for name in LAUNCHED:
         assert back.col("launches", name).tolist() == recording.column("launches", name).tolist(), name
+    assert back.header["format"] == FORMAT
+    assert len(json.dumps(back.header)) < 16_000
     for name in ("cache", "error"):
         assert back.words("launches", name) == recording.column("launches", name).tolist()
     assert back.col("launches", "range").tolist() == attribute(recording).tolist()
     assert back.col("gpu", "range").tolist() == attribute_activities(recording)[back.col("gpu", "id")].tolist()
-
-
-def test_ranges_come_back_row_by_row(recording: Recording) -> None:
-    back = unpacked(recording)
-    flags, start = back.col("ranges", "flags"), back.col("ranges", "start")
-    begun, ended = recording.column("ranges", "start_ns"), recording.column("ranges", "end_ns")
-    assert absolute(back, start)[flags & 2 == 0].tolist() == begun[begun >= 0].tolist()
-    mark = np.array([kind == "mark" for kind in recording.column("ranges", "kind")], dtype=bool)
-    closed = (ended >= 0) & ~mark
-    assert (flags & 1 == 0).tolist() == (closed | mark).tolist()
-    assert absolute(back, start + back.col("ranges", "dur"))[closed].tolist() == ended[closed].tolist()
-    for name in ("name", "payload", "domain", "category", "color", "kind", "source"):
-        assert back.words("ranges", name) == recording.column("ranges", name).tolist(), name
-    for name in ("thread_id", "cell_id", "parent_range_id"):
-        assert back.col("ranges", name).tolist() == recording.column("ranges", name).tolist()
 
 
 def test_activities_come_back_row_by_row(recording: Recording) -> None:
@@ -93,35 +76,6 @@ def test_activities_come_back_row_by_row(recording: Recording) -> None:
     assert (own | other).tolist() == (asked >= 0).tolist()
 
 
-def test_cells_compiles_passes_and_calls_come_back(recording: Recording) -> None:
-    back = unpacked(recording)
-    order = back.col("cells", "id")
-    assert absolute(back, back.col("cells", "start")).tolist() == recording.column("cells", "start_ns")[order].tolist()
-    begun, ended = recording.column("compilations", "start_ns"), recording.column("compilations", "end_ns")
-    assert absolute(back, back.col("compiles", "start")).tolist() == begun.tolist()
-    known = ended >= 0
-    end = absolute(back, back.col("compiles", "start") + back.col("compiles", "dur"))
-    assert end[known].tolist() == ended[known].tolist()
-    for name in ("thread_id", "cell_id", "dispatcher_id", "specialization_id", "configuration_id", "launch_id"):
-        assert back.col("compiles", name).tolist() == recording.column("compilations", name).tolist()
-    passed = recording.column("passes", "start_ns")
-    assert absolute(back, back.col("passes", "start")).tolist() == sorted(passed[passed >= 0].tolist())
-    api = back.col("calls", "source") == 0
-    wanted = recording.column("api_calls", "start_ns")
-    assert absolute(back, back.col("calls", "start"))[api].tolist() == wanted.tolist()
-    assert [name for name, is_api in zip(back.words("calls", "name"), api, strict=True) if is_api] == list(
-        recording.column("api_calls", "name"))
-    waits = sum(kind == "sync" for kind in recording.column("activities", "kind"))
-    assert int((back.col("calls", "source") == 1).sum()) == waits
-
-
-def test_the_header_is_json_and_small(recording: Recording) -> None:
-    made = packed(recording)
-    assert made.header["format"] == FORMAT
-    assert len(json.dumps(made.header)) < 16_000
-    assert made.size >= len(made.payload)
-
-
 def test_queue_and_execute_travel_only_where_the_activities_do_not_say_them() -> None:
     assert "queue_ns" not in unpacked(everything()).columns("launches")
     script = Script()
@@ -133,16 +87,6 @@ def test_queue_and_execute_travel_only_where_the_activities_do_not_say_them() ->
     back = unpacked(script.recording())
     assert back.col("launches", "execute_ns").tolist() == [9_000]
     assert back.col("launches", "queue_ns").tolist() == [700]
-
-
-def test_lanes_are_in_order() -> None:
-    lanes = packed(everything()).header["lanes"]
-    groups = [lane["group"] for lane in lanes]
-    assert groups == sorted(groups, key=["cells", "nvtx", "host", "graphs", "gpu"].index)
-    assert [lane["label"] for lane in lanes] == [
-        "Cells", "NVTX", "NVTX loader", "MainThread", "worker", "Graph launches", "GPU 0", "GPU 0", "GPU 1"]
-    host = next(lane for lane in lanes if lane["label"] == "MainThread")
-    assert [track["table"] for track in host["tracks"]] == ["launches", "launches", "compiles", "passes", "calls"]
 
 
 def test_graph_launches_are_the_activities_of_one_call() -> None:
@@ -192,10 +136,34 @@ def test_times_are_exact_an_hour_in() -> None:
     assert unpacked(script.recording()).col("gpu", "start").tolist() == [0, 3_600_000_000_001, 3_600_000_000_002]
 
 
-def test_one_event_and_none() -> None:
+# Graphs.
+
+def test_what_has_no_start_is_not_drawn_and_shifts_nothing() -> None:
+    made = GraphScript()
+    before = made.graph_event("before", 0, start_ns=None)
+    made.launch(capture_event_id=made.graph_event("capture", 0))
+    made.graph_event("launch", 0, exec_id=before)
+    made.instantiate(rebuild_of=before)
+    back = unpacked(made.recording())
+    assert back.words("events", "kind") == ["capture", "launch", "instantiate"]
+    assert back.col("events", "id").tolist() == [1, 2, 3]
+    assert back.col("launches", "capture").tolist() == [0]
+    assert back.col("events", "rebuild_of").tolist() == [-1, -1, -1]
+
+
+def test_events_that_overlap_or_have_no_end() -> None:
+    made = GraphScript()
+    begin = made.now
+    made.graph_event("capture", 0, start_ns=begin, end_ns=begin + 1_000)
+    made.graph_event("define", 0, start_ns=begin + 100, end_ns=None)
+    made.graph_event("instantiate", 0, start_ns=begin + 200, end_ns=begin + 900, thread_id=None)
+    back = unpacked(made.recording())
+    assert back.col("events", "flags").tolist() == [0, 1, 0]
+    assert len(np.unique(back.col("events", "track"))) == 3
+
+
+def test_a_recording_of_graph_events_alone_has_an_extent() -> None:
     script = Script()
-    script.range("alone", start_ns=5, end_ns=5)
-    made = packed(script.recording())
-    assert made.events == 1
-    assert made.header["t0_ns"] == "5"
-    assert packed(Script().recording()).events == 0
+    script.graph_event("launch", None)
+    script.build(duration_ns=100)
+    assert packed(script.recording()).header["span_ns"] == 10_100

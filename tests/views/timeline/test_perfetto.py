@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from graph_stories import rebuilt, with_builds
-from handmade import MS, many_launches
+from handmade import MS, Script, many_launches
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto_trace import Read, Slice, odd, written
 
 from kernelscope import Recording, load
 from kernelscope.analysis.launches import PHASES, launch_phases
+from kernelscope.views.timeline import perfetto, protobuf
+from kernelscope.views.timeline.perfetto import to_perfetto
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
 
 
-@pytest.fixture(scope="module", params=["odd", "many", *sorted(path.stem for path in RECORDINGS.glob("*.kscope"))])
+@pytest.fixture(scope="module", params=["odd", "specializations"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, Read]:
-    makers: dict[str, Any] = {"odd": odd, "many": lambda: many_launches(20_000, 12)}
-    recording = makers[request.param]() if request.param in makers else load(RECORDINGS / f"{request.param}.kscope")
+    recording = odd() if request.param == "odd" else load(RECORDINGS / f"{request.param}.kscope")
     return recording, written(recording, tmp_path_factory.mktemp(request.param))
 
 
@@ -115,42 +117,6 @@ def test_the_lanes_from_top_to_bottom(tmp_path: Path) -> None:
     assert all(held.child_ordering == proto.TrackDescriptor.EXPLICIT for held in trace.tracks.values())
 
 
-def test_a_launch_says_everything_that_is_known_of_it(tmp_path: Path) -> None:
-    found = by(written(odd(), tmp_path).of("launch"), "launch")[0]
-    assert found.arguments == {
-        "launch": 0, "compilation": 0, "correlation_id": 11, "queue_ns": 0, "execute_ns": 40_000,
-        "grid": "4 × 2", "block": "128", "cluster": "2", "shared memory (bytes)": 1024,  # noqa: RUF001
-        "stream": "per-thread default", "signature": "(array(float32, 1d, C),)", "registers": 18,
-        "origin": "compiled", "device": "GPU 0 (H100)", "cache": "compiled", "ranges": "outer / inner",
-        "cell": "In [3] first",
-    }
-
-
-def test_a_cell_and_its_wait_for_the_device(tmp_path: Path) -> None:
-    cells = written(odd(), tmp_path).of("cell")
-    assert [(each.name, each.start, each.end) for each in cells] == [
-        ("In [3] first", 1_000 * MS, 1_100 * MS), ("wait for the device", 1_100 * MS, 1_120 * MS)]
-    assert cells[0].arguments["source"] == "axpy[1, 32](x)"
-
-
-def test_a_graph_launch_spans_its_kernels(tmp_path: Path) -> None:
-    trace = written(odd(), tmp_path)
-    found, = trace.of("graph launch")
-    nodes = [each for each in trace.slices if each.name.startswith("node_")]
-    assert (found.name, found.arguments["activities"]) == ("CUPTI graph 4", 3)
-    assert (found.start, found.end) == (min(each.start for each in nodes), max(each.end or 0 for each in nodes))
-    call, = (each for each in trace.slices if each.name == "cuGraphLaunch")
-    assert call.flows == found.arriving
-
-
-def test_a_driver_call_leads_to_what_it_made(tmp_path: Path) -> None:
-    trace = written(odd(), tmp_path)
-    call, = (each for each in trace.slices if each.name == "cuMemcpyAsync")
-    assert call.end == call.start + 5_000
-    copy, = (each for each in trace.slices if each.track[-1] == "stream 11")
-    assert call.flows == copy.arriving != []
-
-
 def test_times_are_on_the_host_clock_and_wall_time_is_known(tmp_path: Path) -> None:
     snapshot = written(odd(), tmp_path).snapshots[0]
     clocks = {clock.clock_id: clock.timestamp for clock in snapshot.clocks}
@@ -159,26 +125,107 @@ def test_times_are_on_the_host_clock_and_wall_time_is_known(tmp_path: Path) -> N
                       proto.BuiltinClock.BUILTIN_CLOCK_REALTIME: 1_700_000_000_000_000_000}
 
 
-def test_graphs_build_caches_and_captured_launches(tmp_path: Path) -> None:
-    recording = with_builds(rebuilt()).recording()
+# Traces as files.
+
+def test_the_bytes_are_those_of_the_packages_builder(tmp_path: Path) -> None:
+    """Each packet, read and written again by the package, is the same bytes: nothing in it is unknown or odd."""
+    content = to_perfetto(odd(), tmp_path / "trace").read_bytes()
+    trace = proto.Trace()
+    trace.ParseFromString(content)
+    assert len(trace.packet) > 20
+    assert trace.SerializeToString() == content
+
+
+def test_chunks_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = to_perfetto(odd(), tmp_path / "whole").read_bytes()
+    monkeypatch.setattr(protobuf, "_CHUNK", 2)
+    assert to_perfetto(odd(), tmp_path / "parts").read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["<b>x</b>", "a\x1b[31m", "\u202eevil", '"},{"', "", "名前", "x" * 5_000])
+def test_hostile_names(hostile: Any, tmp_path: Path, name: str) -> None:
+    recording = hostile(name).recording()
     trace = written(recording, tmp_path)
-    events = recording.rows("graph_events")
-    drawn = [each for each in trace.slices if each.category.startswith("graph ") and "graph event" in each.arguments
-             and "activities" not in each.arguments]
-    wanted = sorted((row["start_ns"], row["end_ns"]) for row in events)
-    assert sorted((each.start, each.end) for each in drawn) == wanted
-    names = [each.name for each in drawn]
-    assert names.count("instantiate graph 0 · 4 nodes") == 7
-    assert names.count("refused update of graph 0 · 4 nodes") == 1
-    changed = [each for each in drawn if each.arguments.get("changes") == "argument 1 of axpy"]
-    assert len(changed) == 2
-    assert {each.arguments["changed"] for each in changed} == {"arguments"}
-    assert [each.name for each in trace.of("captured launch")] == ["axpy"] * 3
-    assert {each.arguments["captured by event"] for each in trace.of("captured launch")} == {0}
-    assert len(trace.of("launch")) == 5
-    assert [each.name for each in trace.of("build cache")] == [
-        "build reduce_into", "found reduce_into", "build reduce_into", "wait for merge_sort"]
-    assert "grid" not in trace.of("launch")[-1].arguments
-    runs = [each for each in trace.slices if "activities" in each.arguments]
-    assert {each.name for each in runs} == {"graph 0 · 4 nodes", "graph 1 · 4 nodes"}
-    assert [each.arguments["activities"] for each in runs] == [4] * 12
+    assert trace.of("launch")
+    assert not any(char in each.name for each in trace.slices for char in "\x1b\u202e")
+    text = to_perfetto(recording, tmp_path / "trace.json").read_text(encoding="utf-8")
+    assert json.loads(text)["traceEvents"]
+
+
+def test_an_empty_recording(tmp_path: Path) -> None:
+    trace = written(Recording({}, {}), tmp_path)
+    assert not trace.slices and len(trace.tracks) == 1
+    assert json.loads(to_perfetto(Recording({}, {}), tmp_path / "t.json").read_text())["traceEvents"] == []
+
+
+def test_paths_of_this_machine_stay_here(tmp_path: Path) -> None:
+    made = Script()
+    made.kernel()
+    made.specialization()
+    made.configuration()
+    made.compilation(cache_file="/home/somebody/cache/axpy.nbi", error="ValueError: /home/somebody/x.py is wrong")
+    made.launch()
+    recording = made.recording()
+    assert b"somebody" not in to_perfetto(recording, tmp_path / "cut").read_bytes()
+    assert b"/home/somebody/cache" in to_perfetto(recording, tmp_path / "whole", paths=True).read_bytes()
+
+
+def test_progress_goes_up_to_one(tmp_path: Path) -> None:
+    told: list[float] = []
+    to_perfetto(many_launches(40_000, 4), tmp_path / "trace", progress=lambda share, text: told.append(share))
+    assert told == sorted(told) and len(told) > 4 and told[-1] == 1.0
+
+
+def test_ctrl_c_leaves_nothing_and_harms_nothing(tmp_path: Path) -> None:
+    (tmp_path / "trace.pftrace").write_text("the earlier one")
+
+    def interrupt(share: float, text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        to_perfetto(odd(), tmp_path / "trace", progress=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.pftrace"]
+    assert (tmp_path / "trace.pftrace").read_text() == "the earlier one"
+
+
+def test_without_the_package_it_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perfetto, "has_package", lambda: False)
+    monkeypatch.setitem(sys.modules, "kernelscope.views.timeline.protobuf", None)
+    assert odd().to_perfetto(tmp_path / "trace.pftrace") == tmp_path / "trace.json"
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_what_overlaps_is_in_rows_that_a_viewer_can_nest(tmp_path: Path) -> None:
+    def lanes(kind: str, *pairs: tuple[int, int | None]) -> list[list[tuple[int, int | None]]]:
+        made = Script()
+        for start, end in sorted(pairs, key=lambda pair: pair[0]):
+            made.range("x", kind=kind, start_ns=start, end_ns=end)
+        made.range("last", domain="other", start_ns=90, end_ns=100)
+        found: dict[tuple[str, ...], list[tuple[int, int | None]]] = {}
+        for each in (each for each in written(made.recording(), tmp_path).slices if each.name == "x"):
+            found.setdefault(each.track, []).append((each.start, each.end))
+        return list(found.values())
+
+    assert lanes("start_end", (0, 10), (10, 20), (20, 20)) == [[(0, 10), (10, 20), (20, 20)]]
+    assert lanes("start_end", (5, 9), (0, 10), (10, 20)) == [[(0, 10), (10, 20)], [(5, 9)]]
+    assert lanes("push_pop", (5, 9), (0, 10), (10, 20)) == [[(0, 10), (5, 9), (10, 20)]]
+    assert lanes("push_pop", (0, 10), (5, 15), (6, 7)) == [[(0, 10), (6, 7)], [(5, 15)]]
+    assert lanes("push_pop", (0, None), (5, 15), (20, None)) == [[(0, None), (5, 15), (20, None)]]
+    assert lanes("start_end", (0, None), (5, 15), (20, None)) == [[(0, None)], [(5, 15), (20, None)]]
+
+
+def test_the_json_has_the_same_slices(tmp_path: Path) -> None:
+    for recording in (odd(), many_launches(200, 3)):
+        trace = written(recording, tmp_path)
+        events = json.loads(to_perfetto(recording, tmp_path / "trace.json").read_text())["traceEvents"]
+        shown = [each for each in events if each["ph"] in "XBi"]
+        expected = sorted((each.name, each.category, each.start) for each in trace.slices)
+        assert sorted((each["name"], each["cat"], round(each["ts"] * 1000)) for each in shown) == expected
+        ends = sorted(round(each["dur"] * 1000) for each in shown if each["ph"] == "X")
+        assert ends == sorted(each.end - each.start for each in trace.slices if each.end is not None)
+        flows = [each["id"] for each in events if each["ph"] == "s"]
+        assert sorted(flows) == sorted(flow for each in trace.slices for flow in each.flows)
+        assert sorted(each["id"] for each in events if each["ph"] == "f") == sorted(flows)
+        lanes = {(each["pid"], each["tid"]) for each in shown}
+        named = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"}
+        assert lanes <= named

@@ -25,7 +25,7 @@ from kernelscope.views.timeline.svg import (
     picture,
 )
 
-RECORDINGS = sorted((Path(__file__).resolve().parents[3] / "notebooks" / "recordings").glob("*.kscope"))
+RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
 HOSTILE = "</svg><script>window.hit=1</script>' onload='window.hit=1"
 LEFT = 132
 SVG = "{http://www.w3.org/2000/svg}"
@@ -63,16 +63,22 @@ def script(**metadata: object) -> Script:
     return made
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_recordings_of_a_gpu(path: Path) -> None:
-    recording = kernelscope.load(path)
-    drawn = picture(timeline_of(recording))
+# Not every framework lets its phases be seen.
+@pytest.mark.parametrize(("name", "wanted"), [("gpu", {"compile", "prepare"}), ("cuda_compute", {"compile"})])
+def test_recordings_of_a_gpu(name: str, wanted: set[str]) -> None:
+    shown = timeline_of(kernelscope.load(RECORDINGS / f"{name}.kscope"))
+    drawn = picture(shown)
     assert len(drawn) < MOST_BYTES
-    # Not every framework lets its phases be seen.
-    whole = recording.rows("dispatchers")[0]["framework"] == "numba-cuda"
-    wanted = {"compile", "prepare"} if whole else {"compile"}
     assert {PHASE_COLORS[phase] for phase in wanted} <= {color for color, _ in strokes(drawn)}
     assert set(PHASE_COLORS) <= set(texts(drawn))
+    held = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', image(shown))
+    assert held is not None and base64.b64decode(held[1]).decode() == drawn
+
+
+def test_captured_launches_are_pale_and_counted_apart() -> None:
+    shown = timeline_of(with_builds(rebuilt()).recording())
+    assert describe(shown).startswith("KernelScope timeline: 5 launches, 3 captured, ")
+    assert CAPTURED_COLOR in [color for color, _ in strokes(picture(shown))]
 
 
 def test_spans_are_where_their_times_are() -> None:
@@ -198,26 +204,8 @@ def test_an_empty_recording() -> None:
     assert describe(timeline_of(made)) == "KernelScope timeline: nothing was recorded"
 
 
-def test_what_it_says_in_one_line() -> None:
-    made = script()
-    made.launch()
-    assert describe(timeline_of(made.recording())) == "KernelScope timeline: 1 launch in 1.00 ms"
-    made.launch()
-    made.activity()
-    assert describe(timeline_of(made.recording())) == "KernelScope timeline: 2 launches, 1 GPU activity in 1.00 ms"
-
-
-def test_an_image_carries_the_picture() -> None:
-    recording = kernelscope.load(RECORDINGS[0])
-    html = image(timeline_of(recording))
-    held = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
-    assert held is not None
-    assert base64.b64decode(held[1]).decode() == picture(timeline_of(recording))
-    assert f'alt="{describe(timeline_of(recording))}"' in html
-
-
-def test_a_million_launches_take_few_bytes_and_no_more_work_than_fewer() -> None:
-    few, many = many_launches(100_000, 20), many_launches(1_000_000, 20)
+def test_many_launches_take_few_bytes_and_no_more_work_than_fewer() -> None:
+    few, many = many_launches(20_000, 20), many_launches(200_000, 20)
     assert len(picture(timeline_of(many))) < MOST_BYTES
     assert lines_run(lambda: picture(timeline_of(many))) < 1.2 * lines_run(lambda: picture(timeline_of(few)))
 
@@ -230,9 +218,3 @@ def test_a_busy_picture_becomes_coarser_and_not_larger() -> None:
         made.activity("kernel", f"kernel_{at % 7}", 9 * US, stream=at % 24, start_ns=made.now + at * 25 * US)
         made.launch(phases=(3_000, 0, 4_000, 2_000, 1_000), thread_id=at % 3, start_ns=made.now)
     assert len(picture(timeline_of(made.recording()), width=4_000)) <= MOST_BYTES
-
-
-def test_captured_launches_are_pale() -> None:
-    shown = timeline_of(with_builds(rebuilt()).recording())
-    assert describe(shown).startswith("KernelScope timeline: 5 launches, 3 captured, ")
-    assert CAPTURED_COLOR in [color for color, _ in strokes(picture(shown))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from everything import everything
 from graph_stories import rebuilt, with_builds
-from handmade import MS, US, Script, many_launches
+from handmade import MS, US, Script
 from perfetto_trace import odd, written
 from unpack import Unpacked, unpacked
 
@@ -22,14 +21,14 @@ from kernelscope.views.timeline.model import NO_END, NO_START, Timeline, short_n
 from kernelscope.views.timeline.wire import SENT
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
-MAKERS: dict[str, Any] = {"odd": odd, "everything": everything, "many": lambda: many_launches(2_000, 7),
-                          "graphs": lambda: with_builds(rebuilt()).recording()}
+MAKERS: dict[str, Any] = {"odd": odd, "everything": everything, "graphs": lambda: with_builds(rebuilt()).recording(),
+                          "specializations": lambda: load(RECORDINGS / "specializations.kscope")}
 
 
-@pytest.fixture(scope="module", params=[*MAKERS, *sorted(path.stem for path in RECORDINGS.glob("*.kscope"))])
+@pytest.fixture(scope="module", params=MAKERS)
 def recording(request: pytest.FixtureRequest) -> Recording:
-    made = MAKERS.get(request.param)
-    return made() if made else load(RECORDINGS / f"{request.param}.kscope")
+    made: Recording = MAKERS[request.param]()
+    return made
 
 
 def names_of(shown: Timeline, table: str) -> list[str]:
@@ -157,7 +156,3 @@ def test_arrows_lead_to_the_first_activity_of_a_launch_and_of_a_call() -> None:
 ])
 def test_short_names_are_those_of_the_front_end(name: str, short: str) -> None:
     assert short_name(name) == short
-
-
-def test_it_can_be_printed_as_json() -> None:
-    assert json.loads(json.dumps(timeline_of(everything()).facts))
