@@ -653,6 +653,8 @@ class Probe:
         Where records go; None before `install`.
     is_installed : bool
         Whether a recording is under way. A hook that stays in place under another wrapper records nothing without.
+    is_idle : bool
+        Whether the framework is not imported: no hook is there to undo, and nothing to ask for when recording stops.
     """
 
     name: str
@@ -665,6 +667,7 @@ class Probe:
         self.patches = Patches()
         self.sink: Sink | None = None
         self.is_installed = False
+        self.is_idle = False
         # Another thread imports the framework while one uninstalls.
         self.lock = threading.RLock()
         self._import_hook: ImportHook | None = None
@@ -699,7 +702,7 @@ class Probe:
     def install(self, sink: Sink, detail: str) -> None:
         """Call `hook` now if the framework is imported, else when it is. See `ProbeProtocol.install`."""
         self.sink = sink
-        self.is_installed = True
+        self.is_installed = self.is_idle = True
         self._import_hook = ImportHook(self.module or self.name, lambda module: self._imported(module, sink))
         self._import_hook.arm()
 
@@ -709,7 +712,8 @@ class Probe:
             self.is_installed = False
             if self._import_hook is not None:
                 self._import_hook.disarm()
-            self.unhook()
+            if not self.is_idle:
+                self.unhook()
 
     def synchronize(self) -> str | None:
         """Have nothing to wait for. See `ProbeProtocol.synchronize`."""
@@ -728,6 +732,8 @@ class Probe:
 
     def measure_cost(self, detail: str) -> float | None:
         """Return what `measure` finds for `trial`; None without one."""
+        if type(self).trial is Probe.trial:
+            return None
         patches = Patches()
         try:
             trial = self.trial(Sink(detail=detail), patches)
@@ -788,6 +794,7 @@ class Probe:
         try:
             with self.lock:
                 if self.is_installed:
+                    self.is_idle = False  # before: what a Ctrl-C interrupts is undone too
                     self.hook(module, sink)
                     self._is_hooked = True
         except ProbeUnavailableError as problem:

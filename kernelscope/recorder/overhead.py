@@ -12,7 +12,7 @@ import platform
 import re
 import secrets
 import stat
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -486,14 +486,14 @@ class Stated:
         A launch.
     message : str
         What health says.
-    facts : dict
+    how : dict
         What the recording's metadata have of it as ``own_cost``: ``kind``, which is ``calibrated`` or ``estimated``; of
         a calibration also ``measured``, ``low_ns``, ``high_ns`` and whether a difference ``is_seen``.
     """
 
     cost_ns: float
     message: str
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    how: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def estimated(cost_ns: float, detail: str) -> Stated:
@@ -515,7 +515,7 @@ def calibrated(calibration: Calibration) -> Stated:
         "high_ns": added.high_ns, "is_seen": added.is_seen})
 
 
-def known(gpus: Collection[str | None], detail: str, held: Stored | None = None,
+def known(gpus: Collection[str | None], detail: str, file: Stored | None = None,
           today: datetime | None = None) -> Calibration | None:
     """Return the calibration that holds for a recording of this process, the worst of several GPUs'; None without one.
 
@@ -526,13 +526,13 @@ def known(gpus: Collection[str | None], detail: str, held: Stored | None = None,
         nothing is known.
     detail : str
         As `Setting` has it.
-    held : Stored, optional
+    file : Stored, optional
         By default what the file held when this process first asked.
     today : datetime, optional
         The present.
     """
-    held = of_process() if held is None else held
-    found = [held.find(setting(gpu, detail), today) for gpu in sorted(gpus, key=str)]
+    file = of_process() if file is None else file
+    found = [file.find(setting(gpu, detail), today) for gpu in sorted(gpus, key=str)]
     sure = [each for each in found if each is not None]
     return max(sure, key=lambda each: each.worst.added.counted_ns) if sure and len(sure) == len(found) else None
 
@@ -543,65 +543,60 @@ def of_process() -> Stored:
     return stored()
 
 
-def stated_costs(probes: Sequence[ProbeProtocol], sink: Sink) -> dict[str, Stated]:
-    """Return what recording one launch costs, by probe: as it was calibrated on this machine, else an estimate."""
-    found: dict[str, Stated] = {}
-    for probe in probes:
-        if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
-            gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
-            calibration = known(gpus, sink.detail)
-            if calibration is not None:
-                found[probe.name] = calibrated(calibration)
-                continue
-        cost = _estimate(probe.name, sink.detail, probe.cost_per_launch_ns)
-        if cost is not None:
-            found[probe.name] = estimated(cost, sink.detail)
-    return found
+def recording_cost(probes: Iterable[ProbeProtocol], sink: Sink, launches: Mapping[str, int],
+                   ranges: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return what recording cost: rows of health, and by probe what the metadata say of how that is known.
 
-
-def cost_rows(probe: ProbeProtocol, costs: Mapping[str, Stated], launches: Mapping[str, int],
-              ranges: int, detail: str) -> list[dict[str, Any]]:
-    """Return what health says of a probe's cost.
+    The cost of a launch is what was calibrated on this machine, else an estimate.
 
     Parameters
     ----------
-    probe : ProbeProtocol
-        It is named after the framework whose launches it records.
-    costs : mapping of str to Stated
-        As `stated_costs` returns them.
+    probes : iterable of ProbeProtocol
+        Each is named after the framework whose launches it records.
+    sink : Sink
+        What they recorded.
     launches : mapping of str to int
         How many there were, by framework.
     ranges : int
         How many NVTX ranges and marks there were.
-    detail : str
-        What was recorded of a launch.
     """
     rows: list[dict[str, Any]] = []
-    stated = costs.get(probe.name)
-    if stated is not None:
-        rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns, "message": stated.message,
-                     "total_cost_ns": stated.cost_ns * launches.get(probe.name, 0)})
-    cost = _estimate("a range", detail, probe.measure_cost) if ranges and isinstance(probe, NvtxProbe) else None
-    if cost is not None:
-        rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
-                     "message": f"estimated: {cost:.0f} ns a range"})
-    return rows
+    how: dict[str, Any] = {}
+    for probe in probes:
+        stated = _stated(probe, sink)
+        if stated is not None:
+            rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns, "message": stated.message,
+                         "total_cost_ns": stated.cost_ns * launches.get(probe.name, 0)})
+            how[probe.name] = stated.how
+        if ranges and isinstance(probe, NvtxProbe):
+            cost = _estimate("a range", sink.detail, probe.measure_cost)
+            if cost is not None:
+                rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
+                             "message": f"estimated: {cost:.0f} ns a range"})
+    if ranges:
+        how[NvtxProbe.name] = {"kind": "estimated"}
+    return rows, how
 
 
-def facts(costs: Mapping[str, Stated], ranges: int) -> dict[str, Any]:
-    """Return what the metadata say of how each probe's cost is known."""
-    return {**{probe: stated.facts for probe, stated in costs.items()},
-            **({NvtxProbe.name: {"kind": "estimated"}} if ranges else {})}
+def _stated(probe: ProbeProtocol, sink: Sink) -> Stated | None:
+    """Return what one of a probe's launches is counted with; None where that is not known."""
+    if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
+        gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
+        calibration = known(gpus, sink.detail)
+        if calibration is not None:
+            return calibrated(calibration)
+    cost = _estimate(probe.name, sink.detail, probe.cost_per_launch_ns)
+    return None if cost is None else estimated(cost, sink.detail)
 
 
 _estimates: dict[tuple[str, str], float] = {}
 
 
 def _estimate(what: str, detail: str, measure: Callable[[str], float | None]) -> float | None:
-    """The cost that a probe measures, once a process: 10 ms are too much for every cell."""
-    if (what, detail) not in _estimates:
+    """Return the cost that a probe measures, once a process: 10 ms are too much for every cell."""
+    cost = _estimates.get((what, detail))
+    if cost is None:
         cost = measure(detail)
-        if cost is None:
-            return None
-        _estimates[what, detail] = cost
-    return _estimates[what, detail]
+        if cost is not None:
+            _estimates[what, detail] = cost
+    return cost

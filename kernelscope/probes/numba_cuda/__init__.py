@@ -97,7 +97,7 @@ class NumbaCudaProbe(NumbaProbe):
 
     def unhook(self) -> None:
         """Undo every hook, and let go of attached kernels. See `Probe.unhook`."""
-        if self._attachments is not None:
+        if self._attachments is not None and self._attachments.attached:
             self._attachments.detach()
         super().unhook()
 
@@ -112,7 +112,7 @@ class NumbaCudaProbe(NumbaProbe):
 
         See `ProbeProtocol.synchronize`.
         """
-        if self._facts is None or not len(self._facts.sink.devices):
+        if self._facts is None or not self._facts.sink.devices.rows:
             return None
         return synchronize(self._facts.sink, self._modules)
 
@@ -124,7 +124,7 @@ class NumbaCudaProbe(NumbaProbe):
         if self._timer is not None:
             self._timer.describe(sink)
         super().describe(sink, used)
-        if self._compiles is not None:
+        if self._compiles is not None and self._compiles.hits.waiting:
             self._compiles.hits.check()
 
     def attach(self, kernel: Any) -> str | None:

@@ -389,16 +389,16 @@ class Hits:
     def __init__(self, sink: Sink, modules: Any) -> None:
         self._sink = sink
         self._modules = modules
-        self._waiting: list[tuple[dict[str, Any], Any, Any, Definition]] = []
+        self.waiting: list[tuple[dict[str, Any], Any, Any, Definition]] = []
 
     def add(self, row: dict[str, Any], dispatcher: Any, kernel: Any, definition: Definition) -> None:
         """Keep a disk hit for `check`, which tells the definition what it finds."""
-        self._waiting.append((row, dispatcher, kernel, definition))
+        self.waiting.append((row, dispatcher, kernel, definition))
 
     def check(self) -> None:
         """Add to each hit's attributes what was found: ``unsafe.captured``, or ``not_checked`` with the reason."""
         begun = self._sink.clock()
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for row, dispatcher, kernel, definition in waiting:
             try:
                 names = captured_names(dispatcher.py_func)

@@ -125,7 +125,7 @@ class Attachments:
         self._facts = facts
         self._modules = modules
         self._undo = ExitStack()
-        self._attached: set[int] = set()
+        self.attached: set[int] = set()
 
     def attach(self, dispatcher: Any) -> None:
         """Add a callback to every launch that is configured from now on.
@@ -137,9 +137,9 @@ class Attachments:
         """
         if not hasattr(dispatcher, "configure") or not hasattr(dispatcher, "py_func"):
             raise ProbeUnavailableError(f"{dispatcher!r} is not a kernel made by numba.cuda.jit")
-        if id(dispatcher) in self._attached:
+        if id(dispatcher) in self.attached:
             return
-        self._attached.add(id(dispatcher))
+        self.attached.add(id(dispatcher))
         capture = self._undo.enter_context(self._modules.launchconfig.capture_compile_config(dispatcher))
         capture["hits"] = sum(dispatcher.stats.cache_hits.values())
         configured: list[Any] = []
@@ -174,7 +174,7 @@ class Attachments:
 
     def detach(self) -> None:
         """Let go of every dispatcher, in reverse order."""
-        self._attached.clear()
+        self.attached.clear()
         self._undo.close()
 
     def _launched(self, dispatcher: Any, kernel: Any, launch_config: Any, capture: dict[str, Any]) -> None:
