@@ -258,32 +258,3 @@ def test_a_first_launch_that_is_interrupted_is_looked_up_by_the_next(kernels, ar
     lines = [line for line in story(None) if Path(line[0]).name in ("kernels.py", "sink.py", "functions.py")]
     assert len(lines) > 50
     assert any([story(line) for line in lines])
-
-
-@pytest.mark.slow
-def test_an_import_that_failed_once_is_hooked_the_next_time(run_python):
-    result = run_python("""
-import sys
-import kernelscope
-
-class Interrupted:
-    def find_spec(self, name, path=None, target=None):
-        if name == "numba.cuda.locks":  # which numba.cuda.dispatcher imports
-            sys.meta_path.remove(self)
-            raise KeyboardInterrupt
-
-sys.meta_path.insert(0, Interrupted())
-with kernelscope.record() as r:
-    try:
-        from numba import cuda
-    except KeyboardInterrupt:
-        from numba import cuda
-
-    @cuda.jit
-    def touch(x):
-        pass
-
-    touch[1, 32](1)
-print(len(r.recording.launches))
-""", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
-    assert result.stdout.split() == ["1"]

@@ -98,21 +98,6 @@ def test_ranges_in_a_file(tmp_path: Path) -> None:
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def test_import_while_recording(run_python: Run) -> None:
-    run = run_python("""
-import sys, kernelscope
-with kernelscope.record() as r:
-    assert "nvtx" not in sys.modules
-    from nvtx import annotate
-    with annotate("a"):
-        pass
-with kernelscope.record():
-    pass
-print([row["name"] for row in r.recording.rows("ranges")])
-""")
-    assert run.stdout.split() == ["['a']"]
-
-
 def test_nvtx_switched_off(run_python: Run) -> None:
     run = run_python("""
 import kernelscope, nvtx
