@@ -147,7 +147,8 @@ def test_a_function_that_moved_in_its_file(session):
 
 def test_cells_of_a_notebook(tmp_path, monkeypatch, array):
     """Their functions are known by the cell's text; IPython gives the same name to the same text."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    for name in ("IPYTHONDIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
     found = []
     for number in (1, 1, 2):
         text = f"def axpy(out, a):\n    out[0] = a + {number}"

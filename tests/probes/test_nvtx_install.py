@@ -75,7 +75,7 @@ def test_unknown_nvtx_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     row = next(row for row in r.recording.rows("health") if row["probe"] == "nvtx")
     assert row["status"] == "unavailable"
-    assert "pop_range does not take (domain)" in row["message"]
+    assert "pop_range takes (other), not (domain)" in row["message"]
     assert r.recording.rows("ranges") == []
 
 

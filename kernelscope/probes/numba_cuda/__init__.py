@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import Patches, Probe, refuse_older, without_hook
+from kernelscope.probes.base import Patches, Probe, refuse_older, signature_problems, without_hook
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
@@ -196,28 +195,14 @@ def load_modules() -> Any:
 
 
 def self_check(dispatcher: Any) -> list[str]:
-    """Compare the private names that the hooks rely on with what they should be; return what differs."""
-    problems = []
-    for path, wanted, calls in (
-        ("CUDADispatcher.call", ["self", "args", "launch_config"], "_update_launch_config_sensitivity"),
-        ("CUDADispatcher._update_launch_config_sensitivity", ["self", "kernel", "launch_config"], None),
-        ("_Kernel.launch", ["self", "args", "griddim", "blockdim", "stream", "sharedmem"], "launch"),
-        ("_LaunchConfiguration.__call__", ["self", "args"], "call"),
-        ("CUDADispatcher.compile", ["self", "sig"], None),
-    ):
-        owner, name = path.split(".")
-        function = vars(getattr(dispatcher, owner, object)).get(name)
-        if not inspect.isfunction(function):
-            problems.append(f"numba.cuda.dispatcher has no function {path}")
-            continue
-        function = inspect.unwrap(function)
-        if function.__module__ != dispatcher.__name__:
-            continue  # somebody's wrapper: it takes what callers give it, or their launches fail without us too
-        found = list(inspect.signature(function).parameters)
-        if found != wanted:
-            problems.append(f"{path} takes ({', '.join(found)}), not ({', '.join(wanted)})")
-        elif calls is not None and calls not in function.__code__.co_names:
-            problems.append(f"{path} does not call {calls}()")
+    """Return how the private names that the hooks rely on differ from what they should be."""
+    problems = signature_problems(dispatcher, (
+        ("CUDADispatcher.call", ["self", "args", "launch_config"], ("_update_launch_config_sensitivity",)),
+        ("CUDADispatcher._update_launch_config_sensitivity", ["self", "kernel", "launch_config"], ()),
+        ("_Kernel.launch", ["self", "args", "griddim", "blockdim", "stream", "sharedmem"], ("launch",)),
+        ("_LaunchConfiguration.__call__", ["self", "args"], ("call",)),
+        ("CUDADispatcher.compile", ["self", "sig"], ()),
+    ))
     if not callable(getattr(dispatcher, "launch", None)):
         problems.append("numba.cuda.dispatcher has no function launch")
     return problems

@@ -71,27 +71,16 @@ class CompileHooks:
 
     def install(self, patches: Patches) -> list[str]:
         """Put the hooks in; return the names of those that this version of numba-cuda does not have."""
-        modules, missing = self.modules, []
-
-        def attempt(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            if not callable(vars(owner).get(name)):
-                missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
-                return
-            patches.hook(owner, name, lambda original: self._seen(make(original)))
-
-        attempt(type(modules.lock), "acquire", self._lock)
-        attempt(modules.dispatcher.CUDADispatcher, "compile", self._compile)
-        attempt(modules.dispatcher, "compile_cuda", self._pipeline)
-        for method, cache, phase in _BUILDERS:
-            attempt(modules.codegen.CUDACodeLibrary, method,
-                    lambda original, cache=cache, phase=phase: self._builder(original, cache, phase))
-        attempt(modules.driver.Context, "create_module_image", self._load)
-        return missing
-
-    @staticmethod
-    def _seen(hook: Any) -> Any:
-        hook_codes.add(hook.__code__)
-        return hook
+        modules = self.modules
+        return patches.hook_all((
+            (type(modules.lock), "acquire", self._lock),
+            (modules.dispatcher.CUDADispatcher, "compile", self._compile),
+            (modules.dispatcher, "compile_cuda", self._pipeline),
+            *((modules.codegen.CUDACodeLibrary, method,
+               lambda original, cache=cache, phase=phase: self._builder(original, cache, phase))
+              for method, cache, phase in _BUILDERS),
+            (modules.driver.Context, "create_module_image", self._load),
+        ))
 
     def _lock(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """numba's compiler lock, which its wrapper around ``compile`` takes just before: how long that takes."""

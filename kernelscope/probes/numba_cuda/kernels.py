@@ -178,24 +178,25 @@ class Facts:
 
     def specialization(self, dispatcher: Any, kernel: Any, origin: str = "before") -> int:
         """Return the id of a compiled overload; `origin` counts at first sight only."""
-
-        def row() -> dict[str, Any]:
-            sensitive = is_sensitive(dispatcher, kernel)
-            key = self._bound_to(dispatcher, kernel) if sensitive else None
-            return {
-                "dispatcher_id": self.dispatcher(dispatcher),
-                "signature": self.signature_text(kernel.argument_types),
-                "launch_config_sensitive": sensitive,
-                "launch_config": _config_json(key),
-                "origin": "before" if origin == "wait" else origin,
-                "entry_name": kernel.entry_name,
-            }
-
-        number = self.sink.specializations.intern((self.framework, id(kernel)), row, live=(dispatcher, kernel))
+        number = self.sink.specializations.intern(
+            (self.framework, id(kernel)),
+            lambda: {"dispatcher_id": self.dispatcher(dispatcher), "origin": "before" if origin == "wait" else origin,
+                     **self._specialization_row(dispatcher, kernel)},
+            live=(dispatcher, kernel))
         if origin in ("compiled", "disk"):
             # Another thread's launch may have seen it a moment earlier than the compile's own hook.
             self.sink.specializations.rows[number]["origin"] = origin
         return number
+
+    def _specialization_row(self, dispatcher: Any, kernel: Any) -> dict[str, Any]:
+        sensitive = is_sensitive(dispatcher, kernel)
+        key = self._bound_to(dispatcher, kernel) if sensitive else None
+        return {
+            "signature": self.signature_text(kernel.argument_types),
+            "launch_config_sensitive": sensitive,
+            "launch_config": None if key is None else json.dumps(_config(key)),
+            "entry_name": kernel.entry_name,
+        }
 
     def _bound_to(self, dispatcher: Any, kernel: Any) -> tuple[Any, ...] | None:
         """The launch configuration that an LC-S kernel is bound to, as numba-cuda's key."""
@@ -351,12 +352,6 @@ def _is_loaded(function: Any) -> bool:
         return function.module.handle is not None
     except ReferenceError:
         return False
-
-
-def _config_json(key: tuple[Any, ...] | None) -> str | None:
-    if key is None:
-        return None
-    return json.dumps(_config(key))
 
 
 def _config(key: tuple[Any, ...]) -> dict[str, Any]:

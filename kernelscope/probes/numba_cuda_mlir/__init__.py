@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import Patches, numbers_of, refuse_older, untried
+from kernelscope.probes.base import Patches, numbers_of, refuse_older, signature_problems, untried
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import device, synchronize
 from kernelscope.probes.numba_cuda import NumbaProbe
@@ -86,31 +85,15 @@ def load_modules() -> Any:
 
 
 def self_check(descriptor: Any) -> list[str]:
-    """Compare the private names that the launch hooks rely on with what they should be; return what differs."""
-    problems = []
-    for path, wanted, uses in (
+    """Return how the private names that the launch hooks rely on differ from what they should be."""
+    problems = signature_problems(descriptor, (
         ("_ArgMarshaller.__call__", ["self", "args"], ()),
         ("_ArgMarshaller._launch", ["self", "argtypes", "launch_args", "launch_values"],
          ("_launcher", "_launch_config", "_dispatcher")),
         ("_ArgMarshaller.__init__", None, ("_available_launch_config", "_launch_stream", "_stream_ref")),
         ("MLIRDispatcher._can_reuse_overload", None, ()),
         ("MLIRDispatcher._resolve_overload", None, ()),
-    ):
-        owner, name = path.split(".")
-        function = vars(getattr(descriptor, owner, object)).get(name)
-        function = getattr(function, "__func__", function)
-        if not inspect.isfunction(function):
-            problems.append(f"numba_cuda_mlir.descriptor has no function {path}")
-            continue
-        function = inspect.unwrap(function)
-        if function.__module__ != descriptor.__name__:
-            continue  # somebody's wrapper: it takes what callers give it, or their launches fail without us too
-        found = list(inspect.signature(function).parameters)
-        lacking = [each for each in uses if each not in function.__code__.co_names]
-        if wanted is not None and found != wanted:
-            problems.append(f"{path} takes ({', '.join(found)}), not ({', '.join(wanted)})")
-        elif lacking:
-            problems.append(f"{path} has no {', '.join(lacking)}")
+    ))
     if not callable(getattr(descriptor, "_launch_config_key", None)):
         problems.append("numba_cuda_mlir.descriptor has no function _launch_config_key")
     return problems

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelscope.probes.base import Patches, error_text, hook_codes
 from kernelscope.probes.numba_cuda.compile import note_definition, pass_rows
-from kernelscope.probes.numba_cuda.disk import Look, entries_of, moved, short, types_of, written_to
+from kernelscope.probes.numba_cuda.disk import Look, types_of
 from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, Facts, compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -55,31 +55,19 @@ class CompileHooks:
 
     def install(self, patches: Patches) -> list[str]:
         """Put the hooks in; return the names of those that this version of numba-cuda-mlir does not have."""
-        missing: list[str] = []
-
-        def attempt(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            if owner is None or not callable(vars(owner).get(name)):
-                missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
-                return
-            patches.hook(owner, name, lambda original: self._seen(make(original)))
-
         dispatcher, optimization = self.modules.descriptor.MLIRDispatcher, self.modules.optimization
-        attempt(dispatcher, "_compile_impl", self._asked_by_launch)
-        attempt(dispatcher, "_compile_public", self._asked_by_others)
-        attempt(dispatcher, "_recompile_impl", self._recompiled)
-        attempt(optimization, "optimize", self._optimized)
-        attempt(optimization, "_call_llvm70_capi", lambda original: self._phase(original, "nvvm"))
-        attempt(optimization, "_compile_to_ptx", lambda original: self._phase(original, "nvvm"))
-        attempt(optimization, "_compile_to_ltoir", lambda original: self._phase(original, "nvvm"))
-        attempt(getattr(self.modules.driver, "_Linker", None), "complete",
-                lambda original: self._phase(original, "link"))
-        attempt(type(self.modules.lock), "acquire", self._lock)
-        return missing
-
-    @staticmethod
-    def _seen(hook: Any) -> Any:
-        hook_codes.add(hook.__code__)
-        return hook
+        linker = getattr(self.modules.driver, "_Linker", None)
+        phases = [(optimization, name, "nvvm") for name in ("_call_llvm70_capi", "_compile_to_ptx",
+                                                            "_compile_to_ltoir")]
+        return patches.hook_all((
+            (dispatcher, "_compile_impl", self._asked_by_launch),
+            (dispatcher, "_compile_public", self._asked_by_others),
+            (dispatcher, "_recompile_impl", self._recompiled),
+            (optimization, "optimize", self._optimized),
+            *((owner, name, lambda original, phase=phase: self._phase(original, phase))
+              for owner, name, phase in (*phases, (linker, "complete", "link"))),
+            (type(self.modules.lock), "acquire", self._lock),
+        ))
 
     def _lock(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The compiler lock: a compile's row may have begun before, or begins just after."""
@@ -310,18 +298,7 @@ _OPTIONS = {"debug": False, "lineinfo": False, "fastmath": False, "opt_level": 3
 
 def look(dispatcher: Any) -> Look | None:
     """Read the index of a dispatcher's disk cache; None where it has none."""
-    file = getattr(dispatcher._cache, "_cache_file", None)
-    if file is None:
-        return None
-    seen = Look(dispatcher._cache, None)
-    try:
-        with open(file._index_path, "rb") as index:
-            seen.content = index.read()
-    except FileNotFoundError:
-        pass
-    except OSError as problem:
-        seen.error = short(problem)
-    return seen
+    return None if getattr(dispatcher._cache, "_cache_file", None) is None else Look.of(dispatcher._cache)
 
 
 def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, sig: Any, context: Any) -> None:
@@ -342,15 +319,11 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, sig: Any, 
     row["cache_file"] = file._index_path
     key = seen.cache._index_key(sig, context.codegen())
     row["cache_key"] = repr(key)
-    state, entries = entries_of(file, seen.content)
+    state, entries = seen.entries()
     if row["outcome"] == "disk":
-        row["cache_data_file"] = file._data_path(entries[key]) if state is None and key in entries else None
+        row["cache_data_file"] = seen.data_file(key)
         return
-    if seen.error is not None:
-        attributes["disk"] = {"state": "unreadable", "error": seen.error}
-    elif seen.content is None:
-        attributes["disk"] = {"state": "absent", **moved(seen.cache)}
-    elif state is not None:
+    if state is not None:
         attributes["disk"] = state
     elif key in entries:
         attributes["disk"] = {"state": "data_file"}
@@ -359,7 +332,7 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, sig: Any, 
     else:
         attributes["disk"] = {"state": "keys", "differs": {}}
     if row["outcome"] == "compiled":
-        row["cache_data_file"] = written_to(file, key)
+        row["cache_data_file"] = Look.of(seen.cache).data_file(key)
 
 
 def other_options(dispatcher: Any, kernel: Any) -> dict[str, list[Any]]:

@@ -79,25 +79,15 @@ class Facts(NumbaFacts):
         return [_config(key) for types, key, _ in compiled(dispatcher)
                 if key is not None and self.signature_text(types) == wanted]
 
-    def specialization(self, dispatcher: Any, kernel: Any, origin: str = "before") -> int:
-        """Return the id of a compile result; `origin` counts at first sight only."""
-
-        def row() -> dict[str, Any]:
-            key = next((key for _, key, result in compiled(dispatcher) if result is kernel), None)
-            self.seen_ns[len(self.sink.specializations)] = self.sink.clock()
-            return {
-                "dispatcher_id": self.dispatcher(dispatcher),
-                "signature": self.signature_text(kernel.signature),
-                "launch_config_sensitive": key is not None,
-                "launch_config": None if key is None else json.dumps(_config(key)),
-                "origin": "before" if origin == "wait" else origin,
-                "entry_name": kernel.metadata.get("func_name"),
-            }
-
-        number = self.sink.specializations.intern((FRAMEWORK, id(kernel)), row, live=(dispatcher, kernel))
-        if origin in ("compiled", "disk"):
-            self.sink.specializations.rows[number]["origin"] = origin
-        return number
+    def _specialization_row(self, dispatcher: Any, kernel: Any) -> dict[str, Any]:
+        key = next((key for _, key, result in compiled(dispatcher) if result is kernel), None)
+        self.seen_ns[len(self.sink.specializations)] = self.sink.clock()
+        return {
+            "signature": self.signature_text(kernel.signature),
+            "launch_config_sensitive": key is not None,
+            "launch_config": None if key is None else json.dumps(_config(key)),
+            "entry_name": kernel.metadata.get("func_name"),
+        }
 
     def configuration(self, config: Any) -> int:
         """Return the id of a configured launch: an ``_ArgMarshaller``."""
