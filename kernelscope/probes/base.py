@@ -593,14 +593,14 @@ class Bindings:
         The function.
     hook : function
         What is called instead.
-    kept : callable
+    excludes : callable
         Given a namespace, returns whether it keeps the function: another probe records what it calls.
     """
 
-    def __init__(self, function: Any, hook: Any, kept: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
+    def __init__(self, function: Any, hook: Any, excludes: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
         self._function = function
         self._hook = hook
-        self._kept = kept
+        self._excludes = excludes
         self._own = {id(hook), *map(id, hook.__closure__ or ())}
         self._places: list[Place] = []
         self._left: list[Place] = []
@@ -617,7 +617,7 @@ class Bindings:
         # A native hook holds the function itself: kept among the places, it would be counted below.
         places = [place for place in places if id(place[0]) not in self._own]
         for place in places:
-            if isinstance(place[0], dict) and self._kept(place[0]):
+            if isinstance(place[0], dict) and self._excludes(place[0]):
                 self._left.append(place)
                 continue
             self._places.append(place)  # before: what a Ctrl-C interrupts is taken back too

@@ -191,13 +191,13 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
-        held = {"measured": self.measured.astimezone(UTC).isoformat(timespec="seconds"), "quiet": self.quiet}
-        return {**asdict(self.setting), **held, "costs": [_rounded(asdict(cost)) for cost in self.costs]}
+        content = {"measured": self.measured.astimezone(UTC).isoformat(timespec="seconds"), "quiet": self.quiet}
+        return {**asdict(self.setting), **content, "costs": [_rounded(asdict(cost)) for cost in self.costs]}
 
     @classmethod
-    def from_json(cls, held: Any) -> Calibration:
+    def from_json(cls, content: Any) -> Calibration:
         """Return what `to_json` wrote; raises `ValueError`, which names the field, for anything else."""
-        row = _mapping(held, "a calibration")
+        row = _mapping(content, "a calibration")
         texts = {field.name: _text(row, field.name) for field in fields(Setting) if field.name != "gpu"}
         setting = Setting(gpu=None if row.get("gpu") is None else _text(row, "gpu"), **texts)
         try:
@@ -215,14 +215,14 @@ class Calibration:
         return cls(setting, measured, tuple(_cost(cost) for cost in cast("list[Any]", costs)), quiet)
 
 
-def _rounded(held: dict[str, Any]) -> dict[str, Any]:
+def _rounded(content: dict[str, Any]) -> dict[str, Any]:
     """Nanoseconds with one decimal: what is beyond that is noise."""
     return {name: _rounded(cast("dict[str, Any]", value)) if isinstance(value, dict)
-            else round(value, 1) if isinstance(value, float) else value for name, value in held.items()}
+            else round(value, 1) if isinstance(value, float) else value for name, value in content.items()}
 
 
-def _cost(held: Any) -> Cost:
-    row = _mapping(held, "a cost")
+def _cost(content: Any) -> Cost:
+    row = _mapping(content, "a cost")
     tail = _mapping(row.get("tail"), "tail")
     return Cost(
         round(_number(row, "arguments", 0)), _number(row, "launch_ns", 0), _interval(row, "added"),
@@ -232,17 +232,17 @@ def _cost(held: Any) -> Cost:
 
 
 def _interval(row: Mapping[str, Any], name: str) -> Interval:
-    held = _mapping(row.get(name), name)
-    made = Interval(*(_number(held, field.name) for field in fields(Interval)))
+    content = _mapping(row.get(name), name)
+    made = Interval(*(_number(content, field.name) for field in fields(Interval)))
     if not made.low_ns <= made.middle_ns <= made.high_ns:
-        raise ValueError(f"{name} is {_shown(dict(held))}, and its middle is not between its ends")
+        raise ValueError(f"{name} is {_shown(dict(content))}, and its middle is not between its ends")
     return made
 
 
-def _mapping(held: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(held, dict):
-        raise ValueError(f"{name} is {_shown(held)}, and no JSON object")
-    return cast("dict[str, Any]", held)
+def _mapping(content: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(content, dict):
+        raise ValueError(f"{name} is {_shown(content)}, and no JSON object")
+    return cast("dict[str, Any]", content)
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
@@ -334,17 +334,17 @@ def stored(path: Path | None = None) -> Stored:
         except CalibrationError as error:
             return Stored(Path("calibration.json"), problems=(str(error),))
     try:
-        held = _content(path)
+        content = _content(path)
     except FileNotFoundError:
         return Stored(path)
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return Stored(path, problems=(f"{path.name} cannot be read: {reason}",))
-    if isinstance(held, dict) and isinstance(number := held.get("format"), int) and number > FORMAT:
+    if isinstance(content, dict) and isinstance(number := content.get("format"), int) and number > FORMAT:
         return Stored(path, is_newer=True, problems=(
             f"{path.name} has format {number} of a newer kernelscope, and this one reads format {FORMAT}: upgrade it",))
-    rows: Any = cast("dict[str, Any]", held).get("calibrations") if isinstance(held, dict) else None
-    if not isinstance(held, dict) or held.get("format") != FORMAT or not isinstance(rows, list):
+    rows: Any = cast("dict[str, Any]", content).get("calibrations") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(rows, list):
         return Stored(path, problems=(f"{path.name} holds no calibrations of format {FORMAT}",))
     found: list[Calibration] = []
     problems: list[str] = []
@@ -371,12 +371,12 @@ def store(new: Iterable[Calibration], path: Path | None = None) -> Path:
     new = list(new)
     with _writing(path), open(path.with_name("calibration.lock"), "ab") as lock:
         _locks(lock, wait=True)
-        held = stored(path)
-        if held.is_newer:
-            raise CalibrationError(f"{held.problems[0]}, or remove {path}")
+        existing = stored(path)
+        if existing.is_newer:
+            raise CalibrationError(f"{existing.problems[0]}, or remove {path}")
         replaced = {each.setting for each in new}
-        kept = [each for each in held.calibrations if each.setting not in replaced]
-        everything = sorted([*new, *kept], key=lambda each: each.measured, reverse=True)[:_MOST]
+        others = [each for each in existing.calibrations if each.setting not in replaced]
+        everything = sorted([*new, *others], key=lambda each: each.measured, reverse=True)[:_MOST]
         text = json.dumps({"format": FORMAT, "calibrations": [each.to_json() for each in everything]}, indent=1)
         partial = path.with_name(f".{path.name}-{secrets.token_hex(6)}.partial")
         try:
@@ -405,8 +405,8 @@ def measuring(path: Path | None = None) -> Generator[None]:
     name = re.sub(r"[^\w.-]", "_", platform.node() or "unnamed")
     trial = path.with_name(f".{path.name}-{secrets.token_hex(6)}.partial")
     with _writing(path):
-        if (held := stored(path)).is_newer:
-            raise CalibrationError(f"{held.problems[0]}, or remove {path}")
+        if (existing := stored(path)).is_newer:
+            raise CalibrationError(f"{existing.problems[0]}, or remove {path}")
         trial.touch(exist_ok=False)
         trial.unlink()
         lock = open(path.with_name(f"calibrating-{name}.lock"), "ab")  # noqa: SIM115 - it is closed below
@@ -527,7 +527,7 @@ def known(gpus: Collection[str | None], detail: str, file: Stored | None = None,
     detail : str
         As `Setting` has it.
     file : Stored, optional
-        By default what the file held when this process first asked.
+        By default what the file contained when this process first asked.
     today : datetime, optional
         The present.
     """

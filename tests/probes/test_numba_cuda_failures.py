@@ -380,12 +380,12 @@ def test_ctrl_c_in_a_launch_loop(kernels, array, no_garbage, detail):
 
 
 def test_an_error_of_ours_is_counted_and_swallowed(kernels, array, monkeypatch):
-    from kernelscope.probes.numba_cuda.kernels import Facts
+    from kernelscope.probes.numba_cuda.kernels import KernelRows
 
     def broken(*_):
         raise RuntimeError("a defect of ours")
 
-    monkeypatch.setattr(Facts, "dispatcher", broken)
+    monkeypatch.setattr(KernelRows, "dispatcher", broken)
     with kernelscope.record() as r:
         kernels.axpy[2, 32](array, 2.0, array)
     assert array.copy_to_host().shape == (64,)

@@ -14,7 +14,7 @@ from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
 from kernelscope.probes.numba_cuda.events import EventTimer
-from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, CodeCapture, Facts
+from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, CodeCapture, KernelRows
 from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -41,7 +41,7 @@ class NumbaProbe(Probe):
         super().__init__()
         self._hooks: Any = None
         self._compiles: Any = None
-        self._facts: Facts | None = None
+        self._rows: KernelRows | None = None
         self._code: CodeCapture | None = None
         self._modules: Any = None
 
@@ -60,10 +60,10 @@ class NumbaProbe(Probe):
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Ask the driver for registers, sizes and occupancy, and read code. See `ProbeProtocol.describe`."""
-        if self._facts is None:
+        if self._rows is None:
             return
         used = list(used)
-        self._facts.describe(used)
+        self._rows.describe(used)
         if self._code is not None and not sink.captures_code:
             self._code.forget_problems()
         elif self._code is not None:
@@ -111,9 +111,9 @@ class NumbaCudaProbe(NumbaProbe):
 
         See `ProbeProtocol.synchronize`.
         """
-        if self._facts is None or not self._facts.sink.devices.rows:
+        if self._rows is None or not self._rows.sink.devices.rows:
             return None
-        return synchronize(self._facts.sink, self._modules)
+        return synchronize(self._rows.sink, self._modules)
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Ask the driver for registers, sizes, occupancy, and the timed kernels' times.
@@ -143,9 +143,9 @@ class NumbaCudaProbe(NumbaProbe):
         version = getattr(sys.modules.get("numba_cuda"), "__version__", "none")
         refuse_older("numba-cuda", str(version), OLDEST_VERSION)
         self._modules = load_modules()
-        self._facts = Facts(sink, self._modules)
-        self._code = CodeCapture(sink, self._facts)
-        self._attachments = Attachments(sink, self._facts, self._modules)
+        self._rows = KernelRows(sink, self._modules)
+        self._code = CodeCapture(sink, self._rows)
+        self._attachments = Attachments(sink, self._rows, self._modules)
         # Imported while `cuda.core.launch` was hooked, it has the hook: its launches would be recorded twice.
         sink.recorded_elsewhere.add(_MODULES["dispatcher"])
         if hasattr(self._modules.dispatcher, "launch"):
@@ -156,24 +156,24 @@ class NumbaCudaProbe(NumbaProbe):
                         fix=f"call recorder.attach(kernel), or install a version that is known to work: {_KNOWN}")
             return
         self._hook_launches(sink)
-        self._compiles = CompileHooks(sink, self._facts, self._modules)
+        self._compiles = CompileHooks(sink, self._rows, self._modules)
         missing = self._compiles.install(self.patches)
         if missing:
             self.report(sink, f"this numba-cuda has no {', '.join(missing)}: compiles are incomplete", fix=_KNOWN)
 
     def _hook_launches(self, sink: Sink) -> None:
-        assert self._facts is not None
+        assert self._rows is not None
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
-        self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
+        self._hooks = LaunchHooks(sink, self._target, self._rows.configuration, self._timer)
         self._hooks.install(self.patches, self._modules.dispatcher)
         self._follow_devices()
 
     def _target(self, dispatcher: Any, kernel: Any, error: str | None) -> int:
-        """`Facts.target`; at a kernel's first launch CUDA has started, and may turn out to have several devices."""
+        """`KernelRows.target`; at a kernel's first launch CUDA has started, and may have several devices."""
         self._follow_devices()
-        assert self._facts is not None
-        return self._facts.target(dispatcher, kernel, error)
+        assert self._rows is not None
+        return self._rows.target(dispatcher, kernel, error)
 
     def _follow_devices(self) -> None:
         """Put the hook in that tells devices apart, once there is more than one."""

@@ -239,7 +239,7 @@ def _differences(known: Any, wanted: Any) -> dict[str, Any]:
 
 
 def _configuration(key: Any) -> dict[str, Any] | None:
-    """The launch configuration of a key, in the words of ``specializations.launch_config``."""
+    """The launch configuration of a key, as in ``specializations.launch_config``."""
     value = key[4][1] if len(key) > 4 else None
     if not isinstance(value, tuple) or len(value) != 3:
         return None

@@ -42,7 +42,7 @@ SIZES = ("regs", "static_shared_bytes", "local_bytes", "const_bytes", "max_threa
           "spill_load_bytes")
 
 
-class Facts:
+class KernelRows:
     """Interns what launches and compiles refer to, and asks the driver for the rest at stop.
 
     Parameters
@@ -385,16 +385,16 @@ class CodeCapture:
     ----------
     sink : Sink
         Where the rows go.
-    facts : Facts
+    rows : KernelRows
         Knows the live objects behind the rows.
     """
 
-    #: The name that what could not be captured is told under.
+    #: The name that health states what could not be captured under.
     framework = FRAMEWORK
 
-    def __init__(self, sink: Sink, facts: Facts) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows) -> None:
         self._sink = sink
-        self._facts = facts
+        self._rows = rows
         self._done: set[int] = set()
         self._sources: set[int] = set()
         self._functions: dict[str, frozenset[tuple[str, int, str]]] = {}
@@ -427,7 +427,7 @@ class CodeCapture:
         for number in specializations:
             live = self._sink.specializations.objects[number]
             row = self._sink.specializations.rows[number]
-            if number in self._done or not isinstance(live, tuple) or not self._facts.is_own(row):
+            if number in self._done or not isinstance(live, tuple) or not self._rows.is_own(row):
                 continue
             self._done.add(number)
             dispatcher, kernel = live
@@ -492,7 +492,7 @@ class CodeCapture:
     def _add_machine_code(self, owner: int, number: int, name: str, kernel: Any) -> bytes | None:
         try:
             library = kernel._codelibrary
-            capability, code = self._facts.machine_code(kernel)
+            capability, code = self._rows.machine_code(kernel)
             texts = library._ptx_cache.get(capability)
             if texts:
                 self._add(owner, number, "ptx", "\n\n".join(texts), **({"before_lto": True} if library._lto else {}))

@@ -9,7 +9,7 @@ from typing import Any
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import NativeHooks, Patches, hide_frame, ids
 from kernelscope.probes.numba_cuda.events import EventTimer
-from kernelscope.probes.numba_cuda.kernels import Facts
+from kernelscope.probes.numba_cuda.kernels import KernelRows
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -100,9 +100,9 @@ class LaunchHooks(NativeHooks):
 class Attachments:
     """Dispatchers that were given to ``recorder.attach``, and how to let go of them."""
 
-    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows, modules: Any) -> None:
         self._sink = sink
-        self._facts = facts
+        self._rows = rows
         self._modules = modules
         self._undo = ExitStack()
         self.attached: set[int] = set()
@@ -160,18 +160,18 @@ class Attachments:
     def _launched(self, dispatcher: Any, kernel: Any, launch_config: Any, capture: dict[str, Any]) -> None:
         """One launch is about to be made: its start is all that the callback can see. It must not call CUDA."""
         instant = self._sink.clock()
-        specialization = self._facts.specialization(dispatcher, kernel)
-        configuration = self._facts.configuration(launch_config)
+        specialization = self._rows.specialization(dispatcher, kernel)
+        configuration = self._rows.configuration(launch_config)
         if capture["config"] is launch_config:
             capture["config"] = None
             hits = sum(dispatcher.stats.cache_hits.values())
             outcome = "disk" if hits > capture["hits"] else "compiled"
             capture["hits"] = hits
             self._sink.compilations.append({
-                "dispatcher_id": self._facts.dispatcher(dispatcher), "specialization_id": specialization,
+                "dispatcher_id": self._rows.dispatcher(dispatcher), "specialization_id": specialization,
                 "thread_id": self._sink.state().thread_id, "configuration_id": configuration,
-                "trigger": "launch", "signature": self._facts.signature_text(kernel.argument_types),
+                "trigger": "launch", "signature": self._rows.signature_text(kernel.argument_types),
                 "start_ns": instant, "outcome": outcome,
             })
-        target = self._sink.target(self._facts.dispatcher(dispatcher), specialization)
+        target = self._sink.target(self._rows.dispatcher(dispatcher), specialization)
         self._sink.launch(instant, UNKNOWN, target, configuration)

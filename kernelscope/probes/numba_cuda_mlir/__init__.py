@@ -13,7 +13,7 @@ from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import device, synchronize
 from kernelscope.probes.numba_cuda import NumbaProbe
 from kernelscope.probes.numba_cuda_mlir.compile import CompileHooks
-from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, CodeCapture, Facts
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, CodeCapture, KernelRows
 from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
 
@@ -48,12 +48,12 @@ class NumbaCudaMlirProbe(NumbaProbe):
 
         See `ProbeProtocol.synchronize`.
         """
-        if self._facts is None or not any(row["framework"] == FRAMEWORK for row in self._facts.sink.dispatchers.rows):
+        if self._rows is None or not any(row["framework"] == FRAMEWORK for row in self._rows.sink.dispatchers.rows):
             return None
         if len(self._modules.devices.gpus) > 1:  # which of them a launch went to is not known
             for gpu in range(len(self._modules.devices.gpus)):
-                device(self._facts.sink, gpu)
-        return synchronize(self._facts.sink, self._modules)
+                device(self._rows.sink, gpu)
+        return synchronize(self._rows.sink, self._modules)
 
     def hook(self, module: Any, sink: Sink) -> None:
         """Hook the launch path and compiles. See `Probe.hook`."""
@@ -65,11 +65,11 @@ class NumbaCudaMlirProbe(NumbaProbe):
             raise ProbeUnavailableError(f"numba-cuda-mlir {shown} has another launch path than this probe knows, and "
                                         f"its launches are not recorded: {'; '.join(problems)}")
         self._modules = load_modules()
-        self._facts = Facts(sink, self._modules)
-        self._code = CodeCapture(sink, self._facts)
-        self._hooks = LaunchHooks(sink, self._facts.target, self._facts.configuration)
+        self._rows = KernelRows(sink, self._modules)
+        self._code = CodeCapture(sink, self._rows)
+        self._hooks = LaunchHooks(sink, self._rows.target, self._rows.configuration)
         self._hooks.install(self.patches, module)
-        self._compiles = CompileHooks(sink, self._facts, self._modules)
+        self._compiles = CompileHooks(sink, self._rows, self._modules)
         missing = self._compiles.install(self.patches)
         if missing:
             self.report(sink, f"numba-cuda-mlir {shown} has no {', '.join(missing)}: compiles are incomplete")

@@ -11,7 +11,7 @@ from typing import Any
 from kernelscope.probes.base import Patches, error_text, hook_codes
 from kernelscope.probes.numba_cuda.compile import note_definition, pass_rows
 from kernelscope.probes.numba_cuda.disk import Look, types_of
-from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, Facts, compiled
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, KernelRows, compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -40,15 +40,15 @@ class CompileHooks:
     ----------
     sink : Sink
         Where rows go.
-    facts : Facts
+    rows : KernelRows
         Interns dispatchers, specializations and configurations.
     modules : object
         The modules that are hooked: ``descriptor``, ``optimization``, ``driver``, and ``lock``, the compiler lock.
     """
 
-    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows, modules: Any) -> None:
         self.sink = sink
-        self.facts = facts
+        self.rows = rows
         self.modules = modules
         self.enabled = True
         self._dropped: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
@@ -106,8 +106,8 @@ class CompileHooks:
 
     def _types(self, values: Any) -> Any:
         """The types that a launch has left for its compile, or else those of its arguments."""
-        held = self.modules.descriptor._compile_arg_types
-        types = getattr(held, "types", None)
+        arguments = self.modules.descriptor._compile_arg_types
+        types = getattr(arguments, "types", None)
         return tuple(types) if types is not None else tuple(map(self.modules.descriptor.typeof, values or ()))
 
     def _row(self, dispatcher: Any, sig: Any, trigger: str, ask: Callable[[], Any]) -> Any:
@@ -137,19 +137,19 @@ class CompileHooks:
         try:
             row["_sig"] = sig
             row["_hits"] = sum(dispatcher._cache_hits.values())
-            row["signature"] = self.facts.signature_text(sig)
-            row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
-            known = self.facts.known_before(dispatcher)
+            row["signature"] = self.rows.signature_text(sig)
+            row["dispatcher_id"] = self.rows.dispatcher(dispatcher)
+            known = self.rows.known_before(dispatcher)
             if known:
                 row["_attributes"]["known_signatures"] = known[-_MOST_KNOWN:]
-            if trigger != "specialize" and self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
+            if trigger != "specialize" and self.rows.is_another(row["dispatcher_id"], dispatcher) and not known:
                 row["_attributes"]["another_dispatcher"] = True
-            configurations = self.facts.known_configurations(dispatcher, sig)
+            configurations = self.rows.known_configurations(dispatcher, sig)
             if configurations:
                 row["_attributes"]["known_configurations"] = configurations[-_MOST_KNOWN:]
             marshaller = state.launch_config
             if trigger == "launch" and getattr(marshaller, "_dispatcher", None) is dispatcher:
-                row["configuration_id"] = self.facts.configuration(marshaller)
+                row["configuration_id"] = self.rows.configuration(marshaller)
             row["_disk"] = look(dispatcher)
         except Exception as problem:
             self.sink.swallow(FRAMEWORK, problem)
@@ -158,16 +158,16 @@ class CompileHooks:
     def _end(self, row: dict[str, Any], dispatcher: Any, result: Any, error: BaseException | None) -> None:
         """Complete the row and keep it, unless nothing was done."""
         row["end_ns"] = self.sink.clock()
-        held = {name: row.pop(name, None) for name in [name for name in row if name.startswith("_")]}
+        seen = {name: row.pop(name, None) for name in [name for name in row if name.startswith("_")]}
         try:
-            attributes, passes, trigger = held["_attributes"], held["_passes"], row["trigger"]
-            row["wait_ns"] = held["_waited"]
+            attributes, passes, trigger = seen["_attributes"], seen["_passes"], row["trigger"]
+            row["wait_ns"] = seen["_waited"]
             kernel = None if error is not None else self._kernel(dispatcher, result, trigger)
             if error is not None:
                 row["error"] = error_text(error)
-            elif held["_compiled"]:
+            elif seen["_compiled"]:
                 row["outcome"] = "compiled"
-            elif sum(dispatcher._cache_hits.values()) > held["_hits"]:
+            elif sum(dispatcher._cache_hits.values()) > seen["_hits"]:
                 row["outcome"] = "disk"
             elif kernel is not None and self._came_while_waiting(kernel, row):
                 row["outcome"] = "wait"
@@ -175,8 +175,8 @@ class CompileHooks:
                 return  # it was in memory already: nobody waited for anything
             if kernel is not None:
                 self._add_kernel(row, dispatcher, kernel, trigger)
-            self._add_cache_facts(row, attributes, held, dispatcher, kernel)
-            note_definition(self.facts, row, attributes)
+            self._add_cache_columns(row, attributes, seen, dispatcher, kernel)
+            note_definition(self.rows, row, attributes)
             if row["signature"] in self._dropped.get(dispatcher, ()) and row["outcome"] == "compiled":
                 row.update(reason_code="recompile", reason=_RECOMPILED,
                            fix="drop the call of recompile() unless a global that the kernel reads has changed")
@@ -194,22 +194,22 @@ class CompileHooks:
         return next((each for each in reversed(known) if each.metadata.get("cubin") is result[0]), None)
 
     def _came_while_waiting(self, kernel: Any, row: dict[str, Any]) -> bool:
-        known = self.facts.specialization_of(kernel)
-        return row["wait_ns"] > 0 and self.facts.seen_ns.get(known, 0) > row["start_ns"]
+        known = self.rows.specialization_of(kernel)
+        return row["wait_ns"] > 0 and self.rows.seen_ns.get(known, 0) > row["start_ns"]
 
     def _add_kernel(self, row: dict[str, Any], dispatcher: Any, kernel: Any, trigger: str) -> None:
-        number = self.facts.specialization(dispatcher, kernel, row["outcome"])
+        number = self.rows.specialization(dispatcher, kernel, row["outcome"])
         row["specialization_id"] = number
         row["launch_config_sensitive"] = self.sink.specializations.rows[number]["launch_config_sensitive"]
         if trigger != "launch":  # text, perhaps, which only numba-cuda-mlir may evaluate
-            row["signature"] = self.facts.signature_text(kernel.signature)
+            row["signature"] = self.rows.signature_text(kernel.signature)
 
-    def _add_cache_facts(self, row: dict[str, Any], attributes: dict[str, Any], held: dict[str, Any], dispatcher: Any,
+    def _add_cache_columns(self, row: dict[str, Any], attributes: dict[str, Any], seen: dict[str, Any], dispatcher: Any,
                          kernel: Any) -> None:
-        if held["_disk"] is None or row["outcome"] not in ("compiled", "disk") or row["launch_config_sensitive"]:
+        if seen["_disk"] is None or row["outcome"] not in ("compiled", "disk") or row["launch_config_sensitive"]:
             return  # kernels that depend on their launch configuration are kept in memory only
         try:
-            note(row, attributes, held["_disk"], kernel.signature,
+            note(row, attributes, seen["_disk"], kernel.signature,
                  self.modules.descriptor.mlir_target.target_context)
             if row["outcome"] == "disk":
                 others = other_options(dispatcher, kernel)
@@ -223,7 +223,7 @@ class CompileHooks:
 
         def _recompile_impl(self_: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                known = set(self.facts.known_before(self_)) if self.enabled else set()
+                known = set(self.rows.known_before(self_)) if self.enabled else set()
             except Exception as problem:
                 known = set()
                 self.sink.swallow(FRAMEWORK, problem)
