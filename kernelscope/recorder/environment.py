@@ -29,7 +29,6 @@ def environment() -> dict[str, Any]:
     }
 
 
-@functools.cache
 def processor(root: Path = Path("/")) -> str:
     """Return the model of the processor; without `root`, of this machine's."""
     try:

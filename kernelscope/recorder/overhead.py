@@ -462,8 +462,13 @@ def setting(gpu: str | None, detail: str) -> Setting:
     detail : str
         As `Setting` has it.
     """
-    return Setting(platform.node() or "unnamed", processor(), platform.python_version(), kernelscope.__version__,
+    return Setting(platform.node() or "unnamed", _processor(), platform.python_version(), kernelscope.__version__,
                    _numba_cuda(), gpu, detail)
+
+
+@functools.cache
+def _processor() -> str:
+    return processor()
 
 
 @functools.cache

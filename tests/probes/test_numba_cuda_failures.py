@@ -136,14 +136,6 @@ def eager_and_untypable(kernels, array):
     return define
 
 
-def asked_to_compile(kernels, array):
-    @cuda.jit
-    def kernel(x):
-        x.no_such_method()
-
-    return lambda: kernel.compile("void(float32[:])")
-
-
 def unlinkable(kernels, array):
     nowhere = cuda.declare_device("nowhere", "float32(float32)")
 
@@ -170,10 +162,6 @@ def too_few_arguments(kernels, array):
     return lambda: kernels.axpy[1, 32](array)
 
 
-def wrong_configuration(kernels, array):
-    return lambda: kernels.axpy[1, 32, 0, 0, 0, 0, 0]
-
-
 def refused_by_the_driver(kernels, array):
     return lambda: kernels.noop[1, 2048]()
 
@@ -197,13 +185,6 @@ def failing_write_back(kernels, array):
 def with_callback(configured, callback, *arguments):
     configured.pre_launch_callbacks.append(callback)
     return lambda: configured(*arguments)
-
-
-def failing_callback(kernels, array):
-    def callback(kernel, config):
-        raise LookupError("users")
-
-    return with_callback(kernels.axpy[2, 32], callback, array, 2.0, array)
 
 
 def failing_callback_with_a_cause(kernels, array):
@@ -284,11 +265,10 @@ def caught_frames(story):
 
 
 @pytest.mark.parametrize("make", [
-    untypable, untypable_device_function, eager_and_untypable, asked_to_compile, unlinkable, not_cacheable,
-    wrong_argument, too_few_arguments, wrong_configuration, refused_by_the_driver, failing_extension,
-    failing_write_back, failing_callback, failing_callback_with_a_cause, failing_compile_in_a_callback,
-    failing_callback_of_a_sensitive_kernel, nested_sensitive_kernels, failing_in_a_decorated_function,
-    failing_core_launch, failing_import])
+    untypable, untypable_device_function, eager_and_untypable, unlinkable, not_cacheable, wrong_argument,
+    too_few_arguments, refused_by_the_driver, failing_extension, failing_write_back, failing_callback_with_a_cause,
+    failing_compile_in_a_callback, nested_sensitive_kernels, failing_in_a_decorated_function, failing_core_launch,
+    failing_import])
 def test_what_the_cell_catches_has_the_traceback_that_it_has_without_us(array, make, monkeypatch, tmp_path):
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     caught_frames(make(make_kernels(), array))  # what is imported, or noted, once is
@@ -423,7 +403,7 @@ def test_a_wrapper_put_over_ours_before_stop_stays_and_passes_through(kernels, a
     assert len(second.recording.launches) == 2
 
 
-@pytest.mark.parametrize("private_name", ["call", "_update_launch_config_sensitivity", "compile"])
+@pytest.mark.parametrize("private_name", ["call", "compile"])
 def test_a_missing_private_name_falls_back_to_the_documented_seam(kernels, array, monkeypatch, private_name):
     original = vars(numba_dispatcher.CUDADispatcher)[private_name]
 

@@ -90,7 +90,7 @@ def assert_recorded(array, *, waits=True):
     assert "pass" in set(recording.passes.kind)
 
 
-@pytest.mark.parametrize(("owner", "name"), HOOKED, ids=[name for _, name in HOOKED])
+@pytest.mark.parametrize(("owner", "name"), HOOKED[:7], ids=[name for _, name in HOOKED[:7]])
 def test_a_patch_of_the_users_that_is_undone_after_the_block(array, patched, owner, name):
     """What it puts back then was ours, and records nothing by itself: it is known for what it is."""
     own = vars(owner)[name]

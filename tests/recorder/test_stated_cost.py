@@ -43,7 +43,7 @@ def test_an_estimate_says_so() -> None:
 def on_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, as the calibrations by hand have it."""
     monkeypatch.setattr(overhead.platform, "node", lambda: HERE.machine)
-    monkeypatch.setattr(overhead, "processor", lambda: HERE.processor)
+    monkeypatch.setattr(overhead, "_processor", lambda: HERE.processor)
     monkeypatch.setattr(overhead.platform, "python_version", lambda: HERE.python)
     monkeypatch.setattr(overhead, "_numba_cuda", lambda: HERE.numba_cuda)
 
