@@ -243,13 +243,6 @@ def test_an_index_that_is_torn(session, tmp_path):
     assert session(KERNELS)[0]["outcome"] == "compiled"
 
 
-def test_an_index_of_another_pickle_is_not_run(session, tmp_path):
-    session(KERNELS)
-    index, = cache_files(tmp_path, ".nbi")
-    index.write_bytes(b"")
-    assert session(KERNELS)[0]["reason_code"] == "cache_stale"
-
-
 def test_a_data_file_that_is_gone(session, tmp_path):
     session(KERNELS)
     cache_files(tmp_path, ".nbc")[0].unlink()

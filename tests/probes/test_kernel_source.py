@@ -58,15 +58,6 @@ def test_a_source_file_that_has_changed_is_said(array, tmp_path, monkeypatch, no
     assert rows_of(r.recording, "source") == []
 
 
-def test_a_decorated_function(kernels, array):
-    @kernelscope.recorded(code=True)
-    def step():
-        kernels.axpy[1, 32](array, 2.0, array)
-
-    step()
-    assert {row["kind"] for row in step.recording.rows("code")} == set(KINDS)
-
-
 def test_a_file_that_changed_elsewhere_still_has_the_source(array, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "growing", raising=False)
     path = tmp_path / "growing.py"

@@ -50,13 +50,6 @@ def rows_of(recording, kind):
     return [row for row in recording.rows("code") if row["kind"] == kind]
 
 
-def test_without_being_asked_there_is_none(kernels, array):
-    with kernelscope.record() as r:
-        kernels.axpy[1, 32](array, 2.0, array)
-    assert r.recording.rows("code") == []
-    assert r.recording.metadata["code"] is False
-
-
 def test_asking_for_it_adds_nothing_to_a_launch(kernels, array):
     from numba.cuda import dispatcher
 

@@ -17,7 +17,6 @@ from interruptions import handlers, interrupted_at, lines_of
 
 import kernelscope
 from kernelscope import native
-from kernelscope.native.log import ThreadState
 from kernelscope.probes.base import ImportHook
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
@@ -99,23 +98,6 @@ def test_an_exception_of_a_signal_handler_is_never_swallowed(kernels, alarm, no_
                 seen.caught += 1
     assert seen.raised == seen.caught >= 1000
     assert r.recording.health.errors.isna().all()
-
-
-def test_a_handler_that_launches_while_the_threads_state_is_made(kernels, monkeypatch):
-    made, original = [], ThreadState.__init__
-
-    def interrupted(self, *arguments):
-        original(self, *arguments)
-        made.append(self)
-        if len(made) == 1:
-            kernels.noop[1, 1]()
-
-    kernels.noop[1, 1]()
-    monkeypatch.setattr(ThreadState, "__init__", interrupted)
-    with kernelscope.record() as r:
-        kernels.noop[1, 1]()
-    assert len(r.recording.launches) == 2
-    assert len(r.recording.threads) == 1
 
 
 def test_a_plain_function_in_the_place_of_the_driver_call(kernels, array, monkeypatch):

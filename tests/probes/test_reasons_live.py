@@ -224,23 +224,6 @@ def test_forall_and_specialize_are_told_apart():
     assert "specialize() made a dispatcher of its own" in rows[3]["reason"]
 
 
-def test_eager_recompiled_and_asked_for():
-    with kernelscope.record() as r:
-        @cuda.jit(["void(float32[::1])", "void(float64[::1])"])
-        def eager(x):
-            pass
-
-        @cuda.jit
-        def lazy(x):
-            pass
-
-        lazy.compile((types.float32[::1],))
-        lazy.recompile()
-    rows = r.recording.rows("compilations")
-    assert [row["reason_code"] for row in rows] == ["eager", "eager", "first_use", "recompile"]
-    assert "kernel.compile() asked for it" in rows[2]["reason"]
-
-
 def test_a_launch_config_sensitive_kernel_says_what_differs(kernels):
     sensitive = kernels.sensitive
     with kernelscope.record() as r:
