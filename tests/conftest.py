@@ -176,9 +176,10 @@ def no_garbage() -> Iterator[None]:
     """No collection during the test: Python drops what a signal handler raises in a finalizer.
 
     What other tests have left, such as numba's modules to unload and arrays to free, has finalizers in Python; and what
-    they call of the driver would break a capture that is under way.
+    they call of the driver would break a capture that is under way. The youngest is collected before, which takes
+    little; a full collection takes longer than most tests.
     """
-    gc.collect()
+    gc.collect(1)
     gc.disable()
     yield
     gc.enable()

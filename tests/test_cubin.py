@@ -25,8 +25,10 @@ def spilled_bytes(sass: str) -> tuple[int, int]:
     return found["STL"], found["LDL"]
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
-@pytest.mark.parametrize("name", [name for name in KERNELS if "spilled" in name or name in ("local", "plain")])
+@pytest.mark.parametrize(("name", "capability"), [
+    *((name, "9.0") for name in KERNELS if "spilled" in name or name in ("local", "plain")),
+    *(("local_and_spilled", capability) for capability in CAPABILITIES if capability != "9.0"),
+])
 def test_spills_are_those_that_the_disassembler_marks(name, capability):
     code = cubin(name, capability)
     facts = read(code)
@@ -131,7 +133,7 @@ def test_hostile_cubins_neither_crash_nor_hang():
     code, chance = cubin("local_and_spilled"), random.Random(4)
     headers, = struct.unpack_from("<Q", code, 40)
     refused = 0
-    for _ in range(2000):
+    for _ in range(500):
         changed = bytearray(code)
         for _ in range(chance.choice((1, 1, 4, 40))):
             first, last = chance.choice(((0, 64), (headers, len(code)), (0, len(code))))
@@ -140,7 +142,7 @@ def test_hostile_cubins_neither_crash_nor_hang():
             read(bytes(changed))
         except CubinError:
             refused += 1
-    assert 200 < refused < 1999
+    assert 50 < refused < 499
 
 
 def test_a_table_of_too_many_sections_is_refused():

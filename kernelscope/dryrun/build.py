@@ -147,7 +147,8 @@ def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
         with tempfile.TemporaryDirectory(prefix=".build-", dir=folder.parent) as scratch:
             fresh = Path(scratch) / folder.name
             fresh.mkdir(mode=0o700)
-            _compile(compiler, header, sources, fresh / LIBRARY)
+            write_tables(header, Path(scratch))
+            run_compiler(compiler, header, Path(scratch), sources, fresh / LIBRARY)
             if rebuild or not _is_whole(library):
                 with contextlib.suppress(FileNotFoundError):
                     folder.rename(Path(scratch) / "damaged")
@@ -230,9 +231,41 @@ def _key(sources: list[Path], compiler: list[str], header: CudaHeader) -> str:
     return digest.hexdigest()[:24]
 
 
-def _compile(compiler: list[str], header: CudaHeader, sources: list[Path], output: Path) -> None:
+def write_tables(header: CudaHeader, folder: Path) -> None:
+    """Write the tables that CUDA's headers tell.
+
+    ``missing.inc`` has the functions that the null driver does not have, ``older.inc`` the interfaces of functions that
+    are older than all that it has, and ``error_names.inc`` the names of errors.
+    """
+    oldest: dict[str, int] = {}
+    for name, version in re.findall(r"^ENTRY\((\w+), (\d+)", (SOURCES / "entries.inc").read_text(), re.MULTILINE):
+        oldest[name] = min(int(version), oldest.get(name, int(version)))
+    published: dict[str, set[int]] = {}
+    for file in Path(header.folder).glob("cuda*Typedefs.h"):
+        for name, version in re.findall(r"\*PFN_(cu[A-Z]\w*?)_v(\d+)\)", file.read_text(errors="replace")):
+            published.setdefault(name, set()).add(int(version))
+    missing = [(name, min(versions)) for name, versions in published.items() if name not in oldest]
+    older = [(name, version) for name, versions in published.items() for version in versions
+             if version < oldest.get(name, 0)]
+    cuda_h = (Path(header.folder) / "cuda.h").read_text(errors="replace")
+    errors = re.findall(r"^ +(CUDA_(?:SUCCESS|ERROR_\w+)) *=", cuda_h, re.MULTILINE)
+    for table, lines in (("missing", [f"MISSING({name}, {version})" for name, version in sorted(missing)]),
+                         ("older", [f"OLDER({name}, {version})" for name, version in sorted(older)]),
+                         ("error_names", [f"ERROR_NAME({name})" for name in errors])):
+        (folder / f"{table}.inc").write_text("\n".join([*lines, ""]))
+
+
+def run_compiler(compiler: list[str], header: CudaHeader, tables: Path, sources: list[Path], output: Path,
+                 *options: str) -> None:
+    """Compile the null driver, or its objects with ``-c`` among the options.
+
+    Raises
+    ------
+    DryRunError
+        If the compiler cannot be run, fails, or takes too long; the message has its last lines.
+    """
     units = [str(source) for source in sources if source.suffix == ".c"]
-    command = [*compiler, *FLAGS, f"-I{header.folder}", *units, "-o", str(output)]
+    command = [*compiler, *FLAGS, *options, f"-I{header.folder}", f"-I{tables}", *units, "-o", str(output)]
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(

@@ -82,13 +82,11 @@ class Snapshot:
 
     def again(self) -> Snapshot:
         """Return a snapshot of the same memory as it is now."""
-        snapshot = Snapshot()
-        try:
+        with ExitStack() as stack:
+            snapshot = stack.enter_context(Snapshot())
             for piece in self._pieces:
-                snapshot._pieces.append(_copied(piece.start, piece.nbytes))
-        except BaseException:
-            snapshot.free()
-            raise
+                snapshot.cover(piece.start, piece.nbytes)
+            stack.pop_all()
         return snapshot
 
     def restore(self) -> None:
@@ -342,7 +340,7 @@ class WhatIf:
         return card(self)
 
 
-def compare(eager: Sequence[float], graph: Sequence[float], seed: int = 0) -> Comparison:
+def compare(eager: Sequence[float], graph: Sequence[float]) -> Comparison:
     """Return medians of both and of their difference, with bootstrap intervals.
 
     Parameters
@@ -350,11 +348,9 @@ def compare(eager: Sequence[float], graph: Sequence[float], seed: int = 0) -> Co
     eager, graph : sequence of float
         Samples in nanoseconds, taken in turn: the n-th of both belong together, so that what slows both down for a
         while does not count as a difference.
-    seed : int
-        Of the resampling.
     """
     first, second = np.asarray(eager, float), np.asarray(graph, float)
-    chosen = np.random.default_rng(seed).integers(0, len(first), (_RESAMPLES, len(first)))
+    chosen = np.random.default_rng(0).integers(0, len(first), (_RESAMPLES, len(first)))
 
     def timing(samples: np.ndarray) -> Timing:
         low, high = np.percentile(np.median(samples[chosen], axis=1), _SHARE)
@@ -609,7 +605,7 @@ def differences(after: Snapshot, arrays: Mapping[Region, str]) -> list[Unequal]:
     return found
 
 
-def timed(steps: Sequence[Step], captured: Captured, before: Snapshot, samples: int, limit_s: float) -> Samples:
+def timed(steps: Sequence[Step], captured: Captured, before: Snapshot, samples: int) -> Samples:
     """Time the steps and the graph in turn; before each, the arrays are as they were before the first.
 
     Parameters
@@ -621,9 +617,7 @@ def timed(steps: Sequence[Step], captured: Captured, before: Snapshot, samples: 
     before : Snapshot
         Of the arrays before the steps.
     samples : int
-        How many of each.
-    limit_s : float
-        After this many seconds no more are taken than 5.
+        How many of each; after `LIMIT_S` seconds no more are taken than 5.
     """
     calls = [(step.function, step.args) for step in steps]
     streams = [core_stream(handle) for handle in dict.fromkeys(step.stream for step in steps)]
@@ -640,7 +634,7 @@ def timed(steps: Sequence[Step], captured: Captured, before: Snapshot, samples: 
     begun = clock.now()
     with _no_garbage_collection():
         for place in range(-_WARM_UPS, samples):
-            if place >= _LEAST_SAMPLES and clock.now() - begun > limit_s * 1e9:
+            if place >= _LEAST_SAMPLES and clock.now() - begun > LIMIT_S * 1e9:
                 break
             # The host's time is taken without events around it: the launches after one find the GPU at work.
             for time, work, found in ((stopwatch.on_host, eager, taken.eager_host),
@@ -690,7 +684,6 @@ def _close(builder: Any) -> None:
 @contextmanager
 def _no_garbage_collection() -> Generator[None]:
     enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield
@@ -858,13 +851,13 @@ def _compare(part: _Part, captured: Captured, before: Snapshot, after: Snapshot,
               samples: int) -> _Found:
     """Launch the graph, compare the arrays with what the same steps leave eagerly, and time both."""
     steps = part.steps
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if part.rounds is not None:
             # What all rounds left is not what one leaves.
             before.restore()
             run(steps)
             synchronize()
-            after = held.enter_context(Snapshot())
+            after = stack.enter_context(Snapshot())
             for region in arrays:
                 after.cover(region.address, region.nbytes)
         before.restore()
@@ -875,7 +868,7 @@ def _compare(part: _Part, captured: Captured, before: Snapshot, after: Snapshot,
             before.restore()
             run(steps)
             repeats = not differences(after, arrays)
-        return _Found(tuple(unequal), repeats, timed(steps, captured, before, samples, LIMIT_S))
+        return _Found(tuple(unequal), repeats, timed(steps, captured, before, samples))
 
 
 def _part_of(watch: Watch, label: str, is_cell: bool) -> _Part:

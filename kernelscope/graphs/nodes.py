@@ -8,6 +8,7 @@ import inspect
 import operator
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import FunctionType, TracebackType
@@ -460,7 +461,7 @@ class Condition:
         return f"<Condition default={self.default}>"
 
 
-class ConditionalNode(Node):
+class ConditionalNode(Node, ABC):
     """The base of `IfNode` and `WhileNode`."""
 
     def __init__(self, condition: Condition, deps: Node | Iterable[Node] = ()) -> None:
@@ -470,9 +471,9 @@ class ConditionalNode(Node):
         self.condition = condition
 
     @property
+    @abstractmethod
     def bodies(self) -> tuple[list[Node], ...]:
         """Return the nodes that it may run, with what they depend on, a list for each branch."""
-        raise NotImplementedError
 
     def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
         return Branch((), (self.condition,), self)

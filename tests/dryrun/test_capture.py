@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
+from together import run_together
 
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
@@ -64,23 +63,20 @@ def test_beginning_and_ending(driver, capture, stream, make_stream) -> None:
     assert capture.status(stream) == 0
 
 
-@pytest.mark.parametrize(
-    ("mode", "call", "error"),
-    [
-        (GLOBAL, ("cuCtxSynchronize",), "STREAM_CAPTURE_UNSUPPORTED"),
-        (THREAD_LOCAL, ("cuCtxSynchronize",), "STREAM_CAPTURE_UNSUPPORTED"),
-        (RELAXED, ("cuCtxSynchronize",), "STREAM_CAPTURE_UNSUPPORTED"),
-        (GLOBAL, ("cuMemAlloc", 8), "STREAM_CAPTURE_UNSUPPORTED"),
-        (THREAD_LOCAL, ("cuMemAlloc", 8), "STREAM_CAPTURE_UNSUPPORTED"),
-        (RELAXED, ("cuMemAlloc", 8), "SUCCESS"),
-        (GLOBAL, ("cuMemHostAlloc", 8, 0), "STREAM_CAPTURE_UNSUPPORTED"),
-        (GLOBAL, ("cuMemAllocManaged", 8, 1), "STREAM_CAPTURE_UNSUPPORTED"),
-        (GLOBAL, ("cuMemFree", 0), "STREAM_CAPTURE_UNSUPPORTED"),
-        (GLOBAL, ("cuStreamCreate", 0), "SUCCESS"),
-        (GLOBAL, ("cuEventCreate", 0), "SUCCESS"),
-        (GLOBAL, ("cuMemGetInfo",), "SUCCESS"),
-    ],
-)
+@pytest.mark.parametrize(("mode", "call", "error"), [
+    (GLOBAL, ("cuCtxSynchronize",), "STREAM_CAPTURE_UNSUPPORTED"),
+    (THREAD_LOCAL, ("cuCtxSynchronize",), "STREAM_CAPTURE_UNSUPPORTED"),
+    (RELAXED, ("cuCtxSynchronize",), "STREAM_CAPTURE_UNSUPPORTED"),
+    (GLOBAL, ("cuMemAlloc", 8), "STREAM_CAPTURE_UNSUPPORTED"),
+    (THREAD_LOCAL, ("cuMemAlloc", 8), "STREAM_CAPTURE_UNSUPPORTED"),
+    (RELAXED, ("cuMemAlloc", 8), "SUCCESS"),
+    (GLOBAL, ("cuMemHostAlloc", 8, 0), "STREAM_CAPTURE_UNSUPPORTED"),
+    (GLOBAL, ("cuMemAllocManaged", 8, 1), "STREAM_CAPTURE_UNSUPPORTED"),
+    (GLOBAL, ("cuMemFree", 0), "STREAM_CAPTURE_UNSUPPORTED"),
+    (GLOBAL, ("cuStreamCreate", 0), "SUCCESS"),
+    (GLOBAL, ("cuEventCreate", 0), "SUCCESS"),
+    (GLOBAL, ("cuMemGetInfo",), "SUCCESS"),
+])
 def test_calls_that_a_capture_forbids(driver, capture, stream, mode, call, error) -> None:
     capture.begin(stream, mode)
     assert driver.code(*call) == error
@@ -89,9 +85,7 @@ def test_calls_that_a_capture_forbids(driver, capture, stream, mode, call, error
 
 
 @pytest.mark.parametrize("call", ["cuStreamSynchronize", "cuStreamQuery"])
-def test_waiting_for_a_capturing_stream_spoils_the_capture(
-    driver, capture, stream, kernels, call: str
-) -> None:
+def test_waiting_for_a_capturing_stream_spoils_the_capture(driver, capture, stream, kernels, call: str) -> None:
     capture.begin(stream)
     assert driver.code(call, stream) == "STREAM_CAPTURE_UNSUPPORTED"
     launch = ("cuLaunchKernel", kernels("nothing"), 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)
@@ -202,9 +196,7 @@ def in_another_thread(driver, context, *call):
         driver.do("cuCtxSetCurrent", context)
         seen.append(driver.code(*call))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    run_together(run)
     return seen[0]
 
 

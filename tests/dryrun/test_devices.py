@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from kernelscope.dryrun.switch import CAPABILITIES
+
 # Per multiprocessor: threads, blocks, shared memory; shared memory for a block on request, and reserved. From CUDA's
 # own tables ("Technical Specifications per Compute Capability").
 LIMITS = {
@@ -27,6 +29,7 @@ for device in Device.get_all_devices():
 
 
 def test_attributes_fit_the_capability(run_python) -> None:
+    assert tuple(LIMITS) == CAPABILITIES
     listed = ",".join(f"{major}.{minor}" for major, minor in LIMITS)
     result = run_python(DEVICES, KERNELSCOPE_DRYRUN_DEVICES="7", KERNELSCOPE_DRYRUN_CC=listed)
     rows = [line.split(";") for line in result.stdout.splitlines()]
@@ -46,22 +49,19 @@ def test_the_device(driver) -> None:
     assert driver.do("cuDeviceComputeCapability", 0) == (9, 0)
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (("cuDeviceGet", 99), "INVALID_DEVICE"),
-        (("cuDeviceGet", -1), "INVALID_DEVICE"),
-        (("cuDeviceGetAttribute", 0, 0), "INVALID_VALUE"),
-        (("cuDeviceGetAttribute", 5000, 0), "INVALID_VALUE"),
-        (("cuDeviceGetAttribute", 1, 9), "INVALID_DEVICE"),
-        (("cuDeviceGetName", 0, 0), "INVALID_VALUE"),
-        (("cuDeviceGetPCIBusId", 3, 0), "INVALID_VALUE"),
-        (("cuDeviceGetByPCIBusId", b"nonsense"), "INVALID_VALUE"),
-        (("cuDeviceGetByPCIBusId", b"0000:FF:00.0"), "INVALID_DEVICE"),
-        (("cuDeviceCanAccessPeer", 0, 7), "INVALID_DEVICE"),
-        (("cuInit", 1), "INVALID_VALUE"),
-    ],
-)
+@pytest.mark.parametrize(("call", "error"), [
+    (("cuDeviceGet", 99), "INVALID_DEVICE"),
+    (("cuDeviceGet", -1), "INVALID_DEVICE"),
+    (("cuDeviceGetAttribute", 0, 0), "INVALID_VALUE"),
+    (("cuDeviceGetAttribute", 5000, 0), "INVALID_VALUE"),
+    (("cuDeviceGetAttribute", 1, 9), "INVALID_DEVICE"),
+    (("cuDeviceGetName", 0, 0), "INVALID_VALUE"),
+    (("cuDeviceGetPCIBusId", 3, 0), "INVALID_VALUE"),
+    (("cuDeviceGetByPCIBusId", b"nonsense"), "INVALID_VALUE"),
+    (("cuDeviceGetByPCIBusId", b"0000:FF:00.0"), "INVALID_DEVICE"),
+    (("cuDeviceCanAccessPeer", 0, 7), "INVALID_DEVICE"),
+    (("cuInit", 1), "INVALID_VALUE"),
+])
 def test_wrong_arguments(driver, call, error: str) -> None:
     assert driver.code(*call) == error
 
@@ -96,28 +96,3 @@ assert (first.arch, second.arch) == ("90", "80")
 @pytest.mark.slow
 def test_two_devices(run_python) -> None:
     run_python(TWO_DEVICES, KERNELSCOPE_DRYRUN_DEVICES="2", KERNELSCOPE_DRYRUN_CC="9.0,8.0")
-
-
-OTHER_CAPABILITY = """
-from kernelscope import dryrun
-from numba import cuda
-
-@cuda.jit
-def kernel(a):
-    a[0] = 1
-
-array = cuda.device_array(4)
-kernel[1, 1](array)
-(compiled,) = kernel.overloads.values()
-print(tuple(cuda.get_current_device().compute_capability), dryrun.counters().launches)
-print(next(iter(kernel.inspect_asm().values())).split(".target")[1].split()[0])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("capability", ["7.5", "12.0"])
-def test_numba_compiles_for_the_capability(run_python, capability: str) -> None:
-    first, second = run_python(OTHER_CAPABILITY, KERNELSCOPE_DRYRUN_CC=capability).stdout.splitlines()
-    major, minor = capability.split(".")
-    assert first == f"({major}, {minor}) 1"
-    assert second.startswith(f"sm_{major}{minor}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from together import run_together
 
 from kernelscope import dryrun
 
@@ -81,46 +82,6 @@ def test_kernel_nodes_are_checked(driver, graph, add_kernel) -> None:
     assert add_kernel(graph, foreign)[0].name == "CUDA_ERROR_INVALID_VALUE"
 
 
-def test_a_graph_runs_in_order(driver, graph, memory, stream, add_kernel, counted) -> None:
-    """A fill, a copy of what it filled, and a host function that sees the copy."""
-    target = (ctypes.c_char * 8)()
-    seen = []
-
-    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    def look(argument) -> None:
-        seen.append((argument, target.raw))
-
-    fill = driver.CUDA_MEMSET_NODE_PARAMS()
-    fill.dst, fill.value, fill.elementSize, fill.width, fill.height = memory, 65, 1, 8, 1
-    copy = driver.CUDA_MEMCPY3D()
-    copy.srcMemoryType, copy.srcDevice = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE, memory
-    copy.dstMemoryType, copy.dstHost = driver.CUmemorytype.CU_MEMORYTYPE_HOST, ctypes.addressof(target)
-    copy.WidthInBytes, copy.Height, copy.Depth = 8, 1, 1
-    host = driver.CUDA_HOST_NODE_PARAMS()
-    host.fn, host.userData = ctypes.cast(look, ctypes.c_void_p).value, 7
-    last = driver.do("cuGraphAddHostNode", graph, [], 0, host)
-    context = driver.do("cuCtxGetCurrent")
-    second = driver.do("cuGraphAddMemcpyNode", graph, [], 0, copy, context)
-    first = driver.do("cuGraphAddMemsetNode", graph, [], 0, fill, context)
-    data = [[driver.CUgraphEdgeData()] * 2] if takes_edge_data(driver) else []
-    driver.do("cuGraphAddDependencies", graph, [first, second], [second, last], *data, 2)
-    add_kernel(graph, last)
-    executable = driver.do("cuGraphInstantiate", graph, 0)
-    driver.do("cuGraphLaunch", executable, stream)
-    assert seen == [(7, b"A" * 8)]
-    assert counted() == (0, 0, 1, 1)
-    fill.value = 66
-    driver.do("cuGraphExecMemsetNodeSetParams", executable, first, fill, context)
-    driver.do("cuGraphNodeSetEnabled", executable, last, 0)
-    assert driver.do("cuGraphNodeGetEnabled", executable, last) == 0
-    driver.do("cuGraphLaunch", executable, stream)
-    assert (target.raw, len(seen)) == (b"B" * 8, 1)
-    fill.elementSize = 3
-    assert driver.code("cuGraphAddMemsetNode", graph, [], 0, fill, context) == "INVALID_VALUE"
-    driver.do("cuGraphExecDestroy", executable)
-    assert driver.code("cuGraphLaunch", executable, stream) == "INVALID_VALUE"
-
-
 def test_memory_that_is_gone_at_the_launch(driver, graph, context, stream) -> None:
     pointer = driver.do("cuMemAlloc", 64)
     fill = driver.CUDA_MEMSET_NODE_PARAMS()
@@ -130,28 +91,6 @@ def test_memory_that_is_gone_at_the_launch(driver, graph, context, stream) -> No
     driver.do("cuMemFree", pointer)
     assert driver.code("cuGraphLaunch", executable, stream) == "ILLEGAL_ADDRESS"
     driver.do("cuGraphExecDestroy", executable)
-
-
-def test_arguments_are_kept(driver, graph, kernels, memory) -> None:
-    node = driver.CUDA_KERNEL_NODE_PARAMS()
-    node.func = kernels("axpy")
-    for name in ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ"):
-        setattr(node, name, 1)
-    node.kernelParams = (
-        (2.5, memory, memory + 8, 42),
-        (ctypes.c_float, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
-    )
-    added = driver.do("cuGraphAddKernelNode", graph, [], 0, node)
-    clone = driver.do("cuGraphClone", graph)
-    copied = driver.do("cuGraphNodeFindInClone", added, clone)
-    for each in (added, copied):
-        kept = driver.do("cuGraphKernelNodeGetParams", each).kernelParams
-        pointers = ctypes.cast(int(kept), ctypes.POINTER(ctypes.c_void_p))
-        assert ctypes.cast(pointers[0], ctypes.POINTER(ctypes.c_float))[0] == 2.5
-        assert ctypes.cast(pointers[2], ctypes.POINTER(ctypes.c_uint64))[0] == memory + 8
-        assert ctypes.cast(pointers[3], ctypes.POINTER(ctypes.c_int))[0] == 42
-    driver.do("cuGraphDestroy", clone)
-    assert driver.code("cuGraphKernelNodeGetParams", copied) == "INVALID_VALUE"
 
 
 def test_a_clone_has_its_nodes_in_the_order_of_the_original(driver, graph) -> None:
@@ -186,16 +125,13 @@ def update(executable, graph) -> tuple[int, int]:
     return error, info[0] & 0xFFFFFFFF
 
 
-@pytest.mark.parametrize(
-    ("change", "result"),
-    [
-        ("nothing", 0),
-        ("one more", 2),
-        ("another type", 2),
-        ("other edges", 2),
-        ("another type, same edges", 3),
-    ],
-)
+@pytest.mark.parametrize(("change", "result"), [
+    ("nothing", 0),
+    ("one more", 2),
+    ("another type", 2),
+    ("other edges", 2),
+    ("another type, same edges", 3),
+])
 def test_updates(driver, graph, add_kernel, change: str, result: int) -> None:
     first = add_kernel(graph)[1]
     second = add_kernel(graph, first)[1]
@@ -252,26 +188,6 @@ def test_a_conditional_handle_serves_one_node(driver, graph, context) -> None:
     assert add() == "INVALID_VALUE"
 
 
-def test_user_objects(driver, graph, stream, add_kernel) -> None:
-    gone = []
-
-    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    def destroy(argument) -> None:
-        gone.append((argument, driver.code("cuCtxGetDevice")))
-
-    function = driver.CUhostFn(ctypes.cast(destroy, ctypes.c_void_p).value)
-    made = driver.do("cuUserObjectCreate", 5, function, 1, 1)
-    driver.do("cuGraphRetainUserObject", graph, made, 1, 1)  # moved: the graph has the only reference
-    executable = driver.do("cuGraphInstantiate", graph, 0)
-    driver.do("cuGraphDestroy", graph)
-    assert gone == []
-    driver.do("cuGraphExecDestroy", executable)
-    assert gone == [(5, "SUCCESS")]
-    assert driver.code("cuUserObjectRelease", made, 1) == "INVALID_VALUE"
-    assert driver.code("cuUserObjectCreate", 5, function, 0, 1) == "INVALID_VALUE"
-    assert driver.code("cuUserObjectCreate", 5, function, 1, 0) == "INVALID_VALUE"
-
-
 def test_a_drawing(driver, graph, add_kernel, tmp_path) -> None:
     add_kernel(graph, add_kernel(graph)[1])
     path = tmp_path / "graph.dot"
@@ -283,15 +199,11 @@ def test_a_drawing(driver, graph, add_kernel, tmp_path) -> None:
 
 
 def test_a_graph_may_be_destroyed_by_another_thread_while_it_runs(driver, graph, context, stream) -> None:
-    import threading
-
     executables = []
 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     def destroy_meanwhile(argument) -> None:
-        thread = threading.Thread(target=lambda: driver.do("cuGraphExecDestroy", executables[0]))
-        thread.start()
-        thread.join()
+        run_together(lambda: driver.do("cuGraphExecDestroy", executables[0]))
 
     host = driver.CUDA_HOST_NODE_PARAMS()
     host.fn = ctypes.cast(destroy_meanwhile, ctypes.c_void_p).value

@@ -232,16 +232,12 @@ def test_images_with_wrong_bytes(driver, context, compile_kernels, edge: AtTheEd
         for _ in range(chance.randrange(1, 12)):
             start = chance.choice([0, tables])
             end = chance.choice([start + 64, len(damaged)])
-            damaged[chance.randrange(start, min(end, len(damaged)))] = chance.choice(
-                [0, 255, chance.randrange(256)]
-            )
+            damaged[chance.randrange(start, min(end, len(damaged)))] = chance.choice([0, 255, chance.randrange(256)])
         load_and_look(driver, edge.put(bytes(damaged)))
     assert driver.do("cuMemGetInfo")[0] == free
 
 
-def test_registers_are_those_that_the_compiler_reports(
-    driver, context, compile_kernels, kernel_source
-) -> None:
+def test_registers_are_those_that_the_compiler_reports(driver, context, compile_kernels, kernel_source) -> None:
     """NVRTC's verbose log is the independent source."""
     from cuda.bindings import nvrtc
 
@@ -250,9 +246,7 @@ def test_registers_are_those_that_the_compiler_reports(
     assert nvrtc.nvrtcCompileProgram(program, len(options), options)[0] == 0
     log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
     nvrtc.nvrtcGetProgramLog(program, log)
-    told = re.findall(
-        r"entry function '(\w+)'.*?Used (\d+) registers", log.decode(errors="replace"), re.DOTALL
-    )
+    told = re.findall(r"entry function '(\w+)'.*?Used (\d+) registers", log.decode(errors="replace"), re.DOTALL)
     assert told, log
     module = driver.do("cuModuleLoadData", compile_kernels())
     for name, registers in told:

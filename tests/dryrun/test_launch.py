@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import threading
-
-import numpy as np
 import pytest
 
 
-@pytest.mark.parametrize(
-    ("name", "grid", "block", "shared", "error"),
-    [
-        ("nothing", (1, 1, 1), (1, 1, 1), 0, "SUCCESS"),
-        ("nothing", (0, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 0), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (0, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1024, 1, 1), 0, "SUCCESS"),
-        ("nothing", (1, 1, 1), (1025, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (33, 32, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1, 1, 65), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (65536, 65536, 1), 0, "INVALID_VALUE"),
-        ("nothing", (2147483647, 1, 1), (1, 1, 1), 0, "SUCCESS"),
-        ("nothing", (2147483648, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 65536, 1), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 65536), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024, "SUCCESS"),
-        ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024 + 1, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1, 1, 1), 4294967295, "INVALID_VALUE"),
-    ],
-)
+@pytest.mark.parametrize(("name", "grid", "block", "shared", "error"), [
+    ("nothing", (1, 1, 1), (1, 1, 1), 0, "SUCCESS"),
+    ("nothing", (0, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 0), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (0, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1024, 1, 1), 0, "SUCCESS"),
+    ("nothing", (1, 1, 1), (1025, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (33, 32, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1, 1, 65), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (65536, 65536, 1), 0, "INVALID_VALUE"),
+    ("nothing", (2147483647, 1, 1), (1, 1, 1), 0, "SUCCESS"),
+    ("nothing", (2147483648, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 65536, 1), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 65536), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024, "SUCCESS"),
+    ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024 + 1, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1, 1, 1), 4294967295, "INVALID_VALUE"),
+])
 def test_limits(driver, kernels, counted, name, grid, block, shared, error) -> None:
     assert driver.code("cuLaunchKernel", kernels(name), *grid, *block, shared, 0, 0, 0) == error
     assert counted() == (int(error == "SUCCESS"), 0, 0, 0)
@@ -69,15 +63,12 @@ def test_cooperative_launches(driver, kernels) -> None:
     assert too_large == "COOPERATIVE_LAUNCH_TOO_LARGE"
 
 
-@pytest.mark.parametrize(
-    ("grid", "cluster", "error"),
-    [
-        (4, (2, 1, 1), "SUCCESS"),
-        (4, (3, 1, 1), "INVALID_CLUSTER_SIZE"),
-        (16, (16, 1, 1), "INVALID_CLUSTER_SIZE"),
-        (4, (0, 1, 1), "INVALID_CLUSTER_SIZE"),
-    ],
-)
+@pytest.mark.parametrize(("grid", "cluster", "error"), [
+    (4, (2, 1, 1), "SUCCESS"),
+    (4, (3, 1, 1), "INVALID_CLUSTER_SIZE"),
+    (16, (16, 1, 1), "INVALID_CLUSTER_SIZE"),
+    (4, (0, 1, 1), "INVALID_CLUSTER_SIZE"),
+])
 def test_clusters(driver, kernels, grid: int, cluster: tuple[int, int, int], error: str) -> None:
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1
@@ -108,35 +99,3 @@ def test_occupancy(driver, kernels) -> None:
     grid, block = driver.do("cuOccupancyMaxPotentialBlockSize", nothing, 0, 0, 0)
     assert (grid, block) == (264, 1024)
     assert driver.do("cuOccupancyAvailableDynamicSMemPerBlock", nothing, 2, 128) == 49152
-
-
-def test_eight_threads_launch_at_once(driver, context, counted) -> None:
-    from numba import cuda
-
-    @cuda.jit
-    def kernel(a, n):
-        i = cuda.grid(1)
-        if i < n:
-            a[i] = i
-
-    array = cuda.device_array(64, np.float32)
-    kernel[1, 64](array, 64)
-    counted()
-    failures = []
-
-    def launch() -> None:
-        try:
-            stream = cuda.stream()
-            for _ in range(300):
-                kernel[1, 64, stream](array, 64)
-            stream.synchronize()
-        except Exception as error:  # a thread's own traceback would be lost
-            failures.append(error)
-
-    threads = [threading.Thread(target=launch) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert counted() == (2400, 0, 0, 0)

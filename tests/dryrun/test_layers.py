@@ -18,12 +18,12 @@ FUNCTION = re.compile(r"^([0-9a-f]*) +([A-Za-z]) (\w+)$", re.MULTILINE)
 def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Of each file, the files whose functions or variables it uses, as the linker sees them."""
     folder = tmp_path_factory.mktemp("objects")
-    compiler, include = build.find_compiler(), f"-I{build.find_header().folder}"
-    flags = [flag for flag in build.FLAGS if flag not in ("-O2", "-shared")]
+    compiler, header = build.find_compiler(), build.find_header()
+    build.write_tables(header, folder)
 
     def symbols(source: Path) -> list[tuple[str, str, str]]:
         compiled = folder / f"{source.stem}.o"
-        subprocess.run([*compiler, *flags, "-O0", include, "-c", str(source), "-o", str(compiled)], check=True)
+        build.run_compiler(compiler, header, folder, [source], compiled, "-c", "-O0")
         listed = subprocess.run(["nm", str(compiled)], check=True, capture_output=True, text=True)
         return FUNCTION.findall(listed.stdout)
 

@@ -42,36 +42,33 @@ def test_the_account_of_memory(driver, context) -> None:
     assert driver.code("cuMemAlloc", total + 1) == "OUT_OF_MEMORY"
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda p, h: ("cuMemAlloc", 0), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemAlloc", MANY), "OUT_OF_MEMORY"),
-        (lambda p, h: ("cuMemFree", p + 4), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemFree", 12345), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemFree", 0), "SUCCESS"),
-        (lambda p, h: ("cuMemcpyHtoD", 12345, h, 4), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemcpyHtoD", p, h, MANY), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemcpyHtoD", p + 4090, h, 8), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemcpyDtoH", h, 0, 4), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemcpyDtoH", h, 12345, 0), "SUCCESS"),
-        (lambda p, h: ("cuMemcpyDtoD", p, p + 4092, 8), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemsetD8", p, 1, 4097), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemsetD32", p + 1, 1, 1), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemsetD16", p + 1, 1, 1), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemsetD32", p, 1, MANY), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemsetD2D8", p, 16, 1, 8, 4), "SUCCESS"),
-        (lambda p, h: ("cuMemsetD2D8", p, 4, 1, 8, 4), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemsetD2D8", p, MANY, 1, 8, MANY), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemAllocPitch", 100, 10, 3), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemAllocPitch", MANY, MANY, 4), "OUT_OF_MEMORY"),
-        (lambda p, h: ("cuMemAllocManaged", 100, 0), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemGetAddressRange", 12345), "NOT_FOUND"),
-        (lambda p, h: ("cuMemFreeHost", p), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemHostUnregister", p), "HOST_MEMORY_NOT_REGISTERED"),
-        (lambda p, h: ("cuMemHostGetFlags", 12345), "INVALID_VALUE"),
-    ],
-)
+@pytest.mark.parametrize(("call", "error"), [
+    (lambda p, h: ("cuMemAlloc", 0), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemAlloc", MANY), "OUT_OF_MEMORY"),
+    (lambda p, h: ("cuMemFree", p + 4), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemFree", 12345), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemFree", 0), "SUCCESS"),
+    (lambda p, h: ("cuMemcpyHtoD", 12345, h, 4), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemcpyHtoD", p, h, MANY), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemcpyHtoD", p + 4090, h, 8), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemcpyDtoH", h, 0, 4), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemcpyDtoH", h, 12345, 0), "SUCCESS"),
+    (lambda p, h: ("cuMemcpyDtoD", p, p + 4092, 8), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemsetD8", p, 1, 4097), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemsetD32", p + 1, 1, 1), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemsetD16", p + 1, 1, 1), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemsetD32", p, 1, MANY), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemsetD2D8", p, 16, 1, 8, 4), "SUCCESS"),
+    (lambda p, h: ("cuMemsetD2D8", p, 4, 1, 8, 4), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemsetD2D8", p, MANY, 1, 8, MANY), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemAllocPitch", 100, 10, 3), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemAllocPitch", MANY, MANY, 4), "OUT_OF_MEMORY"),
+    (lambda p, h: ("cuMemAllocManaged", 100, 0), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemGetAddressRange", 12345), "NOT_FOUND"),
+    (lambda p, h: ("cuMemFreeHost", p), "INVALID_VALUE"),
+    (lambda p, h: ("cuMemHostUnregister", p), "HOST_MEMORY_NOT_REGISTERED"),
+    (lambda p, h: ("cuMemHostGetFlags", 12345), "INVALID_VALUE"),
+])
 def test_wrong_ranges_and_arguments(driver, memory, call, error: str) -> None:
     host = bytearray(64)
     assert driver.code(*call(memory, host)) == error
@@ -107,9 +104,7 @@ def test_what_is_known_about_a_pointer(driver, memory, context) -> None:
     assert int(driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_RANGE_SIZE, memory + 8)) == 4096
     assert int(driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, memory + 8)) == 0
     assert int(driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_CONTEXT, memory)) == int(context)
-    assert (
-        driver.code("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 12345) == "INVALID_VALUE"
-    )
+    assert driver.code("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 12345) == "INVALID_VALUE"
     managed = driver.do("cuMemAllocManaged", 64, 1)
     assert driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_IS_MANAGED, managed)
     driver.do("cuMemFree", managed)

@@ -10,63 +10,25 @@ import pytest
 
 from kernelscope import dryrun
 from kernelscope.dryrun import build
-from kernelscope.dryrun import build as dryrun_build
 
 SUCCESS, NOT_FOUND = 0, 500
 FOUND, NO_SYMBOL, TOO_OLD = 0, 1, 2
 
 
-def entries() -> list[tuple[str, int, str]]:
-    lines = (build.SOURCES / "entries.inc").read_text().splitlines()
-    found = [re.fullmatch(r"ENTRY\((\w+), (\d+), (\w+)\)", line) for line in lines]
-    return [(m[1], int(m[2]), m[3]) for m in found if m]
-
-
-def older() -> list[tuple[str, int]]:
-    lines = (build.SOURCES / "entries.inc").read_text().splitlines()
-    found = [re.fullmatch(r"OLDER\((\w+), (\d+)\)", line) for line in lines]
-    return [(m[1], int(m[2])) for m in found if m]
-
-
-def missing() -> list[tuple[str, int]]:
-    lines = (build.SOURCES / "missing.inc").read_text().splitlines()
-    found = [re.fullmatch(r"MISSING\((\w+), (\d+)\)", line) for line in lines]
-    return [(m[1], int(m[2])) for m in found if m]
-
-
-def published() -> dict[str, set[int]]:
-    """Function names of cudaTypedefs.h and the versions of their interfaces."""
-    text = (Path(dryrun_build.find_header().folder) / "cudaTypedefs.h").read_text()
-    versions: dict[str, set[int]] = {}
-    for name, version in re.findall(r"\*PFN_(cu[A-Z]\w*?)_v(\d+)\)", text):
-        versions.setdefault(name, set()).add(int(version))
-    return versions
-
-
-def test_every_published_function_is_in_one_of_the_tables() -> None:
-    there, absent = {name for name, _, _ in entries()}, {name for name, _ in missing()}
-    assert not there & absent
-    assert not set(published()) - there - absent
-    assert len(absent) == len(missing())
-
-
-def test_versions_are_the_published_ones() -> None:
-    known = published()
-    listed = [(name, version) for name, version, _ in entries()] + older()
-    wrong = [
-        (name, version)
-        for name, version in listed
-        if name in known and version not in known[name] and version <= dryrun_build.find_header().version
-    ]
-    assert wrong == []
+def test_versions_are_the_published_ones(tmp_path: Path) -> None:
+    """A wrong one would give a caller a function with other parameters than it has in its header."""
+    header = build.find_header()
+    build.write_tables(header, tmp_path)
+    tables = "".join(path.read_text() for path in (build.SOURCES / "entries.inc", *tmp_path.glob("*.inc")))
+    listed = [(name, int(version)) for name, version in re.findall(r"^[A-Z]+\((\w+), (\d+)", tables, re.MULTILINE)]
+    text = (Path(header.folder) / "cudaTypedefs.h").read_text()
+    published = {(name, int(version)) for name, version in re.findall(r"\*PFN_(cu[A-Z]\w*?)_v(\d+)\)", text)}
+    names = {name for name, _ in published}
     assert len(set(listed)) == len(listed)
-    there = {name for name, _, _ in entries()}
-    assert not [
-        (name, version)
-        for name in there & set(known)
-        for version in known[name] - {version for other, version in listed if other == name}
-        if version <= 13000
-    ]
+    assert not names - {name for name, _ in listed}
+    assert not {(name, version) for name, version in listed if name in names and version <= header.version} - published
+    ours = {name for name, _ in re.findall(r"^ENTRY\((\w+), (\d+)", tables, re.MULTILINE)}
+    assert not {(name, version) for name, version in published - set(listed) if name in ours and version <= 13000}
 
 
 # ---- asking the driver ----
@@ -81,9 +43,8 @@ def library() -> ctypes.CDLL:
 
 def ask(library: ctypes.CDLL, name: bytes, version: int) -> tuple[int, int, int]:
     function, status = ctypes.c_void_p(1), ctypes.c_int(-1)
-    error = library.cuGetProcAddress_v2(
-        name, ctypes.byref(function), version, ctypes.c_uint64(0), ctypes.byref(status)
-    )
+    error = library.cuGetProcAddress_v2(name, ctypes.byref(function), version, ctypes.c_uint64(0),
+                                        ctypes.byref(status))
     return error, status.value, function.value or 0
 
 
@@ -91,37 +52,28 @@ def address(library: ctypes.CDLL, name: str) -> int:
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "function"),
-    [
-        ("cuMemAlloc", 3020, "cuMemAlloc_v2"),
-        ("cuMemAlloc", 12000, "cuMemAlloc_v2"),
-        ("cuCtxCreate", 3020, "cuCtxCreate_v2"),
-        ("cuCtxCreate", 11040, "cuCtxCreate_v3"),
-        ("cuCtxCreate", 12040, "cuCtxCreate_v3"),
-        ("cuCtxCreate", 12050, "cuCtxCreate_v4"),
-        ("cuStreamGetCaptureInfo", 10010, "cuStreamGetCaptureInfo"),
-        ("cuStreamGetCaptureInfo", 12000, "cuStreamGetCaptureInfo_v2"),
-        ("cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"),
-        ("cuGraphGetEdges", 12000, "cuGraphGetEdges"),
-        ("cuGraphGetEdges", 12030, "cuGraphGetEdges_v2"),
-        ("cuDevicePrimaryCtxRelease", 7000, "cuDevicePrimaryCtxRelease_v2"),
-        ("cuDeviceGetUuid", 9020, "cuDeviceGetUuid"),
-    ],
-)
-def test_the_newest_interface_not_newer_than_asked_for(
-    library, name: str, version: int, function: str
-) -> None:
+@pytest.mark.parametrize(("name", "version", "function"), [
+    ("cuMemAlloc", 3020, "cuMemAlloc_v2"),
+    ("cuMemAlloc", 12000, "cuMemAlloc_v2"),
+    ("cuCtxCreate", 3020, "cuCtxCreate_v2"),
+    ("cuCtxCreate", 11040, "cuCtxCreate_v3"),
+    ("cuCtxCreate", 12040, "cuCtxCreate_v3"),
+    ("cuCtxCreate", 12050, "cuCtxCreate_v4"),
+    ("cuStreamGetCaptureInfo", 10010, "cuStreamGetCaptureInfo"),
+    ("cuStreamGetCaptureInfo", 12000, "cuStreamGetCaptureInfo_v2"),
+    ("cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"),
+    ("cuGraphGetEdges", 12000, "cuGraphGetEdges"),
+    ("cuGraphGetEdges", 12030, "cuGraphGetEdges_v2"),
+    ("cuDevicePrimaryCtxRelease", 7000, "cuDevicePrimaryCtxRelease_v2"),
+    ("cuDeviceGetUuid", 9020, "cuDeviceGetUuid"),
+])
+def test_the_newest_interface_not_newer_than_asked_for(library, name: str, version: int, function: str) -> None:
     assert ask(library, name.encode(), version) == (SUCCESS, FOUND, address(library, function))
 
 
 def test_below_the_oldest_interface_the_oldest_is_given(library) -> None:
     """As numba-cuda-mlir relies on."""
-    assert ask(library, b"cuFuncSetAttribute", 2000) == (
-        SUCCESS,
-        FOUND,
-        address(library, "cuFuncSetAttribute"),
-    )
+    assert ask(library, b"cuFuncSetAttribute", 2000) == (SUCCESS, FOUND, address(library, "cuFuncSetAttribute"))
     added = address(library, "cuGraphNodeSetParams")
     assert ask(library, b"cuGraphNodeSetParams", 12000) == (SUCCESS, FOUND, added)
 
@@ -134,18 +86,15 @@ def test_a_function_that_is_not_there_has_a_stand_in(library) -> None:
     assert dryrun.counters().missing["cuArrayCreate"] == before + 1
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "status"),
-    [
-        (b"cuMemAlloc", 2000, TOO_OLD),
-        (b"cuMemAlloc", 0, TOO_OLD),
-        (b"cuGraphAddKernelNode", 11000, TOO_OLD),
-        (b"cuMemAlloc", 99000, NO_SYMBOL),
-        (b"cuMemAlloc_v2", 12000, NO_SYMBOL),
-        (b"cuNothingOfTheKind", 12000, NO_SYMBOL),
-        (b"", 12000, NO_SYMBOL),
-    ],
-)
+@pytest.mark.parametrize(("name", "version", "status"), [
+    (b"cuMemAlloc", 2000, TOO_OLD),
+    (b"cuMemAlloc", 0, TOO_OLD),
+    (b"cuGraphAddKernelNode", 11000, TOO_OLD),
+    (b"cuMemAlloc", 99000, NO_SYMBOL),
+    (b"cuMemAlloc_v2", 12000, NO_SYMBOL),
+    (b"cuNothingOfTheKind", 12000, NO_SYMBOL),
+    (b"", 12000, NO_SYMBOL),
+])
 def test_what_is_not_found(library, name: bytes, version: int, status: int) -> None:
     assert ask(library, name, version) == (NOT_FOUND, status, 0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -120,44 +119,3 @@ def test_operators_name_alone_builds_again() -> None:
     assert builds.reason_code[2] == "new_operator_name"
     assert builds.nearest_build_id[2] == 0
     assert builds.build_ns[2] > 100_000_000
-
-
-def test_two_threads_one_build() -> None:
-    values = cupy.ones(1000, np.float32)
-    barrier = threading.Barrier(2)
-    found: list[float] = []
-
-    def work() -> None:
-        barrier.wait()
-        found.append(reduce(values))
-
-    with kernelscope.record() as r:
-        threads = [threading.Thread(target=work) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert found == [1000.0, 1000.0]
-    assert sorted(r.recording.builds.outcome) == ["miss", "wait"]
-    launches = r.recording.launches
-    assert launches.thread_id.nunique() == 2
-    assert all(len(kernels_of(r.recording, number)) for number in launches.launch_id)
-
-
-def test_call_that_raises() -> None:
-    with kernelscope.record() as r, pytest.raises(ValueError, match="Non-contiguous"):
-        reduce(cupy.ones(100, np.float32)[::2])
-    assert r.recording.builds.outcome.tolist() == ["failed"]
-    assert r.recording.launches.error.tolist() == ["ValueError"]
-
-
-def test_calls_are_part_of_a_cupy_program() -> None:
-    values = cupy.ones(1000, np.float32)
-    with kernelscope.record() as r:
-        values *= 2
-        assert reduce(values) == 2000.0
-        values *= 2
-    activities = r.recording.activities
-    kernels = activities[activities.kind == "kernel"]
-    assert kernels.launch_id.isna().sum() >= 2  # cupy's own are nobody's launch
-    assert len(kernels_of(r.recording, 0)) >= 1

@@ -1,16 +1,13 @@
-"""Specializations on a real GPU: the driver's numbers, the code that is loaded, launch configurations, disk hits."""
+"""Specializations on a real GPU: the driver's numbers, occupancy, and the code that is loaded."""
 
 from __future__ import annotations
 
 import base64
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kernelscope
-from kernelscope import cubin
 from kernelscope import cubin as kernelscope_cubin
 from kernelscope.analysis.occupancy import occupancy
 from kernelscope.views.inspector.model import inspect_kernels
@@ -71,18 +68,6 @@ def test_registers_local_bytes_and_occupancy_are_the_drivers(name):
         assert use.limited_by, (threads, shared, active)
 
 
-@pytest.mark.parametrize("name", many_cubins.KERNELS)
-def test_the_cubin_says_what_the_driver_says(name):
-    compiled = many_cubins.compiled(name)
-    attributes = compiled._codelibrary.get_cufunc().attrs
-    code, = compiled._codelibrary._cubin_cache.values()
-    found = cubin.read(bytes(code.code)).kernel(compiled.entry_name)
-    assert found is not None
-    assert (found.regs, found.local_bytes, found.static_shared_bytes) == (
-        attributes.regs, attributes.local, attributes.shared)
-    assert cubin.read(bytes(code.code)).compute_capability == tuple(cuda.get_current_device().compute_capability[:2])
-
-
 def test_the_rules_of_occupancy_give_the_drivers_blocks():
     """Every kernel over a grid of shapes, without launching them."""
     with kernelscope.record(gpu="none") as r:
@@ -122,66 +107,3 @@ def test_sass_is_that_of_the_loaded_cubin():
         assert held["sass"] == kernelscope_cubin.disassemble(bytes(code.code))
         assert "EXIT" in held["sass"]
         assert held["ptx"] == "\n\n".join(next(iter(library._ptx_cache.values())))
-
-
-_SENSITIVE = '''
-import json
-import numpy as np
-from numba import cuda
-from numba.cuda import launchconfig
-from numba.cuda.core.rewrites import Rewrite, register_rewrite
-import kernelscope
-
-@register_rewrite("after-inference")
-class Reader(Rewrite):
-    """Marks each kernel called sensitive, once, as libraries do that compile for a launch configuration."""
-    done = False
-    def match(self, func_ir, block, typemap, calltypes):
-        self.block = block
-        return not self.done and func_ir.func_id.func_name == "sensitive"
-    def apply(self):
-        self.done = True
-        launchconfig.ensure_current_launch_config().dispatcher.mark_launch_config_sensitive()
-        return self.block
-
-@cuda.jit(cache=True)
-def sensitive(x):
-    i = cuda.grid(1)
-    if i < x.size:
-        x[i] += 1
-
-x = cuda.to_device(np.zeros(256, np.float32))
-with kernelscope.record(gpu="none") as r:
-    for block in (32, 64, 32):
-        sensitive[4, block](x)
-cuda.synchronize()
-assert x.copy_to_host()[0] == 3
-assert r.recording.health.errors.isna().all(), r.recording.health.to_string()
-print(json.dumps({table: r.recording.rows(table) for table in ("specializations", "compilations", "launches")}))
-'''
-
-
-def test_a_launch_config_sensitive_kernel_and_its_disk_cache_in_two_processes(run_python, tmp_path):
-    cache = tmp_path / "cache"
-    first, second = (json.loads(run_python(_SENSITIVE, NUMBA_CACHE_DIR=str(cache)).stdout) for _ in range(2))
-    keys = [{"griddim": [4, 1, 1], "blockdim": [block, 1, 1], "sharedmem_bytes": 0} for block in (32, 64)]
-    marker, = cache.rglob("*.lcs")
-    for found, origin in ((first, "compiled"), (second, "disk")):
-        rows = found["specializations"]
-        assert [json.loads(row["launch_config"]) for row in rows] == keys
-        assert [row["launch_config_sensitive"] for row in rows] == [True, True]
-        assert [row["origin"] for row in rows] == [origin, origin]
-        assert [row["regs"] > 0 for row in rows] == [True, True]
-        assert [row["cache"] for row in found["launches"]] == [origin, origin, "memory"]
-        for row, key in zip(found["compilations"], keys, strict=True):
-            assert row["outcome"] == origin
-            assert f"({key['blockdim'][0]}, 1, 1)" in row["cache_key"]
-            index = Path(row["cache_file"])
-            assert index.exists()
-            assert index.stem == marker.stem
-            if row["cache_data_file"] is not None:
-                assert Path(row["cache_data_file"]).exists()
-    assert all(row["lcs_marker"] for row in second["compilations"])
-    # Each process used the same files.
-    assert [row["cache_key"] for row in first["compilations"]] == [row["cache_key"] for row in second["compilations"]]
-    assert len({row["cache_file"] for found in (first, second) for row in found["compilations"]}) == 1

@@ -39,14 +39,6 @@ def test_one_that_spins_is_found() -> None:
     assert planted / 2 < difference.difference_us < 2 * planted, str(result)
 
 
-def test_every_case_can_be_run() -> None:
-    result = studies.launch_overhead(cases="all", processes=1, repeats=3, progress=False)
-    measured = {batch[1] for batch in result.measured.batches}
-    missing = {name: why for name, why in result.targets[0].unavailable.items() if "needs" not in why}
-    assert missing == {}, str(result)
-    assert measured == {case.name for case in result.cases} - set(result.targets[0].unavailable)
-
-
 def test_callables_of_this_process() -> None:
     from numba import cuda
 

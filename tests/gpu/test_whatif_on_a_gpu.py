@@ -117,37 +117,6 @@ def test_the_same_twice_is_no_difference(empty):
     assert abs(result.host.saved.median_ns) < 0.03 * result.host.eager.median_ns
 
 
-def test_results_and_state_of_a_computation(axpy):
-    n = 1_000_000
-    x, out = cuda.to_device(np.ones(n, np.float32)), cuda.to_device(np.zeros(n, np.float32))
-    config = (-(-n // 256), 256)
-
-    def launches():
-        for factor in range(10):
-            axpy[config](out, factor, x)
-        out[:10].copy_to_device(x[:10])
-        axpy[config](x, 1.0, out)
-        cuda.synchronize()
-
-    result = whatif(launches)
-    print(result)
-    assert result.equal and result.copies == 1
-    assert (out.copy_to_host()[10:] == 45).all()
-    assert (x.copy_to_host()[:10] == 2).all() and (x.copy_to_host()[10:] == 46).all()
-
-
-def test_a_cell_of_a_recording(axpy):
-    source = "y = cuda.to_device(np.zeros(1000, np.float32))\nfor _ in range(5):\n    axpy[4, 256](y, 2.0, x)\n"
-    names = {"cuda": cuda, "np": np, "axpy": axpy, "x": cuda.to_device(np.ones(1000, np.float32))}
-    recorder = kernelscope.record()
-    with recorder:
-        recorder.begin_cell(execution_count=3, source=source)
-        exec(source, names)
-    result = kernelscope.graphs.from_recording(recorder.recording, 3, names)
-    assert (result.launches, result.equal, result.label) == (5, True, "cell 3")
-    assert (names["y"].copy_to_host() == 10).all()
-
-
 def test_a_round_of_a_loop(axpy):
     source = ("for turn in range(30):\n    axpy[4, 256](y, 2.0, x)\n    axpy[8, 128](x, 0.5, y)\n"
               "    y[:10].copy_to_device(x[:10])\n    y.copy_to_host()\n")
@@ -170,48 +139,3 @@ def test_a_round_of_a_loop(axpy):
         y[:10] = x[:10]
     np.testing.assert_allclose(names["x"].copy_to_host(), x, rtol=1e-5)
     np.testing.assert_allclose(names["y"].copy_to_host(), y, rtol=1e-5)
-
-
-def test_several_streams_give_equal_results(axpy):
-    n = 100_000
-    x, one, two = (cuda.to_device(np.full(n, value, np.float32)) for value in (1, 0, 0))
-    first, second = cuda.stream(), cuda.stream()
-    config = (-(-n // 256), 256)
-
-    def launches():
-        for _ in range(4):
-            axpy[(*config, first)](one, 1.0, x)
-            axpy[(*config, second)](two, 2.0, x)
-
-    result = whatif(launches)
-    assert (result.streams, result.equal) == (2, True)
-    cuda.synchronize()
-    assert (two.copy_to_host() == 8).all()
-
-
-def test_an_interruption_leaves_no_capture(axpy, monkeypatch):
-    x, out = cuda.to_device(np.ones(1000, np.float32)), cuda.to_device(np.zeros(1000, np.float32))
-    original, calls = comparison._Stopwatch.on_host, []
-
-    def interrupted(*args):
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return original(*args)
-
-    monkeypatch.setattr(comparison._Stopwatch, "on_host", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        whatif(lambda: axpy[4, 256](out, 1.0, x))
-    assert (out.copy_to_host() == 1).all()
-    monkeypatch.undo()
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("kernelscope.graphs.watching.Step.onto", stop)
-    with pytest.raises(KeyboardInterrupt):
-        whatif(lambda: axpy[4, 256](out, 1.0, x))
-    monkeypatch.undo()
-    assert (out.copy_to_host() == 2).all()
-    cuda.device_array(10)  # an allocation and waiting would fail in a capture
-    cuda.synchronize()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import re
-import threading
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from together import run_together
 
 from kernelscope.errors import GraphError
 from kernelscope.graphs import (
@@ -220,19 +220,9 @@ def test_launches_into_a_capture(step, array, counted) -> None:
 
 
 def test_another_thread_launches(step, array, counted) -> None:
-    problems: list[BaseException] = []
-
-    def launch() -> None:
-        try:
-            graph.launch()
-        except BaseException as error:
-            problems.append(error)
-
     with KernelNode[1, 1](step, [array]).build() as graph:
-        thread = threading.Thread(target=launch)
-        thread.start()
-        thread.join()
-    assert (problems, counted()) == ([], (0, 0, 1, 1))
+        run_together(graph.launch)
+    assert counted() == (0, 0, 1, 1)
 
 
 @pytest.mark.parametrize("end", ["close", "destroy"])

@@ -9,6 +9,7 @@ import pytest
 import kernelscope
 from kernelscope.errors import GraphError, UnknownCellError
 from kernelscope.graphs import from_recording
+from kernelscope.graphs.watching import prepared
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left", "measured")
 
@@ -145,56 +146,35 @@ def test_sources_that_cannot_run(source, message, cuda, step, array) -> None:
         from_recording(recorder.recording, namespace={"step": step, "a": array})
 
 
-def test_cells_of_others() -> None:
+def cell(framework: str = "numba-cuda", *, launched: bool = True, event: str = "upload", also: Any = None,
+         **launch: Any) -> Any:
+    """A recording of a cell with a launch, a graph's event, and one more activity."""
     from handmade import Script
 
-    from kernelscope.graphs.watching import prepared
-
-    def script(framework: str = "numba-cuda", *, foreign: bool = False, launched: bool = True,
-               replayed: bool = False) -> Any:
-        made = Script()
-        made.cell(execution_count=3, source="x")
-        if launched:
-            made.kernel(framework=framework)
-            made.specialization()
-            made.configuration()
-            made.activity(launch_id=made.launch())
-            made.activity(specialization_id=0)  # not joined, as where no phases were recorded
-        if foreign:
-            made.activity(name="gemm")
-        if replayed:
-            made.activity(specialization_id=0, cupti_graph_id=3)
-        return made.recording()
-
-    assert prepared(script(), None).label == "cell 3"
-    with pytest.raises(GraphError, match="it launched kernels of cuda.core, and only launches of numba-cuda"):
-        prepared(script("cuda.core"), 3)
-    with pytest.raises(GraphError, match="1 kernel of it was launched by other libraries or by a graph"):
-        prepared(script(foreign=True), 3)
-    with pytest.raises(GraphError, match="launched by other libraries or by a graph .the first is 'axpy'"):
-        prepared(script(replayed=True), 3)
-    with pytest.raises(GraphError, match="cell 3 cannot be a graph: it launched nothing"):
-        prepared(script(launched=False), 3)
-
-
-def test_cells_with_graphs_of_their_own_are_not_run() -> None:
-    from handmade import Script
-
-    from kernelscope.graphs.watching import prepared
-
-    def script(kind: str, **row: Any) -> Any:
-        made = Script()
-        made.cell(execution_count=3, source="x")
-        made.kernel()
+    made = Script()
+    made.cell(execution_count=3, source="x")
+    if launched:
+        made.kernel(framework=framework)
         made.specialization()
         made.configuration()
         made.graph()
-        made.graph_event(kind)
-        made.launch(**row)
-        return made.recording()
+        made.graph_event(event)
+        made.activity(launch_id=made.launch(**launch))
+        made.activity(specialization_id=0)  # not joined, as where no phases were recorded
+    if also:
+        made.activity(**also)
+    return made.recording()
 
-    assert prepared(script("upload"), 3)
-    with pytest.raises(GraphError, match=r"cell 3 cannot be compared: it launched graphs \(1 launch\), and only"):
-        prepared(script("launch"), 3)
-    with pytest.raises(GraphError, match="1 launch of it went into a graph that its code captures itself"):
-        prepared(script("capture", capture_event_id=0), 3)
+
+@pytest.mark.parametrize(("recording", "message"), [
+    (cell("cuda.core"), "it launched kernels of cuda.core, and only launches of numba-cuda"),
+    (cell(also={"name": "gemm"}), "1 kernel of it was launched by other libraries or by a graph"),
+    (cell(also={"specialization_id": 0, "cupti_graph_id": 3}), "or by a graph .the first is 'axpy'"),
+    (cell(launched=False), "cell 3 cannot be a graph: it launched nothing"),
+    (cell(event="launch"), r"cell 3 cannot be compared: it launched graphs \(1 launch\), and only"),
+    (cell(event="capture", capture_event_id=0), "1 launch of it went into a graph that its code captures itself"),
+])
+def test_cells_that_are_not_run(recording: Any, message: str) -> None:
+    assert prepared(cell(), None).label == "cell 3"
+    with pytest.raises(GraphError, match=message):
+        prepared(recording, 3)

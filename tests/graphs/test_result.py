@@ -38,7 +38,7 @@ def test_medians_and_intervals() -> None:
                                  for m, s in ((300, 10), (17, 1))])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_same_against_the_same_is_no_difference(seed: int) -> None:
     rng = np.random.default_rng(seed + 20)
     assert compare(rng.normal(300, 10, 50), rng.normal(300, 10, 50)).saved.covers_zero

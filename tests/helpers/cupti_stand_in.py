@@ -127,6 +127,16 @@ class StandIn:
         return ctypes.c_uint64(host + self.offset if host else 0)
 
 
+def health(recording: Any) -> list[dict[str, Any]]:
+    """Return what a recording's health says of CUPTI."""
+    return [row for row in recording.rows("health") if row["probe"] == "cupti"]
+
+
+def column(recording: Any, table: str, name: str) -> list[Any]:
+    """Return a column of a recording's table as it is, without pandas."""
+    return recording.arrow(table).column(name).to_pylist()
+
+
 def built() -> Path:
     """The stand-in, compiled into a folder that stays until the process ends: for benchmarks."""
     folder = tempfile.TemporaryDirectory()

@@ -56,9 +56,9 @@ _F, _D = float32[::1], float64[::1]
 #: By name: the function, its argument types, and compile options.
 KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "plain": (_many_registers(8), (_F, _F), {}),
-    "spilled": (_many_registers(64), (_F, _F), {"max_registers": 32}),
-    "spilled_doubles": (_many_registers(48), (_D, _D), {"max_registers": 40}),
-    "spilled_without_lto": (_many_registers(64), (_F, _F), {"max_registers": 32, "lto": False}),
+    "spilled": (_many_registers(40), (_F, _F), {"max_registers": 32}),
+    "spilled_doubles": (_many_registers(28), (_D, _D), {"max_registers": 40}),
+    "spilled_without_lto": (_many_registers(40), (_F, _F), {"max_registers": 32, "lto": False}),
     "local": (_local, (_F, _F, int64), {}),
     "local_and_spilled": (_local_and_spilled, (_D, _D, int64), {"max_registers": 24}),
     "shared": (_shared, (_D, _D), {}),

@@ -131,15 +131,6 @@ def test_streams(compute: Any) -> None:
     no_errors(sink)
 
 
-def test_more_calls_than_a_chunk_holds(compute: Any) -> None:
-    with recording() as sink:
-        for _ in range(5000):
-            reduce(compute)
-    assert len(launches(sink)) == len(sink.builds) == 5000
-    assert outcomes(sink).count("miss") == 1
-    no_errors(sink)
-
-
 @pytest.mark.parametrize("detail", ["phases", "launch"])
 def test_recording_has_the_launches(compute: Any, detail: str) -> None:
     with Recorder(detail=detail, probes=[CudaComputeProbe()]) as recorder:

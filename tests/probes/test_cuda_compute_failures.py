@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 import standin_compute
 from compute_calls import IN, OUT, add, launches, no_errors, outcomes, plus, recording, reduce
 from standin_compute import Array
+from together import run_together
 
 from kernelscope.probes import cuda_compute
 from kernelscope.probes.base import hook_codes, without_frames
@@ -23,35 +24,34 @@ from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.sink import Sink
 
 
-def run_together(*actions: Callable[[], Any]) -> None:
-    threads = [threading.Thread(target=action) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def test_two_threads_ask_for_one_build(compute: Any) -> None:
+@pytest.mark.parametrize(("fails", "outcome"), [(False, ["miss", "wait"]), (True, ["failed", "failed"])])
+def test_two_threads_ask_for_one_build(compute: Any, fails: bool, outcome: list[str]) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def build() -> Any:
         asked.set()
         assert go_on.wait(10)
+        if fails:
+            raise ValueError("no")
         return object()
+
+    def first() -> None:
+        with pytest.raises(ValueError, match="no") if fails else nullcontext():
+            reduce(compute)
 
     def second() -> None:
         assert asked.wait(10)
         threading.Timer(0.1, go_on.set).start()
-        reduce(compute)
+        first()
 
     compute.BUILDS["build"] = build
     with recording() as sink:
-        run_together(lambda: reduce(compute), second)
-    assert sorted(outcomes(sink)) == ["miss", "wait"]
-    waited = next(row for row in sink.builds if row["outcome"] == "wait")
-    assert waited["build_ns"] == 0 and waited["end_ns"] - waited["start_ns"] > 50_000_000
-    assert len({row["thread_id"] for row in sink.builds}) == 2
-    assert len({launch.thread for launch in launches(sink)}) == 2
+        run_together(first, second)
+    assert sorted(outcomes(sink)) == outcome
+    assert len({row["thread_id"] for row in sink.builds}) == len({launch.thread for launch in launches(sink)}) == 2
+    if not fails:
+        waited = next(row for row in sink.builds if row["outcome"] == "wait")
+        assert waited["build_ns"] == 0 and waited["end_ns"] - waited["start_ns"] > 50_000_000
 
 
 def test_another_threads_build_is_a_hit(compute: Any) -> None:
@@ -112,29 +112,6 @@ def test_interrupted_hooks_go_on_with_the_next_request(compute: Any, monkeypatch
     assert [(row["algorithm"], row["outcome"]) for row in list(sink.builds)[-3:]] == [
         ("reduce_into", "hit"), ("select", "miss"), ("reduce_into", "hit")]
     assert [launch.name for launch in launches(sink)][-3:] == ["reduce_into", "select", "reduce_into"]
-
-
-def test_waiting_for_a_build_that_fails(compute: Any) -> None:
-    asked, go_on = threading.Event(), threading.Event()
-
-    def build() -> Any:
-        asked.set()
-        assert go_on.wait(10)
-        raise ValueError("no")
-
-    def ask() -> None:
-        with pytest.raises(ValueError, match="no"):
-            reduce(compute)
-
-    def second() -> None:
-        assert asked.wait(10)
-        threading.Timer(0.1, go_on.set).start()
-        ask()
-
-    compute.BUILDS["build"] = build
-    with recording() as sink:
-        run_together(ask, second)
-    assert outcomes(sink) == ["failed", "failed"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("launch"), KeyboardInterrupt()])
@@ -209,14 +186,24 @@ def version_is(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: text)
 
 
-def test_version_too_old(compute: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    version_is(monkeypatch, "0.3.9")
+def without_algorithms(compute: Any) -> None:
+    del sys.modules["cuda.compute.algorithms"]
+
+
+@pytest.mark.parametrize(("version", "change", "message"), [
+    ("0.3.9", lambda compute: None, "cuda-cccl 0.3.9 is too old: 0.4.0 or newer is needed"),
+    ("1.2.1", lambda compute: setattr(compute, "_BINDINGS_AVAILABLE", False), "has no bindings here"),
+    ("1.2.1", without_algorithms, "has no cuda.compute.algorithms"),
+])
+def test_a_library_that_cannot_be_recorded(compute: Any, monkeypatch: pytest.MonkeyPatch, version: str, change: Any,
+                                           message: str) -> None:
+    version_is(monkeypatch, version)
+    change(compute)
     code = compute.reduce_into.__code__
     with recording() as sink:
         assert compute.reduce_into.__code__ is code
-        reduce(compute)
-    assert [(row["status"], row["message"]) for row in sink.health] == [
-        ("unavailable", "cuda-cccl 0.3.9 is too old: 0.4.0 or newer is needed")]
+    assert [(row["probe"], row["status"]) for row in sink.health] == [("cuda.compute", "unavailable")]
+    assert message in sink.health[0]["message"]
     assert "cuda-cccl==" in sink.health[0]["fix"]
 
 
@@ -257,20 +244,6 @@ def test_older_version_without_a_cache_of_builds(monkeypatch: pytest.MonkeyPatch
     assert "cuda-cccl 1.1.0 does not show waits for another thread" in sink.health[0]["message"]
     assert outcomes(sink) == ["miss", "hit", "miss"]
     assert [row["thread_id"] for row in sink.builds] == [0, 1, 0]
-
-
-def test_without_bindings(compute: Any) -> None:
-    compute._BINDINGS_AVAILABLE = False
-    with recording() as sink:
-        pass
-    assert [(row["status"], row["probe"]) for row in sink.health] == [("unavailable", "cuda.compute")]
-
-
-def test_without_algorithms(compute: Any) -> None:
-    del sys.modules["cuda.compute.algorithms"]
-    with recording() as sink:
-        pass
-    assert "has no cuda.compute.algorithms" in sink.health[0]["message"]
 
 
 def test_it_waits_for_the_import() -> None:

@@ -42,12 +42,10 @@ CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
     return begin(context, hStream, mode, NULL, NULL, 0);
 }
 
-CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-                                     const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                                     CUstreamCaptureMode mode)
+CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, UNUSED_EDGES,
+                                     size_t numDependencies, CUstreamCaptureMode mode)
 {
     ENTER_CONTEXT();
-    (void)dependencyData;
     Graph *graph = graph_find(hGraph);
     REQUIRE_ARGUMENT(graph);
     return begin(context, hStream, mode, graph, dependencies, numDependencies);
@@ -76,11 +74,9 @@ static bool all_joined(const Capture *capture)
 
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
+    ENTER_STREAM(hStream);
     REQUIRE_ARGUMENT(phGraph);
     *phGraph = NULL;
-    CHECK(stream_find(context, hStream, &stream));
     Capture *capture = stream->capture;
     REQUIRE(capture, CUDA_ERROR_ILLEGAL_STATE);
     if (capture->origin != stream) {
@@ -89,15 +85,10 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
     }
     bool may_end = capture->invalid || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture_is_own(capture);
     REQUIRE(may_end, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-    CUresult result = CUDA_SUCCESS;
-    if (capture->invalid) {
-        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    } else if (!all_joined(capture)) {
-        result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    }
-    if (result != CUDA_SUCCESS) {
+    if (capture->invalid || !all_joined(capture)) {
+        CUresult why = capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
         capture_abandon(capture);
-        return result;
+        return why;
     }
     *phGraph = capture->graph->handle;
     capture_end(capture);
@@ -119,9 +110,7 @@ static CUresult status_of(Stream *stream, CUstreamCaptureStatus *status)
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    CHECK(stream_find(context, hStream, &stream));
+    ENTER_STREAM(hStream);
     return status_of(stream, captureStatus);
 }
 
@@ -146,69 +135,46 @@ static const CUgraphEdgeData *zero_edges(size_t count)
     return edges;
 }
 
-static CUresult capture_info(const Context *context, CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
-                             CUgraph *graph, const CUgraphNode **dependencies, const CUgraphEdgeData **edges,
-                             size_t *count)
+CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                                   const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
-    Stream *stream = NULL;
-    CHECK(stream_find(context, handle, &stream));
-    CHECK(status_of(stream, status));
-    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
-    if (id) *id = stream->capture->id;
-    if (graph) *graph = stream->capture->graph->handle;
-    if (dependencies) *dependencies = reported_handles(stream);
-    if (edges) *edges = zero_edges(stream->dependencies.count);
-    if (count) *count = stream->dependencies.count;
+    ENTER_STREAM(hStream);
+    CHECK(status_of(stream, captureStatus_out));
+    if (*captureStatus_out != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
+    if (id_out) *id_out = stream->capture->id;
+    if (graph_out) *graph_out = stream->capture->graph->handle;
+    if (dependencies_out) *dependencies_out = reported_handles(stream);
+    if (edgeData_out) *edgeData_out = zero_edges(stream->dependencies.count);
+    if (numDependencies_out) *numDependencies_out = stream->dependencies.count;
     return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
-{
-    ENTER_CONTEXT();
-    return capture_info(context, hStream, captureStatus_out, id_out, NULL, NULL, NULL, NULL);
 }
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
                                    CUgraph *graph_out, const CUgraphNode **dependencies_out,
                                    size_t *numDependencies_out)
 {
-    ENTER_CONTEXT();
-    return capture_info(context, hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL,
-                        numDependencies_out);
+    return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL,
+                                     numDependencies_out);
 }
 
-CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
-                                   const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
+CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
 {
-    ENTER_CONTEXT();
-    return capture_info(context, hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,
-                        numDependencies_out);
+    return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL, NULL, NULL, NULL);
 }
 
-static CUresult update_dependencies(const Context *context, CUstream handle, const CUgraphNode *nodes, size_t count,
-                                    unsigned flags)
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, UNUSED_EDGES,
+                                              size_t numDependencies, unsigned int flags)
 {
-    Stream *stream = NULL;
-    CHECK(stream_find(context, handle, &stream));
+    ENTER_STREAM(hStream);
     REQUIRE(stream->capture, CUDA_ERROR_ILLEGAL_STATE);
     REQUIRE_ARGUMENT(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES);
     if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream->dependencies.count = 0;
-    return add_dependencies(stream, nodes, count);
+    return add_dependencies(stream, dependencies, numDependencies);
 }
 
 CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies,
                                            unsigned int flags)
 {
-    ENTER_CONTEXT();
-    return update_dependencies(context, hStream, dependencies, numDependencies, flags);
-}
-
-CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
-                                              const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                                              unsigned int flags)
-{
-    ENTER_CONTEXT();
-    (void)dependencyData;
-    return update_dependencies(context, hStream, dependencies, numDependencies, flags);
+    return cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL, numDependencies, flags);
 }

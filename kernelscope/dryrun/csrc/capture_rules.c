@@ -26,9 +26,8 @@ Capture *capture_before_legacy(const Stream *legacy)
     return NULL;
 }
 
-CUresult stream_submit(Stream *stream, Capture **capture)
+CUresult stream_submit(const Stream *stream)
 {
-    *capture = stream->capture;
     if (stream->capture) return stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
     Capture *spoiled = all_captures && stream->legacy ? capture_before_legacy(stream) : NULL;
     if (!spoiled) return CUDA_SUCCESS;
@@ -79,6 +78,5 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     REQUIRE_ARGUMENT(mode && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
     CUstreamCaptureMode before = thread_mode;
     thread_mode = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
+    ANSWER(mode, before);
 }

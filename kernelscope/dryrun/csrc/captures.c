@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-CUresult stream_add_node(Stream *stream, CUgraphNodeType type, Node **node)
+Node *stream_add_node(Stream *stream, CUgraphNodeType type)
 {
-    *node = node_new(stream->capture->graph, type);
-    node_set_add_all(&(*node)->dependencies, &stream->dependencies);
+    Node *node = node_new(stream->capture->graph, type);
+    node_set_add_all(&node->dependencies, &stream->dependencies);
     stream->dependencies.count = 0;
-    node_set_add(&stream->dependencies, *node);
-    return CUDA_SUCCESS;
+    node_set_add(&stream->dependencies, node);
+    return node;
 }
 
 void capture_end(Capture *capture)

@@ -53,20 +53,17 @@ static CUresult push(CUcontext handle)
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(pctx);
     Context *context = context_primary(dev);
     context->retained++;
     context->active = true;
-    *pctx = context->handle;
-    return CUDA_SUCCESS;
+    ANSWER(pctx, context->handle);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     Context *context = context_primary(dev);
     REQUIRE(context->retained > 0, CUDA_ERROR_INVALID_CONTEXT);
     if (--context->retained == 0) context->active = false;
@@ -75,16 +72,14 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     context_primary(dev)->active = false;
     return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(flags && active);
     *flags = context_primary(dev)->flags;
     *active = context_primary(dev)->active;
@@ -93,8 +88,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *acti
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     context_primary(dev)->flags = flags;
     return CUDA_SUCCESS;
 }
@@ -186,9 +180,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
     ENTER();
-    REQUIRE_ARGUMENT(pctx);
-    *pctx = depth > 0 ? stack[depth - 1] : NULL;
-    return CUDA_SUCCESS;
+    ANSWER(pctx, depth > 0 ? stack[depth - 1] : NULL);
 }
 
 /* ---- questions about a context: the current one where ctx is NULL ---- */
@@ -200,53 +192,35 @@ static CUresult given_or_current(CUcontext handle, Context **context)
     return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static CUresult device_of(CUcontext handle, CUdevice *device)
-{
-    Context *context = NULL;
-    REQUIRE_ARGUMENT(device);
-    CHECK(given_or_current(handle, &context));
-    *device = context->device;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetDevice(CUdevice *device)
-{
-    ENTER();
-    return device_of(NULL, device);
-}
+#define ENTER_GIVEN_CONTEXT(handle)                \
+    ENTER();                                       \
+    Context *context = NULL;                       \
+    CHECK(given_or_current(handle, &context))
 
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
-    ENTER();
-    return device_of(ctx, device);
+    ENTER_GIVEN_CONTEXT(ctx);
+    ANSWER(device, context->device);
 }
+
+CUresult cuCtxGetDevice(CUdevice *device) { return cuCtxGetDevice_v2(device, NULL); }
 
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
     ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(flags);
-    *flags = context->flags | CU_CTX_MAP_HOST; /* always so with unified addressing */
-    return CUDA_SUCCESS;
+    ANSWER(flags, context->flags | CU_CTX_MAP_HOST); /* always so with unified addressing */
 }
 
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {
-    ENTER();
-    Context *context = NULL;
-    REQUIRE_ARGUMENT(ctxId);
-    CHECK(given_or_current(ctx, &context));
-    *ctxId = context->id;
-    return CUDA_SUCCESS;
+    ENTER_GIVEN_CONTEXT(ctx);
+    ANSWER(ctxId, context->id);
 }
 
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
-    ENTER();
-    Context *context = NULL;
-    REQUIRE_ARGUMENT(version);
-    CHECK(given_or_current(ctx, &context));
-    *version = 3020;
-    return CUDA_SUCCESS;
+    ENTER_GIVEN_CONTEXT(ctx);
+    ANSWER(version, 3020);
 }
 
 static CUresult check_limit(CUlimit limit)
@@ -259,10 +233,8 @@ static CUresult check_limit(CUlimit limit)
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
     ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(pvalue);
     CHECK(check_limit(limit));
-    *pvalue = context->limits[limit];
-    return CUDA_SUCCESS;
+    ANSWER(pvalue, context->limits[limit]);
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
@@ -276,9 +248,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 {
     ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(pconfig);
-    *pconfig = context->cache_config;
-    return CUDA_SUCCESS;
+    ANSWER(pconfig, context->cache_config);
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
@@ -296,19 +266,13 @@ CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
     return CUDA_SUCCESS;
 }
 
-CUresult cuCtxSynchronize(void)
+CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-    ENTER_CONTEXT();
+    ENTER_GIVEN_CONTEXT(ctx);
     return capture_forbids_synchronize(context);
 }
 
-CUresult cuCtxSynchronize_v2(CUcontext ctx)
-{
-    ENTER();
-    Context *context = NULL;
-    CHECK(given_or_current(ctx, &context));
-    return capture_forbids_synchronize(context);
-}
+CUresult cuCtxSynchronize(void) { return cuCtxSynchronize_v2(NULL); }
 
 /* ---- peers: all memory is the host's, so access needs nothing; the calls are checked only ---- */
 

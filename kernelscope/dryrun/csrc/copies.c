@@ -11,21 +11,14 @@ typedef struct Side {
     size_t x, y, z, pitch, height; /* pitch and height with their defaults filled in */
 } Side;
 
-static Side source_of(const CUDA_MEMCPY3D *copy)
-{
-    bool host = copy->srcMemoryType == CU_MEMORYTYPE_HOST;
-    return (Side){copy->srcMemoryType, host ? (char *)copy->srcHost : (char *)copy->srcDevice, copy->srcXInBytes,
-                  copy->srcY, copy->srcZ, copy->srcPitch ? copy->srcPitch : copy->WidthInBytes,
-                  copy->srcHeight ? copy->srcHeight : copy->Height};
-}
-
-static Side destination_of(const CUDA_MEMCPY3D *copy)
-{
-    bool host = copy->dstMemoryType == CU_MEMORYTYPE_HOST;
-    return (Side){copy->dstMemoryType, host ? (char *)copy->dstHost : (char *)copy->dstDevice, copy->dstXInBytes,
-                  copy->dstY, copy->dstZ, copy->dstPitch ? copy->dstPitch : copy->WidthInBytes,
-                  copy->dstHeight ? copy->dstHeight : copy->Height};
-}
+/* The source (src) or the destination (dst) of a copy. */
+#define SIDE(copy, side)                                                                                      \
+    ((Side){(copy)->side##MemoryType,                                                                         \
+            (char *)((copy)->side##MemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(copy)->side##Host         \
+                                                                    : (copy)->side##Device),                  \
+            (copy)->side##XInBytes, (copy)->side##Y, (copy)->side##Z,                                         \
+            (copy)->side##Pitch ? (copy)->side##Pitch : (copy)->WidthInBytes,                                 \
+            (copy)->side##Height ? (copy)->side##Height : (copy)->Height})
 
 static bool is_empty(const CUDA_MEMCPY3D *copy) { return !copy->WidthInBytes || !copy->Height || !copy->Depth; }
 
@@ -61,7 +54,7 @@ static CUresult check_side(const Side *side, const CUDA_MEMCPY3D *copy)
 CUresult copy_check(const CUDA_MEMCPY3D *copy)
 {
     if (is_empty(copy)) return CUDA_SUCCESS;
-    Side source = source_of(copy), destination = destination_of(copy);
+    Side source = SIDE(copy, src), destination = SIDE(copy, dst);
     CHECK(check_side(&source, copy));
     return check_side(&destination, copy);
 }
@@ -69,7 +62,7 @@ CUresult copy_check(const CUDA_MEMCPY3D *copy)
 void copy_run(const CUDA_MEMCPY3D *copy)
 {
     if (is_empty(copy)) return;
-    Side source = source_of(copy), destination = destination_of(copy);
+    Side source = SIDE(copy, src), destination = SIDE(copy, dst);
     for (size_t z = 0; z < copy->Depth; z++)
         for (size_t y = 0; y < copy->Height; y++)
             memmove(row(&destination, y, z), row(&source, y, z), copy->WidthInBytes);

@@ -1,39 +1,30 @@
-/* The calls that copy and fill. */
+/* The calls that copy and fill: done at once, or captured. */
 #include "driver.h"
-
-/* ---- into a stream: done, or captured ---- */
 
 static CUresult copy_in_stream(const Context *context, CUstream handle, const CUDA_MEMCPY3D *copy)
 {
     Stream *stream = NULL;
-    Capture *capture = NULL;
-    Node *node = NULL;
+    REQUIRE_ARGUMENT(copy);
     CHECK(copy_check(copy));
-    CHECK(stream_find(context, handle, &stream));
-    CHECK(stream_submit(stream, &capture));
-    if (!capture) {
+    CHECK(stream_for_work(context, handle, &stream));
+    if (stream->capture) {
+        stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEMCPY)->as.copy = *copy;
+    } else {
         copy_run(copy);
-        return CUDA_SUCCESS;
     }
-    CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
-    node->as.copy = *copy;
     return CUDA_SUCCESS;
 }
 
 static CUresult fill_in_stream(const Context *context, CUstream handle, const CUDA_MEMSET_NODE_PARAMS *fill)
 {
     Stream *stream = NULL;
-    Capture *capture = NULL;
-    Node *node = NULL;
     CHECK(fill_check(fill));
-    CHECK(stream_find(context, handle, &stream));
-    CHECK(stream_submit(stream, &capture));
-    if (!capture) {
+    CHECK(stream_for_work(context, handle, &stream));
+    if (stream->capture) {
+        stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEMSET)->as.fill = *fill;
+    } else {
         fill_run(fill);
-        return CUDA_SUCCESS;
     }
-    CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEMSET, &node));
-    node->as.fill = *fill;
     return CUDA_SUCCESS;
 }
 
@@ -46,64 +37,38 @@ static CUDA_MEMCPY3D flat(CUmemorytype to, CUdeviceptr destination, CUmemorytype
                            .WidthInBytes = bytes, .Height = 1, .Depth = 1};
 }
 
-#define FLAT_COPY(to, destination, from, source, bytes, stream)                                              \
-    ENTER_CONTEXT();                                                                                         \
-    CUDA_MEMCPY3D copy = flat(CU_MEMORYTYPE_##to, (CUdeviceptr)(destination), CU_MEMORYTYPE_##from,          \
-                              (CUdeviceptr)(source), bytes);                                                 \
+#define FLAT_COPY(to, from, stream)                                                                         \
+    ENTER_CONTEXT();                                                                                        \
+    CUDA_MEMCPY3D copy = flat(CU_MEMORYTYPE_##to, (CUdeviceptr)destination, CU_MEMORYTYPE_##from,           \
+                              (CUdeviceptr)source, bytes);                                                  \
     return copy_in_stream(context, stream, &copy)
 
-CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+/* A call without a stream, and the one with it. */
+#define COPIES(function, function_async, to, to_type, from, from_type)                                      \
+    CUresult function(to_type destination, from_type source, size_t bytes)                                  \
+    {                                                                                                       \
+        FLAT_COPY(to, from, NULL);                                                                          \
+    }                                                                                                       \
+    CUresult function_async(to_type destination, from_type source, size_t bytes, CUstream stream)           \
+    {                                                                                                       \
+        FLAT_COPY(to, from, stream);                                                                        \
+    }
+
+COPIES(cuMemcpy, cuMemcpyAsync, UNIFIED, CUdeviceptr, UNIFIED, CUdeviceptr)
+COPIES(cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2, DEVICE, CUdeviceptr, HOST, const void *)
+COPIES(cuMemcpyDtoH_v2, cuMemcpyDtoHAsync_v2, HOST, void *, DEVICE, CUdeviceptr)
+COPIES(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, DEVICE, CUdeviceptr, DEVICE, CUdeviceptr)
+
+CUresult cuMemcpyPeer(CUdeviceptr destination, UNUSED(CUcontext, to), CUdeviceptr source, UNUSED(CUcontext, from),
+                      size_t bytes)
 {
-    FLAT_COPY(UNIFIED, dst, UNIFIED, src, ByteCount, NULL);
+    FLAT_COPY(DEVICE, DEVICE, NULL);
 }
 
-CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+CUresult cuMemcpyPeerAsync(CUdeviceptr destination, UNUSED(CUcontext, to), CUdeviceptr source, UNUSED(CUcontext, from),
+                           size_t bytes, CUstream stream)
 {
-    FLAT_COPY(UNIFIED, dst, UNIFIED, src, ByteCount, hStream);
-}
-
-CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
-{
-    FLAT_COPY(DEVICE, dstDevice, HOST, srcHost, ByteCount, NULL);
-}
-
-CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
-{
-    FLAT_COPY(HOST, dstHost, DEVICE, srcDevice, ByteCount, NULL);
-}
-
-CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
-{
-    FLAT_COPY(DEVICE, dstDevice, DEVICE, srcDevice, ByteCount, NULL);
-}
-
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
-{
-    FLAT_COPY(DEVICE, dstDevice, HOST, srcHost, ByteCount, hStream);
-}
-
-CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
-{
-    FLAT_COPY(HOST, dstHost, DEVICE, srcDevice, ByteCount, hStream);
-}
-
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
-{
-    FLAT_COPY(DEVICE, dstDevice, DEVICE, srcDevice, ByteCount, hStream);
-}
-
-CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                      size_t ByteCount)
-{
-    (void)dstContext, (void)srcContext;
-    FLAT_COPY(DEVICE, dstDevice, DEVICE, srcDevice, ByteCount, NULL);
-}
-
-CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                           size_t ByteCount, CUstream hStream)
-{
-    (void)dstContext, (void)srcContext;
-    FLAT_COPY(DEVICE, dstDevice, DEVICE, srcDevice, ByteCount, hStream);
+    FLAT_COPY(DEVICE, DEVICE, stream);
 }
 
 /* ---- copies of rectangles and boxes ---- */
@@ -126,76 +91,41 @@ static CUresult copy_2d(const Context *context, CUstream stream, const CUDA_MEMC
     return copy_in_stream(context, stream, &box);
 }
 
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
-{
-    ENTER_CONTEXT();
-    return copy_2d(context, NULL, pCopy);
-}
+#define COPY_CALL(function, type, copy, stream, ...)                 \
+    CUresult function(const type *description, ##__VA_ARGS__)         \
+    {                                                                \
+        ENTER_CONTEXT();                                             \
+        return copy(context, stream, description);                   \
+    }
 
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
-{
-    ENTER_CONTEXT();
-    return copy_2d(context, NULL, pCopy);
-}
+COPY_CALL(cuMemcpy2D_v2, CUDA_MEMCPY2D, copy_2d, NULL)
+COPY_CALL(cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D, copy_2d, NULL)
+COPY_CALL(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, copy_2d, stream, CUstream stream)
+COPY_CALL(cuMemcpy3D_v2, CUDA_MEMCPY3D, copy_in_stream, NULL)
+COPY_CALL(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, copy_in_stream, stream, CUstream stream)
 
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
-{
-    ENTER_CONTEXT();
-    return copy_2d(context, hStream, pCopy);
-}
+/* ---- fills: of elements in a row, without a stream and with one, and of a rectangle ---- */
 
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
-{
-    ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(pCopy);
-    return copy_in_stream(context, NULL, pCopy);
-}
-
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
-{
-    ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(pCopy);
-    return copy_in_stream(context, hStream, pCopy);
-}
-
-/* ---- fills ---- */
-
-#define FILL(address, row_pitch, element, element_bytes, columns, rows, stream)                               \
+#define FILL(row_pitch, bytes, columns, rows, stream)                                                         \
     ENTER_CONTEXT();                                                                                          \
     CUDA_MEMSET_NODE_PARAMS fill = {.dst = address, .pitch = row_pitch, .value = element,                     \
-                                    .elementSize = element_bytes, .width = columns, .height = rows};          \
+                                    .elementSize = bytes, .width = columns, .height = rows};                  \
     return fill_in_stream(context, stream, &fill)
 
-CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) { FILL(dstDevice, 0, uc, 1, N, 1, NULL); }
-CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) { FILL(dstDevice, 0, us, 2, N, 1, NULL); }
-CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) { FILL(dstDevice, 0, ui, 4, N, 1, NULL); }
+#define FILLS(bits, type)                                                                                     \
+    CUresult cuMemsetD##bits##_v2(CUdeviceptr address, type element, size_t count)                            \
+    {                                                                                                         \
+        FILL(0, bits / 8, count, 1, NULL);                                                                    \
+    }                                                                                                         \
+    CUresult cuMemsetD##bits##Async(CUdeviceptr address, type element, size_t count, CUstream stream)         \
+    {                                                                                                         \
+        FILL(0, bits / 8, count, 1, stream);                                                                  \
+    }                                                                                                         \
+    CUresult cuMemsetD2D##bits##_v2(CUdeviceptr address, size_t pitch, type element, size_t width, size_t height) \
+    {                                                                                                         \
+        FILL(pitch, bits / 8, width, height, NULL);                                                           \
+    }
 
-CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
-{
-    FILL(dstDevice, 0, uc, 1, N, 1, hStream);
-}
-
-CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
-{
-    FILL(dstDevice, 0, us, 2, N, 1, hStream);
-}
-
-CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
-{
-    FILL(dstDevice, 0, ui, 4, N, 1, hStream);
-}
-
-CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height)
-{
-    FILL(dstDevice, dstPitch, uc, 1, Width, Height, NULL);
-}
-
-CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height)
-{
-    FILL(dstDevice, dstPitch, us, 2, Width, Height, NULL);
-}
-
-CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height)
-{
-    FILL(dstDevice, dstPitch, ui, 4, Width, Height, NULL);
-}
+FILLS(8, unsigned char)
+FILLS(16, unsigned short)
+FILLS(32, unsigned)

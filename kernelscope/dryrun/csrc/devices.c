@@ -110,8 +110,7 @@ CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice dev
 
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     return device_attribute(pi, attrib, dev);
 }
 
@@ -120,64 +119,44 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 CUresult cuDeviceGetCount(int *count)
 {
     ENTER();
-    REQUIRE_ARGUMENT(count);
-    *count = state.device_count;
-    return CUDA_SUCCESS;
+    ANSWER(count, state.device_count);
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-    ENTER();
-    REQUIRE_ARGUMENT(device);
-    REQUIRE_DEVICE(ordinal);
-    *device = ordinal;
-    return CUDA_SUCCESS;
+    ENTER_DEVICE(ordinal);
+    ANSWER(device, ordinal);
 }
 
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(name && len > 0);
     snprintf(name, (size_t)len, "%s", DEVICE_NAME);
     return CUDA_SUCCESS;
 }
 
-static CUresult get_uuid(CUuuid *uuid, CUdevice device)
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
-    REQUIRE_DEVICE(device);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(uuid);
     memset(uuid, 0, sizeof *uuid);
     memcpy(uuid->bytes, "kernelscope", 11);
-    uuid->bytes[15] = (char)(device + 1);
+    uuid->bytes[15] = (char)(dev + 1);
     return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
-{
-    ENTER();
-    return get_uuid(uuid, dev);
-}
-
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
-{
-    ENTER();
-    return get_uuid(uuid, dev);
-}
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) { return cuDeviceGetUuid(uuid, dev); }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
-    REQUIRE_ARGUMENT(bytes);
-    *bytes = state.devices[dev].profile->memory_bytes;
-    return CUDA_SUCCESS;
+    ENTER_DEVICE(dev);
+    ANSWER(bytes, state.devices[dev].profile->memory_bytes);
 }
 
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     CHECK(device_attribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, dev));
     return device_attribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev);
 }
@@ -185,8 +164,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 /* The devices sit on PCI buses 1, 2, ... */
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(pciBusId && len >= (int)sizeof "0000:01:00.0");
     snprintf(pciBusId, (size_t)len, "0000:%02X:00.0", (unsigned)dev + 1);
     return CUDA_SUCCESS;
@@ -195,7 +173,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
     ENTER();
-    REQUIRE_ARGUMENT(dev && pciBusId);
+    REQUIRE_ARGUMENT(pciBusId);
     unsigned domain = 0, bus = 0, device = 0, function = 0;
     bool full = sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &device, &function) >= 3;
     if (!full) {
@@ -204,26 +182,20 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
     }
     REQUIRE(domain == 0 && device == 0 && bus >= 1 && bus <= (unsigned)state.device_count,
             CUDA_ERROR_INVALID_DEVICE);
-    *dev = (CUdevice)bus - 1;
-    return CUDA_SUCCESS;
+    ANSWER(dev, (CUdevice)bus - 1);
 }
 
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_DEVICE(peerDev);
-    REQUIRE_ARGUMENT(canAccessPeer);
-    *canAccessPeer = dev != peerDev;
-    return CUDA_SUCCESS;
+    ANSWER(canAccessPeer, dev != peerDev);
 }
 
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
 {
-    ENTER();
-    REQUIRE_DEVICE(srcDevice);
+    ENTER_DEVICE(srcDevice);
     REQUIRE_DEVICE(dstDevice);
-    REQUIRE_ARGUMENT(value && srcDevice != dstDevice);
-    *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(srcDevice != dstDevice);
+    ANSWER(value, attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED);
 }

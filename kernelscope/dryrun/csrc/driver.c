@@ -28,7 +28,6 @@
 #include "driver.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- start and fork ---- */
 
@@ -68,19 +67,10 @@ CUresult cuInit(unsigned int Flags)
 CUresult cuDriverGetVersion(int *driverVersion)
 {
     ENTER_UNINITIALIZED();
-    REQUIRE_ARGUMENT(driverVersion);
-    *driverVersion = state.driver_version;
-    return CUDA_SUCCESS;
+    ANSWER(driverVersion, state.driver_version);
 }
 
 /* ---- counters, and the control interface that kernelscope.dryrun reads them through ---- */
-
-/* cuMemAlloc_v2 is called cuMemAlloc in programs and in documentation. */
-static size_t name_length_without_version(const char *name)
-{
-    const char *version = strstr(name, "_v");
-    return version ? (size_t)(version - name) : strlen(name);
-}
 
 #pragma GCC visibility push(default)
 
@@ -94,18 +84,6 @@ void kernelscope_dryrun_totals(unsigned long long totals[4])
     totals[2] = state.graph_launches;
     totals[3] = state.graph_kernels;
     driver_unlock();
-}
-
-/* How often a driver function was called, all its versions together. */
-unsigned long long kernelscope_dryrun_calls(const char *name)
-{
-    unsigned long long calls = 0;
-    size_t length = name ? strlen(name) : 0;
-    driver_lock();
-    for (const CallCounter *c = counters; c; c = c->next)
-        if (name_length_without_version(c->name) == length && !strncmp(c->name, name, length)) calls += c->calls;
-    driver_unlock();
-    return calls;
 }
 
 /* The index-th function that was called at least once, by its binary name; 0 after the last. */

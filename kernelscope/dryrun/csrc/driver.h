@@ -94,12 +94,34 @@ void call_after_unlock(CUhostFn function, void *argument);
     ENTER_UNINITIALIZED(); \
     if (!state.initialized) return CUDA_ERROR_NOT_INITIALIZED
 
-/* As ENTER, for calls that need a current context: defines `context`. */
-#define ENTER_CONTEXT()                               \
-    ENTER();                                          \
+/* Define `context`, which must be current. */
+#define REQUIRE_CONTEXT()                             \
     Context *context = NULL;                          \
     CUresult current_ = context_current(&context);    \
     if (current_ != CUDA_SUCCESS) return current_
+
+#define ENTER_CONTEXT() \
+    ENTER();            \
+    REQUIRE_CONTEXT()
+
+/* As ENTER, for calls about one device, stream, kernel, graph or node, which must be there. The last four define it. */
+#define ENTER_DEVICE(device) \
+    ENTER();                 \
+    REQUIRE(device_exists(device), CUDA_ERROR_INVALID_DEVICE)
+
+#define ENTER_STREAM(handle)                                    \
+    ENTER_CONTEXT();                                            \
+    Stream *stream = NULL;                                      \
+    CHECK(stream_find(context, handle, &stream))
+
+#define ENTER_OBJECT(Type, name, find, error)  \
+    ENTER();                                   \
+    Type *name = find;                         \
+    REQUIRE(name, error)
+
+#define ENTER_KERNEL(handle) ENTER_OBJECT(Kernel, kernel, kernel_find((CUfunction)(handle)), CUDA_ERROR_INVALID_HANDLE)
+#define ENTER_GRAPH(handle) ENTER_OBJECT(Graph, graph, graph_find(handle), CUDA_ERROR_INVALID_VALUE)
+#define ENTER_NODE(handle) ENTER_OBJECT(Node, node, node_find(handle), CUDA_ERROR_INVALID_VALUE)
 
 /* Return the error of an expression, if it has one. */
 #define CHECK(expression)                              \
@@ -114,6 +136,19 @@ void call_after_unlock(CUhostFn function, void *argument);
     } while (0)
 
 #define REQUIRE_ARGUMENT(condition) REQUIRE(condition, CUDA_ERROR_INVALID_VALUE)
+
+/* End a call with a value for its caller. */
+#define ANSWER(out, value)      \
+    do {                        \
+        REQUIRE_ARGUMENT(out);  \
+        *(out) = (value);       \
+        return CUDA_SUCCESS;    \
+    } while (0)
+
+/* A parameter that nothing here depends on. */
+#define UNUSED(type, name) __attribute__((unused)) type name
+#define UNUSED_CONTEXT UNUSED(CUcontext, context)
+#define UNUSED_EDGES UNUSED(const CUgraphEdgeData *, edges)
 
 /* Memory for the driver's own bookkeeping; running out of it ends the process. */
 void *allocate(size_t count, size_t size); /* zeroed */

@@ -46,22 +46,20 @@ CUresult cuEventDestroy_v2(CUevent hEvent)
 static CUresult record(const Context *context, CUevent event_handle, CUstream stream_handle, unsigned flags)
 {
     Stream *stream = NULL;
-    Capture *capture = NULL;
-    Node *node = NULL;
     Event *event = event_find(event_handle);
     REQUIRE(event, CUDA_ERROR_INVALID_HANDLE);
     REQUIRE_ARGUMENT(flags == CU_EVENT_RECORD_DEFAULT || flags == CU_EVENT_RECORD_EXTERNAL);
     CHECK(stream_find(context, stream_handle, &stream));
     REQUIRE(event->device == stream->device, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(stream_submit(stream, &capture));
-    REQUIRE(capture || flags == CU_EVENT_RECORD_DEFAULT, CUDA_ERROR_ILLEGAL_STATE); /* external: from a graph */
-    if (!capture) {
+    CHECK(stream_submit(stream));
+    /* external: from a graph */
+    REQUIRE(stream->capture || flags == CU_EVENT_RECORD_DEFAULT, CUDA_ERROR_ILLEGAL_STATE);
+    if (!stream->capture) {
         event_record_now(event);
     } else if (flags & CU_EVENT_RECORD_EXTERNAL) {
-        CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node));
-        node->as.event = event->handle;
+        stream_add_node(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD)->as.event = event->handle;
     } else {
-        event->capture_id = capture->id;
+        event->capture_id = stream->capture->id;
         event->dependencies.count = 0;
         node_set_add_all(&event->dependencies, &stream->dependencies);
     }
@@ -105,26 +103,18 @@ CUresult cuEventSynchronize(CUevent hEvent)
     return check_done(hEvent);
 }
 
-static CUresult elapsed(CUevent from, CUevent to, float *milliseconds)
-{
-    const Event *start = event_find(from), *end = event_find(to);
-    REQUIRE_ARGUMENT(milliseconds);
-    REQUIRE(start && end && start->recorded && end->recorded, CUDA_ERROR_INVALID_HANDLE);
-    REQUIRE(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
-    *milliseconds = (float)(end->recorded_ms - start->recorded_ms);
-    return CUDA_SUCCESS;
-}
-
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
     ENTER();
-    return elapsed(hStart, hEnd, pMilliseconds);
+    const Event *start = event_find(hStart), *end = event_find(hEnd);
+    REQUIRE(start && end && start->recorded && end->recorded, CUDA_ERROR_INVALID_HANDLE);
+    REQUIRE(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
+    ANSWER(pMilliseconds, (float)(end->recorded_ms - start->recorded_ms));
 }
 
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
-    ENTER();
-    return elapsed(hStart, hEnd, pMilliseconds);
+    return cuEventElapsedTime(pMilliseconds, hStart, hEnd);
 }
 
 /* Wait for an event that was recorded inside a capture: the stream joins the capture. */
@@ -147,7 +137,6 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
     ENTER_CONTEXT();
     Stream *stream = NULL;
-    Node *node = NULL;
     const Event *event = event_find(hEvent);
     REQUIRE(event, CUDA_ERROR_INVALID_HANDLE);
     REQUIRE_ARGUMENT(Flags == CU_EVENT_WAIT_DEFAULT || Flags == CU_EVENT_WAIT_EXTERNAL);
@@ -155,8 +144,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     REQUIRE(!stream->capture || !stream->capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     REQUIRE(stream->capture || Flags == CU_EVENT_WAIT_DEFAULT, CUDA_ERROR_ILLEGAL_STATE);
     if (Flags == CU_EVENT_WAIT_EXTERNAL) {
-        CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &node));
-        node->as.event = event->handle;
+        stream_add_node(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT)->as.event = event->handle;
         return CUDA_SUCCESS;
     }
     Capture *capture = capture_by_id(event->capture_id);

@@ -56,7 +56,7 @@ static CUresult add_conditional(Node *node, CUDA_CONDITIONAL_NODE_PARAMS *parame
     node->as.conditional.count = count;
     for (unsigned i = 0; i < count; i++) {
         Graph *body = graph_new();
-        graph_put_inside(body, node);
+        body->parent = node;
         node->as.conditional.bodies[i] = body;
         node->as.conditional.handles[i] = body->handle;
     }
@@ -66,6 +66,7 @@ static CUresult add_conditional(Node *node, CUDA_CONDITIONAL_NODE_PARAMS *parame
 
 static CUresult add_allocation(Node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters)
 {
+    REQUIRE_ARGUMENT(parameters);
     CUmemLocation where = parameters->poolProps.location;
     REQUIRE(where.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
     REQUIRE_DEVICE(where.id);
@@ -82,45 +83,35 @@ static CUresult add_allocation_v2(Node *node, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *par
     return CUDA_SUCCESS;
 }
 
-static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                    CUgraphNodeParams *parameters)
+CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, UNUSED_EDGES,
+                           size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
+    ENTER();
     Node *node = NULL;
-    REQUIRE_ARGUMENT(parameters);
-    CHECK(start(graph, parameters->type, dependencies, count, &node));
+    REQUIRE_ARGUMENT(nodeParams);
+    CHECK(start(hGraph, nodeParams->type, dependencies, numDependencies, &node));
     CUresult result = CUDA_SUCCESS;
-    if (parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-        result = add_conditional(node, &parameters->conditional);
-    } else if (parameters->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-        result = add_allocation_v2(node, &parameters->alloc);
+    if (nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+        result = add_conditional(node, &nodeParams->conditional);
+    } else if (nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+        result = add_allocation_v2(node, &nodeParams->alloc);
     } else {
-        result = node_set_parameters(node, parameters);
+        result = node_set_parameters(node, nodeParams);
     }
-    return finish(node, result, out);
+    return finish(node, result, phGraphNode);
 }
 
 CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
                         size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-    ENTER();
-    return add(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                           const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                           CUgraphNodeParams *nodeParams)
-{
-    ENTER();
-    (void)dependencyData;
-    return add(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    return cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
 }
 
 /* A conditional handle carries its default value in the upper half and a serial number in the lower. */
-CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx,
+CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, UNUSED_CONTEXT,
                                         unsigned int defaultLaunchValue, unsigned int flags)
 {
     ENTER();
-    (void)ctx;
     Graph *graph = graph_find(hGraph);
     REQUIRE_ARGUMENT(pHandle_out && graph && flags <= CU_GRAPH_COND_ASSIGN_DEFAULT);
     cuuint64_t value = flags == CU_GRAPH_COND_ASSIGN_DEFAULT ? defaultLaunchValue : 0;
@@ -132,98 +123,6 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
 
 /* ---- one call for each type ---- */
 
-#define ADD_NODE(node_type, fill_in)                                                                             \
-    ENTER();                                                                                                     \
-    Node *node = NULL;                                                                                           \
-    CHECK(start(hGraph, CU_GRAPH_NODE_TYPE_##node_type, dependencies, numDependencies, &node));                  \
-    return finish(node, fill_in, phGraphNode)
-
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                                 size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-    ADD_NODE(KERNEL, node_set_launch(node, nodeParams));
-}
-
-static CUresult set_copy(Node *node, const CUDA_MEMCPY3D *copy)
-{
-    REQUIRE_ARGUMENT(copy);
-    CHECK(copy_check(copy));
-    node->as.copy = *copy;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                              size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
-{
-    (void)ctx;
-    ADD_NODE(MEMCPY, set_copy(node, copyParams));
-}
-
-static CUresult set_fill(Node *node, const CUDA_MEMSET_NODE_PARAMS *fill)
-{
-    REQUIRE_ARGUMENT(fill);
-    CHECK(fill_check(fill));
-    node->as.fill = *fill;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                              size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
-{
-    (void)ctx;
-    ADD_NODE(MEMSET, set_fill(node, memsetParams));
-}
-
-static CUresult set_host(Node *node, const CUDA_HOST_NODE_PARAMS *host)
-{
-    REQUIRE_ARGUMENT(host && host->fn);
-    node->as.host = *host;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                            size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-    ADD_NODE(HOST, set_host(node, nodeParams));
-}
-
-CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                             size_t numDependencies)
-{
-    ADD_NODE(EMPTY, CUDA_SUCCESS);
-}
-
-CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                                  size_t numDependencies, CUgraph childGraph)
-{
-    ADD_NODE(GRAPH, node_set_child(node, childGraph));
-}
-
-static CUresult set_event(Node *node, CUevent event)
-{
-    REQUIRE(event_find(event), CUDA_ERROR_INVALID_HANDLE);
-    node->as.event = event;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                                   size_t numDependencies, CUevent event)
-{
-    ADD_NODE(EVENT_RECORD, set_event(node, event));
-}
-
-CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                                 size_t numDependencies, CUevent event)
-{
-    ADD_NODE(WAIT_EVENT, set_event(node, event));
-}
-
-CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                                size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
-{
-    ADD_NODE(MEM_ALLOC, nodeParams ? add_allocation(node, nodeParams) : CUDA_ERROR_INVALID_VALUE);
-}
-
 static CUresult set_freed(Node *node, CUdeviceptr pointer)
 {
     REQUIRE_ARGUMENT(memory_find(pointer));
@@ -231,8 +130,32 @@ static CUresult set_freed(Node *node, CUdeviceptr pointer)
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-                               size_t numDependencies, CUdeviceptr dptr)
+/* `set` fills the node in, from the parameters; others that the call has, and that nothing depends on, follow. */
+#define ADD_NODE(function, node_type, parameters_type, set, ...)                                            \
+    CUresult function(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count,       \
+                      parameters_type parameters, ##__VA_ARGS__)                                            \
+    {                                                                                                       \
+        ENTER();                                                                                            \
+        Node *node = NULL;                                                                                  \
+        CHECK(start(graph, CU_GRAPH_NODE_TYPE_##node_type, dependencies, count, &node));                    \
+        return finish(node, set(node, parameters), out);                                                    \
+    }
+
+ADD_NODE(cuGraphAddKernelNode_v2, KERNEL, const CUDA_KERNEL_NODE_PARAMS *, node_set_launch)
+ADD_NODE(cuGraphAddMemcpyNode, MEMCPY, const CUDA_MEMCPY3D *, node_set_copy, UNUSED_CONTEXT)
+ADD_NODE(cuGraphAddMemsetNode, MEMSET, const CUDA_MEMSET_NODE_PARAMS *, node_set_fill, UNUSED_CONTEXT)
+ADD_NODE(cuGraphAddHostNode, HOST, const CUDA_HOST_NODE_PARAMS *, node_set_host)
+ADD_NODE(cuGraphAddChildGraphNode, GRAPH, CUgraph, node_set_child)
+ADD_NODE(cuGraphAddEventRecordNode, EVENT_RECORD, CUevent, node_set_event)
+ADD_NODE(cuGraphAddEventWaitNode, WAIT_EVENT, CUevent, node_set_event)
+ADD_NODE(cuGraphAddMemAllocNode, MEM_ALLOC, CUDA_MEM_ALLOC_NODE_PARAMS *, add_allocation)
+ADD_NODE(cuGraphAddMemFreeNode, MEM_FREE, CUdeviceptr, set_freed)
+
+CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                             size_t numDependencies)
 {
-    ADD_NODE(MEM_FREE, set_freed(node, dptr));
+    ENTER();
+    Node *node = NULL;
+    CHECK(start(hGraph, CU_GRAPH_NODE_TYPE_EMPTY, dependencies, numDependencies, &node));
+    return finish(node, CUDA_SUCCESS, phGraphNode);
 }

@@ -56,9 +56,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
 {
     ENTER();
     const Exec *exec = exec_find(hGraphExec);
-    REQUIRE_ARGUMENT(exec && flags);
-    *flags = exec->flags;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(exec);
+    ANSWER(flags, exec->flags);
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
@@ -136,16 +135,12 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
     ENTER_CONTEXT();
     Stream *stream = NULL;
-    Capture *capture = NULL;
-    Node *node = NULL;
     Exec *exec = exec_find(hGraphExec);
     REQUIRE_ARGUMENT(exec);
-    CHECK(stream_find(context, hStream, &stream));
-    CHECK(stream_submit(stream, &capture));
-    if (!capture) return exec_launch(exec);
+    CHECK(stream_for_work(context, hStream, &stream));
+    if (!stream->capture) return exec_launch(exec);
     graph_launch_was_captured = true;
-    CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_GRAPH, &node));
-    return node_set_child(node, exec->graph->handle);
+    return node_set_child(stream_add_node(stream, CU_GRAPH_NODE_TYPE_GRAPH), exec->graph->handle);
 }
 
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
@@ -179,88 +174,35 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUg
     return node_set_parameters(node, nodeParams);
 }
 
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                           const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-    ENTER();
-    Node *node = NULL;
-    CHECK(exec_node_to_change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL, &node));
-    return node_set_launch(node, nodeParams);
-}
+#define SETTER(function, node_type, parameters_type, set, ...)                                                  \
+    CUresult function(CUgraphExec exec, CUgraphNode definition, parameters_type parameters, ##__VA_ARGS__)     \
+    {                                                                                                          \
+        ENTER();                                                                                               \
+        Node *node = NULL;                                                                                     \
+        CHECK(exec_node_to_change(exec, definition, CU_GRAPH_NODE_TYPE_##node_type, &node));                   \
+        return set(node, parameters);                                                                          \
+    }
 
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams,
-                                        CUcontext ctx)
-{
-    ENTER();
-    Node *node = NULL;
-    (void)ctx;
-    REQUIRE_ARGUMENT(copyParams);
-    CHECK(exec_node_to_change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
-    CHECK(copy_check(copyParams));
-    node->as.copy = *copyParams;
-    return CUDA_SUCCESS;
-}
+SETTER(cuGraphExecKernelNodeSetParams_v2, KERNEL, const CUDA_KERNEL_NODE_PARAMS *, node_set_launch)
+SETTER(cuGraphExecMemcpyNodeSetParams, MEMCPY, const CUDA_MEMCPY3D *, node_set_copy, UNUSED_CONTEXT)
+SETTER(cuGraphExecMemsetNodeSetParams, MEMSET, const CUDA_MEMSET_NODE_PARAMS *, node_set_fill, UNUSED_CONTEXT)
+SETTER(cuGraphExecHostNodeSetParams, HOST, const CUDA_HOST_NODE_PARAMS *, node_set_host)
+SETTER(cuGraphExecChildGraphNodeSetParams, GRAPH, CUgraph, node_set_child)
+SETTER(cuGraphExecEventRecordNodeSetEvent, EVENT_RECORD, CUevent, node_set_event)
+SETTER(cuGraphExecEventWaitNodeSetEvent, WAIT_EVENT, CUevent, node_set_event)
 
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                        const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+static CUresult exec_node(CUgraphExec exec, CUgraphNode handle, Node **node)
 {
-    ENTER();
-    Node *node = NULL;
-    (void)ctx;
-    REQUIRE_ARGUMENT(memsetParams);
-    CHECK(exec_node_to_change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, &node));
-    CHECK(fill_check(memsetParams));
-    node->as.fill = *memsetParams;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                      const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-    ENTER();
-    Node *node = NULL;
-    REQUIRE_ARGUMENT(nodeParams && nodeParams->fn);
-    CHECK(exec_node_to_change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, &node));
-    node->as.host = *nodeParams;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
-{
-    ENTER();
-    Node *node = NULL;
-    CHECK(exec_node_to_change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_GRAPH, &node));
-    return node_set_child(node, childGraph);
-}
-
-static CUresult set_event(CUgraphExec exec, CUgraphNode definition_node, CUgraphNodeType type, CUevent event)
-{
-    Node *node = NULL;
-    REQUIRE(event_find(event), CUDA_ERROR_INVALID_HANDLE);
-    CHECK(exec_node_to_change(exec, definition_node, type, &node));
-    node->as.event = event;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
-{
-    ENTER();
-    return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
-}
-
-CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
-{
-    ENTER();
-    return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+    const Node *definition = node_find(handle);
+    REQUIRE_ARGUMENT(definition);
+    return exec_node_to_change(exec, handle, definition->type, node);
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
 {
     ENTER();
     Node *node = NULL;
-    const Node *definition = node_find(hNode);
-    REQUIRE_ARGUMENT(definition);
-    CHECK(exec_node_to_change(hGraphExec, hNode, definition->type, &node));
+    CHECK(exec_node(hGraphExec, hNode, &node));
     node->enabled = isEnabled != 0;
     return CUDA_SUCCESS;
 }
@@ -269,9 +211,6 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 {
     ENTER();
     Node *node = NULL;
-    const Node *definition = node_find(hNode);
-    REQUIRE_ARGUMENT(definition && isEnabled);
-    CHECK(exec_node_to_change(hGraphExec, hNode, definition->type, &node));
-    *isEnabled = node->enabled;
-    return CUDA_SUCCESS;
+    CHECK(exec_node(hGraphExec, hNode, &node));
+    ANSWER(isEnabled, node->enabled);
 }

@@ -32,8 +32,7 @@ void graph_memory_release(GraphMemory *memory)
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
-    ENTER();
-    REQUIRE_DEVICE(device);
+    ENTER_DEVICE(device);
     REQUIRE_ARGUMENT(value && attr <= CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
     bool high = attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
     *(cuuint64_t *)value = high ? state.devices[device].graph_memory_high : state.devices[device].graph_memory;
@@ -42,8 +41,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
-    ENTER();
-    REQUIRE_DEVICE(device);
+    ENTER_DEVICE(device);
     REQUIRE_ARGUMENT(value && *(cuuint64_t *)value == 0); /* the high-water marks can be reset, and nothing else set */
     REQUIRE_ARGUMENT(attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
     state.devices[device].graph_memory_high = state.devices[device].graph_memory;
@@ -52,7 +50,6 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 
 CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
-    ENTER();
-    REQUIRE_DEVICE(device);
+    ENTER_DEVICE(device);
     return CUDA_SUCCESS;
 }

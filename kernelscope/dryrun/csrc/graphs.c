@@ -66,12 +66,6 @@ Node *node_new(Graph *graph, CUgraphNodeType type)
 
 Node *node_find(CUgraphNode handle) { return handle_object(handle, KIND_NODE); }
 
-Node *node_find_of_type(CUgraphNode handle, CUgraphNodeType type)
-{
-    Node *node = node_find(handle);
-    return node && node->type == type ? node : NULL;
-}
-
 bool node_has_memory(const Node *node)
 {
     return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
@@ -133,7 +127,7 @@ static bool copy_conditional(Node *copy, const Node *source)
         if (!body) return false;
         copy->as.conditional.bodies[i] = body;
         copy->as.conditional.handles[i] = body->handle;
-        graph_put_inside(body, copy);
+        body->parent = copy;
     }
     return true;
 }
@@ -144,7 +138,7 @@ bool node_copy_parameters(Node *copy, const Node *source)
     case CU_GRAPH_NODE_TYPE_KERNEL: launch_copy(&copy->as.launch, &source->as.launch); return true;
     case CU_GRAPH_NODE_TYPE_GRAPH:
         copy->as.child = source->as.child ? graph_clone(source->as.child) : NULL;
-        if (copy->as.child) graph_put_inside(copy->as.child, copy);
+        if (copy->as.child) copy->as.child->parent = copy;
         return copy->as.child != NULL;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: return copy_conditional(copy, source);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
@@ -196,11 +190,34 @@ CUresult node_set_child(Node *node, CUgraph child)
     REQUIRE_ARGUMENT(clone);
     if (node->as.child) graph_free(node->as.child);
     node->as.child = clone;
-    graph_put_inside(clone, node);
+    clone->parent = node;
     return CUDA_SUCCESS;
 }
 
-static CUresult set_event(Node *node, CUevent event)
+CUresult node_set_copy(Node *node, const CUDA_MEMCPY3D *parameters)
+{
+    REQUIRE_ARGUMENT(parameters);
+    CHECK(copy_check(parameters));
+    node->as.copy = *parameters;
+    return CUDA_SUCCESS;
+}
+
+CUresult node_set_fill(Node *node, const CUDA_MEMSET_NODE_PARAMS *parameters)
+{
+    REQUIRE_ARGUMENT(parameters);
+    CHECK(fill_check(parameters));
+    node->as.fill = *parameters;
+    return CUDA_SUCCESS;
+}
+
+CUresult node_set_host(Node *node, const CUDA_HOST_NODE_PARAMS *parameters)
+{
+    REQUIRE_ARGUMENT(parameters && parameters->fn);
+    node->as.host = *parameters;
+    return CUDA_SUCCESS;
+}
+
+CUresult node_set_event(Node *node, CUevent event)
 {
     REQUIRE(handle_object(event, KIND_EVENT), CUDA_ERROR_INVALID_HANDLE);
     node->as.event = event;
@@ -225,9 +242,13 @@ static CUresult set_fill(Node *node, const CUgraphNodeParams *parameters)
     CUDA_MEMSET_NODE_PARAMS fill = {.dst = given->dst, .pitch = given->pitch, .value = given->value,
                                     .elementSize = given->elementSize, .width = given->width,
                                     .height = given->height};
-    CHECK(fill_check(&fill));
-    node->as.fill = fill;
-    return CUDA_SUCCESS;
+    return node_set_fill(node, &fill);
+}
+
+static CUresult set_host(Node *node, const CUgraphNodeParams *parameters)
+{
+    CUDA_HOST_NODE_PARAMS host = {.fn = parameters->host.fn, .userData = parameters->host.userData};
+    return node_set_host(node, &host);
 }
 
 /* For the types whose parameters may be set again after the node was made. */
@@ -237,18 +258,12 @@ CUresult node_set_parameters(Node *node, const CUgraphNodeParams *parameters)
     switch ((int)node->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: return set_kernel(node, parameters);
     case CU_GRAPH_NODE_TYPE_MEMSET: return set_fill(node, parameters);
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-        CHECK(copy_check(&parameters->memcpy.copyParams));
-        node->as.copy = parameters->memcpy.copyParams;
-        return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_HOST:
-        REQUIRE_ARGUMENT(parameters->host.fn);
-        node->as.host = (CUDA_HOST_NODE_PARAMS){.fn = parameters->host.fn, .userData = parameters->host.userData};
-        return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return node_set_copy(node, &parameters->memcpy.copyParams);
+    case CU_GRAPH_NODE_TYPE_HOST: return set_host(node, parameters);
     case CU_GRAPH_NODE_TYPE_GRAPH: return node_set_child(node, parameters->graph.graph);
     case CU_GRAPH_NODE_TYPE_EMPTY: return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return set_event(node, parameters->eventRecord.event);
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return set_event(node, parameters->eventWait.event);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return node_set_event(node, parameters->eventRecord.event);
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return node_set_event(node, parameters->eventWait.event);
     case CU_GRAPH_NODE_TYPE_MEM_FREE: node->as.freed = parameters->free.dptr; return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -256,9 +271,7 @@ CUresult node_set_parameters(Node *node, const CUgraphNodeParams *parameters)
 
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-    ENTER();
-    Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node);
+    ENTER_NODE(hNode);
     return node_set_parameters(node, nodeParams);
 }
 
@@ -266,9 +279,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 
 CUresult cuGraphDestroyNode(CUgraphNode hNode)
 {
-    ENTER();
-    Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node);
+    ENTER_NODE(hNode);
     REQUIRE(!node_has_memory(node), CUDA_ERROR_NOT_SUPPORTED);
     REQUIRE(!capture_uses(node->graph), CUDA_ERROR_ILLEGAL_STATE);
     node_remove(node);
@@ -277,11 +288,8 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
-    ENTER();
-    const Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node && type);
-    *type = node->type;
-    return CUDA_SUCCESS;
+    ENTER_NODE(hNode);
+    ANSWER(type, node->type);
 }
 
 /* ---- user objects: what a graph keeps alive for its caller, by counting references ---- */
@@ -394,8 +402,6 @@ Graph *graph_new(void)
     return graph;
 }
 
-void graph_put_inside(Graph *graph, Node *node) { graph->parent = node; }
-
 Graph *graph_find(CUgraph handle) { return handle_object(handle, KIND_GRAPH); }
 
 void graph_free(Graph *graph)
@@ -460,16 +466,14 @@ Graph *graph_clone(const Graph *source)
 CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 {
     ENTER();
-    REQUIRE_ARGUMENT(phGraph && flags == 0);
-    *phGraph = graph_new()->handle;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(flags == 0);
+    ANSWER(phGraph, graph_new()->handle);
 }
 
 CUresult cuGraphDestroy(CUgraph hGraph)
 {
-    ENTER();
-    Graph *graph = graph_find(hGraph);
-    REQUIRE_ARGUMENT(graph && !graph->parent); /* one inside a node goes with the node */
+    ENTER_GRAPH(hGraph);
+    REQUIRE_ARGUMENT(!graph->parent); /* one inside a node goes with the node */
     REQUIRE(!capture_uses(graph), CUDA_ERROR_ILLEGAL_STATE);
     graph_free(graph);
     return CUDA_SUCCESS;
@@ -525,17 +529,13 @@ static CUresult give_nodes(Node *const *nodes, size_t count, CUgraphNode *out, C
 
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 {
-    ENTER();
-    const Graph *graph = graph_find(hGraph);
-    REQUIRE_ARGUMENT(graph);
+    ENTER_GRAPH(hGraph);
     return give_nodes(graph->nodes, graph->node_count, nodes, NULL, numNodes);
 }
 
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
-    ENTER();
-    const Graph *graph = graph_find(hGraph);
-    REQUIRE_ARGUMENT(graph);
+    ENTER_GRAPH(hGraph);
     NodeSet roots = {0};
     for (size_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->dependencies.count == 0) node_set_add(&roots, graph->nodes[i]);
@@ -544,85 +544,62 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *num
     return result;
 }
 
-static CUresult give_dependencies(CUgraphNode handle, CUgraphNode *out, CUgraphEdgeData *edges, size_t *capacity)
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData,
+                                       size_t *numDependencies)
 {
-    const Node *node = node_find(handle);
-    REQUIRE_ARGUMENT(node);
-    return give_nodes(node->dependencies.items, node->dependencies.count, out, edges, capacity);
-}
-
-static CUresult give_dependents(CUgraphNode handle, CUgraphNode *out, CUgraphEdgeData *edges, size_t *capacity)
-{
-    const Node *node = node_find(handle);
-    REQUIRE_ARGUMENT(node);
-    NodeSet dependents = {0};
-    for (size_t i = 0; i < node->graph->node_count; i++) {
-        Node *other = node->graph->nodes[i];
-        if (node_set_has(&other->dependencies, node)) node_set_add(&dependents, other);
-    }
-    CUresult result = give_nodes(dependents.items, dependents.count, out, edges, capacity);
-    node_set_clear(&dependents);
-    return result;
+    ENTER_NODE(hNode);
+    return give_nodes(node->dependencies.items, node->dependencies.count, dependencies, edgeData, numDependencies);
 }
 
 CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
 {
-    ENTER();
-    return give_dependencies(hNode, dependencies, NULL, numDependencies);
-}
-
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData,
-                                       size_t *numDependencies)
-{
-    ENTER();
-    return give_dependencies(hNode, dependencies, edgeData, numDependencies);
-}
-
-CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
-{
-    ENTER();
-    return give_dependents(hNode, dependentNodes, NULL, numDependentNodes);
+    return cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
 }
 
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData,
                                          size_t *numDependentNodes)
 {
-    ENTER();
-    return give_dependents(hNode, dependentNodes, edgeData, numDependentNodes);
+    ENTER_NODE(hNode);
+    NodeSet dependents = {0};
+    for (size_t i = 0; i < node->graph->node_count; i++) {
+        Node *other = node->graph->nodes[i];
+        if (node_set_has(&other->dependencies, node)) node_set_add(&dependents, other);
+    }
+    CUresult result = give_nodes(dependents.items, dependents.count, dependentNodes, edgeData, numDependentNodes);
+    node_set_clear(&dependents);
+    return result;
+}
+
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
+{
+    return cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, NULL, numDependentNodes);
 }
 
 /* ---- edges ---- */
 
-static CUresult give_edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges, size_t *capacity)
+CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData,
+                            size_t *numEdges)
 {
-    const Graph *graph = graph_find(handle);
-    REQUIRE_ARGUMENT(graph && capacity && !from == !to);
+    ENTER_GRAPH(hGraph);
+    REQUIRE_ARGUMENT(numEdges && !from == !to);
     size_t count = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
         const Node *node = graph->nodes[i];
         for (size_t j = 0; j < node->dependencies.count; j++, count++) {
-            if (!from || count >= *capacity) continue;
+            if (!from || count >= *numEdges) continue;
             from[count] = node->dependencies.items[j]->handle;
             to[count] = node->handle;
-            if (edges) edges[count] = (CUgraphEdgeData){0};
+            if (edgeData) edgeData[count] = (CUgraphEdgeData){0};
         }
     }
-    for (size_t i = count; from && i < *capacity; i++) from[i] = to[i] = NULL;
-    if (!from || *capacity > count) *capacity = count;
+    for (size_t i = count; from && i < *numEdges; i++) from[i] = to[i] = NULL;
+    if (!from || *numEdges > count) *numEdges = count;
     return CUDA_SUCCESS;
 }
 
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
 {
-    ENTER();
-    return give_edges(hGraph, from, to, NULL, numEdges);
-}
-
-CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData,
-                            size_t *numEdges)
-{
-    ENTER();
-    return give_edges(hGraph, from, to, edgeData, numEdges);
+    return cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges);
 }
 
 static CUresult change_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t count, bool add)
@@ -645,32 +622,27 @@ static CUresult change_edges(CUgraph handle, const CUgraphNode *from, const CUgr
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-                                size_t numDependencies)
+CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, UNUSED_EDGES,
+                                   size_t numDependencies)
 {
     ENTER();
     return change_edges(hGraph, from, to, numDependencies, true);
 }
 
-CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-                                   const CUgraphEdgeData *edgeData, size_t numDependencies)
+CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+    return cuGraphAddDependencies_v2(hGraph, from, to, NULL, numDependencies);
+}
+
+CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, UNUSED_EDGES,
+                                      size_t numDependencies)
 {
     ENTER();
-    (void)edgeData;
-    return change_edges(hGraph, from, to, numDependencies, true);
+    return change_edges(hGraph, from, to, numDependencies, false);
 }
 
 CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
                                    size_t numDependencies)
 {
-    ENTER();
-    return change_edges(hGraph, from, to, numDependencies, false);
-}
-
-CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-                                      const CUgraphEdgeData *edgeData, size_t numDependencies)
-{
-    ENTER();
-    (void)edgeData;
-    return change_edges(hGraph, from, to, numDependencies, false);
+    return cuGraphRemoveDependencies_v2(hGraph, from, to, NULL, numDependencies);
 }

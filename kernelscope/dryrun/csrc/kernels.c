@@ -4,12 +4,6 @@
 
 Kernel *kernel_find(CUfunction handle) { return handle_object(handle, KIND_KERNEL); }
 
-static CUresult find(const void *handle, Kernel **kernel)
-{
-    *kernel = kernel_find((CUfunction)handle);
-    return *kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
 size_t kernel_parameter_bytes(const Kernel *kernel)
 {
     size_t bytes = 0;
@@ -81,146 +75,86 @@ static CUresult set_attribute(Kernel *kernel, CUfunction_attribute attribute, CU
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel handle, CUdevice dev)
 {
-    ENTER();
-    Kernel *found = NULL;
+    ENTER_KERNEL(handle);
     REQUIRE_DEVICE(dev);
-    CHECK(find(kernel, &found));
-    return kernel_attribute(found, attrib, dev, pi);
+    return kernel_attribute(kernel, attrib, dev, pi);
 }
 
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
-    ENTER_CONTEXT();
-    Kernel *found = NULL;
-    CHECK(find(hfunc, &found));
-    return kernel_attribute(found, attrib, context->device, pi);
+    ENTER_KERNEL(hfunc);
+    REQUIRE_CONTEXT();
+    return kernel_attribute(kernel, attrib, context->device, pi);
 }
 
-CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel handle, CUdevice dev)
 {
-    ENTER();
-    Kernel *found = NULL;
+    ENTER_KERNEL(handle);
     REQUIRE_DEVICE(dev);
-    CHECK(find(kernel, &found));
-    return set_attribute(found, attrib, dev, val);
+    return set_attribute(kernel, attrib, dev, val);
 }
 
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-    ENTER_CONTEXT();
-    Kernel *found = NULL;
-    CHECK(find(hfunc, &found));
-    return set_attribute(found, attrib, context->device, value);
+    ENTER_KERNEL(hfunc);
+    REQUIRE_CONTEXT();
+    return set_attribute(kernel, attrib, context->device, value);
 }
 
-CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+CUresult cuKernelSetCacheConfig(CUkernel handle, UNUSED(CUfunc_cache, config), CUdevice dev)
 {
-    ENTER();
-    Kernel *found = NULL;
-    (void)config;
+    ENTER_KERNEL(handle);
     REQUIRE_DEVICE(dev);
-    return find(kernel, &found);
-}
-
-CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
-{
-    ENTER_CONTEXT();
-    Kernel *found = NULL;
-    (void)config;
-    return find(hfunc, &found);
-}
-
-/* ---- name, parameters, library ---- */
-
-static CUresult get_name(const void *handle, const char **name)
-{
-    Kernel *kernel = NULL;
-    REQUIRE_ARGUMENT(name);
-    CHECK(find(handle, &kernel));
-    *name = kernel->name;
     return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetName(const char **name, CUkernel hfunc)
+CUresult cuFuncSetCacheConfig(CUfunction hfunc, UNUSED(CUfunc_cache, config))
 {
-    ENTER();
-    return get_name(hfunc, name);
-}
-
-CUresult cuFuncGetName(const char **name, CUfunction hfunc)
-{
-    ENTER();
-    return get_name(hfunc, name);
-}
-
-static CUresult get_parameter(const void *handle, size_t index, size_t *offset, size_t *bytes)
-{
-    Kernel *kernel = NULL;
-    CHECK(find(handle, &kernel));
-    REQUIRE_ARGUMENT(offset && kernel->parameter_count > 0 && index < (size_t)kernel->parameter_count);
-    *offset = kernel->parameters[index].offset;
-    if (bytes) *bytes = kernel->parameters[index].bytes;
+    ENTER_KERNEL(hfunc);
+    REQUIRE_CONTEXT();
     return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
-{
-    ENTER();
-    return get_parameter(kernel, paramIndex, paramOffset, paramSize);
-}
+/* ---- name, parameters, library: one call for a CUkernel and one for a CUfunction ---- */
 
-CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
-{
-    ENTER();
-    return get_parameter(func, paramIndex, paramOffset, paramSize);
-}
+#define GETTER(function, type, handle_type, value)   \
+    CUresult function(type *out, handle_type handle) \
+    {                                                \
+        ENTER_KERNEL(handle);                        \
+        ANSWER(out, value);                          \
+    }
 
-CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
-{
-    ENTER_CONTEXT();
-    Kernel *found = NULL;
-    REQUIRE_ARGUMENT(pFunc);
-    CHECK(find(kernel, &found));
-    REQUIRE(library_runs_on(found->library, context->device), CUDA_ERROR_NO_BINARY_FOR_GPU);
-    *pFunc = found->handle;
-    return CUDA_SUCCESS;
-}
+GETTER(cuKernelGetName, const char *, CUkernel, kernel->name)
+GETTER(cuFuncGetName, const char *, CUfunction, kernel->name)
+GETTER(cuKernelGetLibrary, CUlibrary, CUkernel, kernel->library->handle)
+GETTER(cuFuncGetModule, CUmodule, CUfunction, (CUmodule)kernel->library->handle)
+GETTER(cuFuncIsLoaded, CUfunctionLoadingState, CUfunction, CU_FUNCTION_LOADING_STATE_LOADED)
 
-CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
-{
-    ENTER();
-    Kernel *found = NULL;
-    REQUIRE_ARGUMENT(pLib);
-    CHECK(find(kernel, &found));
-    *pLib = found->library->handle;
-    return CUDA_SUCCESS;
-}
+#define PARAMETER_GETTER(function, handle_type)                                                                    \
+    CUresult function(handle_type handle, size_t index, size_t *offset, size_t *bytes)                             \
+    {                                                                                                              \
+        ENTER_KERNEL(handle);                                                                                      \
+        REQUIRE_ARGUMENT(kernel->parameter_count > 0 && index < (size_t)kernel->parameter_count);                  \
+        if (bytes) *bytes = kernel->parameters[index].bytes;                                                       \
+        ANSWER(offset, kernel->parameters[index].offset);                                                          \
+    }
 
-CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+PARAMETER_GETTER(cuKernelGetParamInfo, CUkernel)
+PARAMETER_GETTER(cuFuncGetParamInfo, CUfunction)
+
+CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel handle)
 {
-    ENTER();
-    Kernel *found = NULL;
-    REQUIRE_ARGUMENT(hmod);
-    CHECK(find(hfunc, &found));
-    *hmod = (CUmodule)found->library->handle;
-    return CUDA_SUCCESS;
+    ENTER_KERNEL(handle);
+    REQUIRE_CONTEXT();
+    REQUIRE(library_runs_on(kernel->library, context->device), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    ANSWER(pFunc, kernel->handle);
 }
 
 CUresult cuFuncLoad(CUfunction function)
 {
-    ENTER_CONTEXT();
-    Kernel *found = NULL;
-    return find(function, &found);
-}
-
-CUresult cuFuncIsLoaded(CUfunctionLoadingState *state_out, CUfunction function)
-{
-    ENTER_CONTEXT();
-    Kernel *found = NULL;
-    REQUIRE_ARGUMENT(state_out);
-    CHECK(find(function, &found));
-    *state_out = CU_FUNCTION_LOADING_STATE_LOADED;
+    ENTER_KERNEL(function);
+    REQUIRE_CONTEXT();
     return CUDA_SUCCESS;
 }

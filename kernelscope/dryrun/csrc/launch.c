@@ -96,6 +96,18 @@ CUresult launch_copy(Launch *copy, const Launch *source)
     return source->argument_list ? launch_keep_arguments(copy, source->argument_list, NULL) : CUDA_SUCCESS;
 }
 
+void launch_set_attribute(Launch *launch, CUlaunchAttributeID attribute, const CUlaunchAttributeValue *value)
+{
+    if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+        launch->cooperative = value->cooperative != 0;
+    } else if (attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+        launch->has_cluster = true;
+        launch->cluster[0] = value->clusterDim.x;
+        launch->cluster[1] = value->clusterDim.y;
+        launch->cluster[2] = value->clusterDim.z;
+    }
+}
+
 void launch_clear(Launch *launch)
 {
     free(launch->arguments);

@@ -8,11 +8,9 @@
 
 static CUresult capture_launch(Stream *stream, Launch *launch, void **parameters, void **extra)
 {
-    Node *node = NULL;
     CHECK(launch_keep_arguments(launch, parameters, extra));
-    CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, &node));
     launch->kernel->library->references++;
-    node->as.launch = *launch;
+    stream_add_node(stream, CU_GRAPH_NODE_TYPE_KERNEL)->as.launch = *launch;
     state.captured_launches++;
     return CUDA_SUCCESS;
 }
@@ -21,17 +19,16 @@ static CUresult submit(const Context *context, CUfunction function, Launch launc
                        void **extra)
 {
     Stream *stream = NULL;
-    Capture *capture = NULL;
     launch.kernel = kernel_find(function);
     REQUIRE(launch.kernel, CUDA_ERROR_INVALID_HANDLE);
     CHECK(stream_find(context, handle, &stream));
     REQUIRE(stream->device == context->device, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(stream_submit(stream, &capture));
+    CHECK(stream_submit(stream));
     CUresult result = launch_check(&launch, context->device);
     if (result == CUDA_SUCCESS) result = launch_check_arguments(launch.kernel, parameters, extra);
-    if (result != CUDA_SUCCESS && capture) capture->invalid = true; /* a refused launch spoils the capture */
+    if (result != CUDA_SUCCESS && stream->capture) stream->capture->invalid = true; /* a refused launch spoils it */
     CHECK(result);
-    if (capture) return capture_launch(stream, &launch, parameters, extra);
+    if (stream->capture) return capture_launch(stream, &launch, parameters, extra);
     state.launches++;
     return CUDA_SUCCESS;
 }
@@ -63,17 +60,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
     Launch launch = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
                      .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
                      .dynamic_shared = config->sharedMemBytes};
-    for (unsigned i = 0; i < config->numAttrs; i++) {
-        const CUlaunchAttributeValue *value = &config->attrs[i].value;
-        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-            launch.cooperative = value->cooperative != 0;
-        } else if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-            launch.has_cluster = true;
-            launch.cluster[0] = value->clusterDim.x;
-            launch.cluster[1] = value->clusterDim.y;
-            launch.cluster[2] = value->clusterDim.z;
-        }
-    }
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        launch_set_attribute(&launch, config->attrs[i].id, &config->attrs[i].value);
     return submit(context, f, launch, config->hStream, kernelParams, extra);
 }
 
@@ -83,17 +71,14 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
     ENTER_CONTEXT();
     Stream *stream = NULL;
-    Capture *capture = NULL;
-    Node *node = NULL;
     REQUIRE_ARGUMENT(fn);
-    CHECK(stream_find(context, hStream, &stream));
-    CHECK(stream_submit(stream, &capture));
-    if (!capture) {
+    CHECK(stream_for_work(context, hStream, &stream));
+    if (stream->capture) {
+        CUDA_HOST_NODE_PARAMS host = {.fn = fn, .userData = userData};
+        stream_add_node(stream, CU_GRAPH_NODE_TYPE_HOST)->as.host = host;
+    } else {
         call_after_unlock(fn, userData);
-        return CUDA_SUCCESS;
     }
-    CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_HOST, &node));
-    node->as.host = (CUDA_HOST_NODE_PARAMS){.fn = fn, .userData = userData};
     return CUDA_SUCCESS;
 }
 
@@ -113,15 +98,8 @@ static void run_stream_callback(void *argument)
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
 {
     ENTER_CONTEXT();
-    Stream *stream = NULL;
-    Capture *capture = NULL;
     REQUIRE_ARGUMENT(callback && flags == 0);
-    CHECK(stream_find(context, hStream, &stream));
-    if (stream->capture) {
-        stream->capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    CHECK(stream_submit(stream, &capture));
+    CHECK(stream_not_captured(context, hStream));
     StreamCallback *kept = allocate(1, sizeof *kept);
     *kept = (StreamCallback){hStream, callback, userData};
     call_after_unlock(run_stream_callback, kept);

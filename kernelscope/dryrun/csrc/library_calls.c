@@ -43,18 +43,6 @@ static CUresult load(Bytes image, Context *context, Library **out)
     return result;
 }
 
-static CUresult load_image(const void *image, Context *context, void **out)
-{
-    Bytes copy = {NULL, 0};
-    Library *library = NULL;
-    REQUIRE_ARGUMENT(out);
-    CHECK(image_copy(image, &copy));
-    CUresult result = load(copy, context, &library);
-    free((void *)copy.data);
-    if (result == CUDA_SUCCESS) *out = library->handle;
-    return result;
-}
-
 static CUresult read_file(const char *path, Bytes *content)
 {
     REQUIRE_ARGUMENT(path);
@@ -73,67 +61,71 @@ static CUresult read_file(const char *path, Bytes *content)
     return good ? CUDA_SUCCESS : CUDA_ERROR_FILE_NOT_FOUND;
 }
 
-static CUresult load_file(const char *path, Context *context, void **out)
+static CUresult load_copy(Bytes copy, Context *context, void **out)
 {
-    Bytes content = {NULL, 0};
     Library *library = NULL;
-    REQUIRE_ARGUMENT(out);
-    CHECK(read_file(path, &content));
-    CUresult result = load(content, context, &library);
-    free((void *)content.data);
+    CUresult result = load(copy, context, &library);
+    free((void *)copy.data);
     if (result == CUDA_SUCCESS) *out = library->handle;
     return result;
 }
 
+static CUresult load_image(const void *image, Context *context, void **out)
+{
+    Bytes copy = {NULL, 0};
+    REQUIRE_ARGUMENT(out);
+    CHECK(image_copy(image, &copy));
+    return load_copy(copy, context, out);
+}
+
+static CUresult load_file(const char *path, Context *context, void **out)
+{
+    Bytes copy = {NULL, 0};
+    REQUIRE_ARGUMENT(out);
+    CHECK(read_file(path, &copy));
+    return load_copy(copy, context, out);
+}
+
 /* ---- libraries ---- */
 
-static Library *library_find(const void *handle) { return handle_object(handle, KIND_LIBRARY); }
+#define LOAD_CALL(function, load, from)                                                                            \
+    CUresult function(CUlibrary *library, from, UNUSED(CUjit_option *, jit_options), UNUSED(void **, jit_values),  \
+                      UNUSED(unsigned, jit_count), UNUSED(CUlibraryOption *, options), UNUSED(void **, values),    \
+                      UNUSED(unsigned, count))                                                                     \
+    {                                                                                                              \
+        ENTER();                                                                                                   \
+        return load(source, NULL, (void **)library);                                                               \
+    }
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-                           unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                           unsigned int numLibraryOptions)
-{
-    ENTER();
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
-    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-    return load_image(code, NULL, (void **)library);
-}
+LOAD_CALL(cuLibraryLoadData, load_image, const void *source)
+LOAD_CALL(cuLibraryLoadFromFile, load_file, const char *source)
 
-CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
-                               void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-                               void **libraryOptionValues, unsigned int numLibraryOptions)
-{
-    ENTER();
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
-    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-    return load_file(fileName, NULL, (void **)library);
-}
+/* Define `library`, or refuse. */
+#define FIND(handle)                                            \
+    Library *library = handle_object(handle, KIND_LIBRARY);     \
+    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE)
 
 static CUresult unload(const void *handle)
 {
-    Library *library = library_find(handle);
-    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    FIND(handle);
     library_unload(library);
     return CUDA_SUCCESS;
 }
 
 static CUresult get_kernel(const void *handle, const char *name, void **out)
 {
-    Library *library = library_find(handle);
-    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
-    REQUIRE_ARGUMENT(name && *name && out);
+    FIND(handle);
+    REQUIRE_ARGUMENT(name && *name);
     REQUIRE(runs_somewhere(library), CUDA_ERROR_NO_BINARY_FOR_GPU);
     Kernel *kernel = library_find_kernel(library, name, strlen(name));
     if (!kernel && library->any_name) kernel = library_add_kernel(library, name, strlen(name));
     REQUIRE(kernel, CUDA_ERROR_NOT_FOUND);
-    *out = kernel->handle;
-    return CUDA_SUCCESS;
+    ANSWER(out, kernel->handle);
 }
 
 static CUresult get_global(const void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes)
 {
-    const Library *library = library_find(handle);
-    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    FIND(handle);
     REQUIRE_ARGUMENT(name);
     for (unsigned i = 0; i < library->global_count; i++) {
         if (strcmp(library->globals[i].name, name) != 0) continue;
@@ -159,32 +151,25 @@ CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *na
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
 {
     ENTER();
-    const Library *library = library_find(lib);
-    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
-    REQUIRE_ARGUMENT(count);
-    *count = library->kernel_count;
-    return CUDA_SUCCESS;
+    FIND(lib);
+    ANSWER(count, library->kernel_count);
 }
 
 CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
 {
     ENTER();
-    const Library *library = library_find(lib);
-    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    FIND(lib);
     REQUIRE_ARGUMENT(kernels);
     for (unsigned i = 0; i < numKernels && i < library->kernel_count; i++)
         kernels[i] = (CUkernel)library->kernels[i]->handle;
     return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary lib)
 {
     ENTER_CONTEXT();
-    const Library *found = library_find(library);
-    REQUIRE(found, CUDA_ERROR_INVALID_HANDLE);
-    REQUIRE_ARGUMENT(pMod);
-    *pMod = (CUmodule)found->handle;
-    return CUDA_SUCCESS;
+    FIND(lib);
+    ANSWER(pMod, (CUmodule)library->handle);
 }
 
 CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
@@ -201,11 +186,10 @@ CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library
 
 /* ---- modules ---- */
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
-                            void **optionValues)
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, UNUSED(unsigned, count),
+                            UNUSED(CUjit_option *, options), UNUSED(void **, values))
 {
     ENTER_CONTEXT();
-    (void)numOptions, (void)options, (void)optionValues;
     return load_image(image, context, (void **)module);
 }
 
@@ -243,7 +227,5 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
     ENTER();
-    REQUIRE_ARGUMENT(mode);
-    *mode = CU_MODULE_LAZY_LOADING;
-    return CUDA_SUCCESS;
+    ANSWER(mode, CU_MODULE_LAZY_LOADING);
 }

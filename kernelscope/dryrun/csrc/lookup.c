@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- functions that are not there: each notes that it was called, and says so ---- */
+/* ---- functions that are not there (missing.inc, which build.py makes): each notes that it was called ---- */
 
 typedef struct Missing {
     const char *name;
@@ -24,7 +24,7 @@ static Missing missing[MISSING_COUNT] = {
 #undef MISSING
 };
 
-static CUresult note_missing(int index)
+__attribute__((unused)) static CUresult note_missing(int index)
 {
     driver_lock();
     missing[index].calls++;
@@ -59,7 +59,7 @@ int kernelscope_dryrun_missing_name(unsigned index, char *name, size_t capacity,
 
 /* ---- the table ---- */
 
-#define WATCHED(name) extern __typeof__(name) watched_##name;
+#define WATCHED(name, ...) extern __typeof__(name) watched_##name;
 #include "watched.inc"
 WATCHED(cuGraphLaunch)
 #undef WATCHED
@@ -67,14 +67,15 @@ WATCHED(cuGraphLaunch)
 typedef struct Entry {
     const char *name;
     int version; /* the CUDA version that this binary interface of the function came with */
-    void *function; /* NULL for an interface that is not there */
+    void *function; /* NULL for an interface that is not there: its parameters were others (older.inc) */
 } Entry;
 
 static const Entry entries[] = {
 #define ENTRY(name, version, function) {#name, version, (void *)function},
-#define OLDER(name, version) {#name, version, NULL},
 #include "entries.inc"
 #undef ENTRY
+#define OLDER(name, version) {#name, version, NULL},
+#include "older.inc"
 #undef OLDER
 #define MISSING(name, version) {#name, version, (void *)missing_##name},
 #include "missing.inc"

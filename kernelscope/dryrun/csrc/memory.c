@@ -186,40 +186,17 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 
 /* Placement hints: there is one memory only. */
 
-static CUresult hint(CUdeviceptr pointer, size_t bytes)
-{
-    REQUIRE_ARGUMENT(memory_holds(pointer, bytes));
-    return CUDA_SUCCESS;
-}
+#define HINT(function, ...)                                                                  \
+    CUresult function(CUdeviceptr pointer, size_t bytes, __VA_ARGS__)                         \
+    {                                                                                        \
+        ENTER_CONTEXT();                                                                     \
+        return memory_holds(pointer, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;       \
+    }
 
-CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
-{
-    ENTER_CONTEXT();
-    (void)advice, (void)device;
-    return hint(devPtr, count);
-}
-
-CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
-{
-    ENTER_CONTEXT();
-    (void)advice, (void)location;
-    return hint(devPtr, count);
-}
-
-CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
-{
-    ENTER_CONTEXT();
-    (void)dstDevice, (void)hStream;
-    return hint(devPtr, count);
-}
-
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
-                               CUstream hStream)
-{
-    ENTER_CONTEXT();
-    (void)location, (void)flags, (void)hStream;
-    return hint(devPtr, count);
-}
+HINT(cuMemAdvise, UNUSED(CUmem_advise, advice), UNUSED(CUdevice, device))
+HINT(cuMemAdvise_v2, UNUSED(CUmem_advise, advice), UNUSED(CUmemLocation, location))
+HINT(cuMemPrefetchAsync, UNUSED(CUdevice, device), UNUSED(CUstream, stream))
+HINT(cuMemPrefetchAsync_v2, UNUSED(CUmemLocation, location), UNUSED(unsigned, flags), UNUSED(CUstream, stream))
 
 /* ---- page-locked host memory ---- */
 
@@ -270,16 +247,14 @@ CUresult cuMemHostUnregister(void *p)
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
     ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(pdptr && Flags == 0 && memory_find((CUdeviceptr)p));
-    *pdptr = (CUdeviceptr)p;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(Flags == 0 && memory_find((CUdeviceptr)p));
+    ANSWER(pdptr, (CUdeviceptr)p);
 }
 
 CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
     ENTER_CONTEXT();
     const Allocation *found = memory_find((CUdeviceptr)p);
-    REQUIRE_ARGUMENT(pFlags && found);
-    *pFlags = found->flags;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(found);
+    ANSWER(pFlags, found->flags);
 }

@@ -195,9 +195,10 @@ CUresult stream_find(const Context *context, CUstream handle, Stream **stream);
 Event *event_find(CUevent handle);
 void event_record_now(Event *event);
 
-/* Whether work may enter `stream` now; *capture is set when it is to become a graph node. */
-CUresult stream_submit(Stream *stream, Capture **capture);
-CUresult stream_add_node(Stream *stream, CUgraphNodeType type, struct Node **node);
+CUresult stream_submit(const Stream *stream); /* whether work may enter it now: as a graph node if it is captured */
+CUresult stream_for_work(const Context *context, CUstream handle, Stream **stream); /* found, and work may enter it */
+CUresult stream_not_captured(const Context *context, CUstream handle); /* otherwise it spoils the capture */
+struct Node *stream_add_node(Stream *stream, CUgraphNodeType type);
 CUresult capture_forbids_unsafe_call(void);
 CUresult capture_forbids_synchronize(const Context *context);
 Capture *capture_by_id(unsigned long long id);
@@ -222,6 +223,7 @@ CUresult launch_check(const Launch *launch, CUdevice device);
 CUresult launch_check_arguments(const Kernel *kernel, void **parameters, void **extra);
 CUresult launch_keep_arguments(Launch *launch, void **parameters, void **extra);
 CUresult launch_copy(Launch *copy, const Launch *source);
+void launch_set_attribute(Launch *launch, CUlaunchAttributeID attribute, const CUlaunchAttributeValue *value);
 void launch_clear(Launch *launch);
 void call_unlocked(CUhostFn function, void *argument);
 
@@ -306,11 +308,8 @@ Graph *graph_clone(const Graph *source); /* nodes in topological order; NULL whe
 void graph_free(Graph *graph);
 bool graph_sort(const Graph *graph, Node **order); /* writes each node's position, too; false for a cycle */
 
-void graph_put_inside(Graph *graph, Node *node); /* as a child graph or a body of it */
-
 Node *node_new(Graph *graph, CUgraphNodeType type);
 Node *node_find(CUgraphNode handle);
-Node *node_find_of_type(CUgraphNode handle, CUgraphNodeType type);
 void node_remove(Node *node); /* from its graph, and free it */
 void node_free(Node *node);
 void node_clear(Node *node); /* releases what its parameters hold */
@@ -318,6 +317,10 @@ bool node_has_memory(const Node *node); /* allocates or frees: such nodes cannot
 bool node_copy_parameters(Node *copy, const Node *source); /* false when a graph inside has a cycle */
 CUresult node_set_parameters(Node *node, const CUgraphNodeParams *parameters);
 CUresult node_set_launch(Node *node, const CUDA_KERNEL_NODE_PARAMS *parameters);
+CUresult node_set_copy(Node *node, const CUDA_MEMCPY3D *parameters);
+CUresult node_set_fill(Node *node, const CUDA_MEMSET_NODE_PARAMS *parameters);
+CUresult node_set_host(Node *node, const CUDA_HOST_NODE_PARAMS *parameters);
+CUresult node_set_event(Node *node, CUevent event);
 CUresult node_set_child(Node *node, CUgraph child);
 CUresult node_add_allocation(Node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters, Context *context);
 void graph_memory_release(GraphMemory *memory);

@@ -43,9 +43,8 @@ static CUresult active_blocks(const Context *context, CUfunction function, int b
 {
     const Kernel *kernel = kernel_find(function);
     REQUIRE(kernel, CUDA_ERROR_INVALID_HANDLE);
-    REQUIRE_ARGUMENT(blocks && block_threads > 0);
-    *blocks = occupancy_blocks(kernel, state.devices[context->device].profile, block_threads, dynamic_shared);
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(block_threads > 0);
+    ANSWER(blocks, occupancy_blocks(kernel, state.devices[context->device].profile, block_threads, dynamic_shared));
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
@@ -118,13 +117,12 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
     const Kernel *kernel = kernel_find(func);
     REQUIRE(kernel, CUDA_ERROR_INVALID_HANDLE);
     const Profile *profile = state.devices[context->device].profile;
-    REQUIRE_ARGUMENT(dynamicSmemSize && numBlocks > 0 && blockSize > 0);
+    REQUIRE_ARGUMENT(numBlocks > 0 && blockSize > 0);
     REQUIRE_ARGUMENT(numBlocks <= occupancy_blocks(kernel, profile, blockSize, 0));
     int share = profile->shared_per_sm / numBlocks / profile->shared_granularity * profile->shared_granularity;
     int left = share - profile->shared_reserved - kernel->static_shared_bytes;
     left = smaller(left, kernel_max_dynamic_shared(kernel, context->device));
-    *dynamicSmemSize = left > 0 ? (size_t)left : 0;
-    return CUDA_SUCCESS;
+    ANSWER(dynamicSmemSize, left > 0 ? (size_t)left : 0);
 }
 
 /* ---- clusters: portable sizes only, and as many as the blocks of the whole device make; an H100 has room for a
@@ -147,20 +145,18 @@ CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const C
     ENTER_CONTEXT();
     const Profile *profile = state.devices[context->device].profile;
     int blocks = 0;
-    REQUIRE_ARGUMENT(numClusters && config);
+    REQUIRE_ARGUMENT(config);
     unsigned size = cluster_size(config);
     REQUIRE(size >= 1 && size <= PORTABLE_CLUSTER, CUDA_ERROR_INVALID_CLUSTER_SIZE);
     int threads = (int)(config->blockDimX * config->blockDimY * config->blockDimZ);
     CHECK(active_blocks(context, func, threads, config->sharedMemBytes, &blocks));
-    *numClusters = blocks * profile->sm_count / (int)size;
-    return CUDA_SUCCESS;
+    ANSWER(numClusters, blocks * profile->sm_count / (int)size);
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)
 {
     ENTER_CONTEXT();
     REQUIRE(kernel_find(func), CUDA_ERROR_INVALID_HANDLE);
-    REQUIRE_ARGUMENT(clusterSize && config);
-    *clusterSize = state.devices[context->device].profile->capability >= 90 ? PORTABLE_CLUSTER : 1;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(config);
+    ANSWER(clusterSize, state.devices[context->device].profile->capability >= 90 ? PORTABLE_CLUSTER : 1);
 }

@@ -8,13 +8,16 @@ static bool host_only(const Allocation *found)
     return found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED;
 }
 
-/* Write the attribute of an allocation that was found. */
+/* Stands for the allocation of a pointer that is not ours. */
+static const Allocation nothing = {.device = -2 /* CU_DEVICE_INVALID */};
+
+/* Write the attribute of an allocation; of `nothing`, zero as far as the attribute's size is known. */
 static CUresult attribute_of(const Allocation *found, CUpointer_attribute attribute, CUdeviceptr pointer, void *out)
 {
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)out = found->context; break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(unsigned *)out = host_only(found) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        *(unsigned *)out = found == &nothing ? 0 : host_only(found) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         break;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)out = pointer; break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -25,41 +28,20 @@ static CUresult attribute_of(const Allocation *found, CUpointer_attribute attrib
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = found->device; break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)out = (CUdeviceptr)found->start; break;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)out = found->bytes; break;
-    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned *)out = 1; break;
+    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned *)out = found != &nothing; break;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(unsigned *)out = (unsigned)found->sync_memops; break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: *(unsigned *)out = 0; break;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: *(unsigned long long *)out = 0; break;
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: *(int *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE; break;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        if (found != &nothing) *(int *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+        break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)out = found->pool ? found->pool->handle : NULL;
         break;
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
     return CUDA_SUCCESS;
-}
-
-/* Zero the output for a pointer that is not ours, as far as its size is known. */
-static void clear(CUpointer_attribute attribute, void *out)
-{
-    switch ((int)attribute) {
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = -2; break; /* CU_DEVICE_INVALID */
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: *(unsigned *)out = 0; break;
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: *(uint64_t *)out = 0; break;
-    default: break;
-    }
 }
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -80,7 +62,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute 
     const Allocation *found = memory_find(ptr);
     for (unsigned i = 0; i < numAttributes; i++) {
         REQUIRE_ARGUMENT(data[i]);
-        if (!found || attribute_of(found, attributes[i], ptr, data[i]) != CUDA_SUCCESS) clear(attributes[i], data[i]);
+        attribute_of(found ? found : &nothing, attributes[i], found ? ptr : 0, data[i]);
     }
     return CUDA_SUCCESS;
 }

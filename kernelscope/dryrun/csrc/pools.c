@@ -34,31 +34,28 @@ void pools_start(void)
 
 static Pool *pool_find(CUmemoryPool handle) { return handle_object(handle, KIND_POOL); }
 
+#define ENTER_POOL(handle) ENTER_OBJECT(Pool, found, pool_find(handle), CUDA_ERROR_INVALID_VALUE)
+
 /* ---- allocation in stream order ---- */
 
 static CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes, Pool *pool, Context *context, CUstream handle)
 {
     Stream *stream = NULL;
-    Capture *capture = NULL;
     REQUIRE_ARGUMENT(out && pool);
-    CHECK(stream_find(context, handle, &stream));
-    CHECK(stream_submit(stream, &capture));
-    if (capture) {
-        Node *node = NULL;
+    CHECK(stream_for_work(context, handle, &stream));
+    if (stream->capture) {
         CUDA_MEM_ALLOC_NODE_PARAMS parameters = {.poolProps = pool->properties, .bytesize = bytes};
-        CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &node));
+        Node *node = stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
         CUresult result = node_add_allocation(node, &parameters, context);
-        if (result != CUDA_SUCCESS) capture->invalid = true;
+        if (result != CUDA_SUCCESS) stream->capture->invalid = true;
         CHECK(result);
-        *out = parameters.dptr;
-        return CUDA_SUCCESS;
+        ANSWER(out, parameters.dptr);
     }
     *out = 0;
     if (bytes == 0) return CUDA_SUCCESS;
     Allocation *allocation = NULL;
     CHECK(memory_allocate(bytes, pool->kind, context, pool, 0, &allocation));
-    *out = (CUdeviceptr)allocation->start;
-    return CUDA_SUCCESS;
+    ANSWER(out, (CUdeviceptr)allocation->start);
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
@@ -77,14 +74,10 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
     ENTER_CONTEXT();
     Stream *stream = NULL;
-    Capture *capture = NULL;
-    CHECK(stream_find(context, hStream, &stream));
-    CHECK(stream_submit(stream, &capture));
-    if (capture) {
-        Node *node = NULL;
+    CHECK(stream_for_work(context, hStream, &stream));
+    if (stream->capture) {
         REQUIRE_ARGUMENT(memory_find(dptr));
-        CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &node));
-        node->as.freed = dptr;
+        stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE)->as.freed = dptr;
         return CUDA_SUCCESS;
     }
     return dptr ? memory_free(dptr, DEVICE_KINDS) : CUDA_SUCCESS;
@@ -111,9 +104,8 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-    ENTER();
-    Pool *found = pool_find(pool);
-    REQUIRE_ARGUMENT(found && !found->built_in);
+    ENTER_POOL(pool);
+    REQUIRE_ARGUMENT(!found->built_in);
     for (int i = 0; i < MAX_DEVICES; i++)
         if (state.devices[i].current_pool == found) state.devices[i].current_pool = state.devices[i].default_pool;
     handle_free(found->handle);
@@ -132,9 +124,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-    ENTER();
-    const Pool *found = pool_find(pool);
-    REQUIRE_ARGUMENT(found && value);
+    ENTER_POOL(pool);
+    REQUIRE_ARGUMENT(value);
     switch ((int)attr) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
@@ -152,9 +143,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-    ENTER();
-    Pool *found = pool_find(pool);
-    REQUIRE_ARGUMENT(found && value);
+    ENTER_POOL(pool);
+    REQUIRE_ARGUMENT(value);
     switch ((int)attr) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
@@ -181,29 +171,22 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
     ENTER();
-    REQUIRE_ARGUMENT(flags && location && pool_find(memPool));
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(location && pool_find(memPool));
+    ANSWER(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 /* ---- the pools that a device or a location has by itself ---- */
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
-    REQUIRE_ARGUMENT(pool);
-    *pool = state.devices[dev].current_pool->handle;
-    return CUDA_SUCCESS;
+    ENTER_DEVICE(dev);
+    ANSWER(pool, state.devices[dev].current_pool->handle);
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
-    REQUIRE_ARGUMENT(pool_out);
-    *pool_out = state.devices[dev].default_pool->handle;
-    return CUDA_SUCCESS;
+    ENTER_DEVICE(dev);
+    ANSWER(pool_out, state.devices[dev].default_pool->handle);
 }
 
 static CUresult set_current(CUdevice device, CUmemoryPool handle)
@@ -221,38 +204,27 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
     return set_current(dev, pool);
 }
 
-static CUresult pool_of_location(const CUmemLocation *location, CUmemAllocationType type, bool current, Pool **pool)
+static CUresult pool_of_location(const CUmemLocation *location, CUmemAllocationType type, bool current,
+                                 CUmemoryPool *out)
 {
     REQUIRE_ARGUMENT(location);
-    if ((int)type == MANAGED_ALLOCATION) {
-        *pool = &managed_pool;
-    } else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
-        REQUIRE_DEVICE(location->id);
-        *pool = current ? state.devices[location->id].current_pool : state.devices[location->id].default_pool;
-    } else {
-        *pool = &host_pool;
-    }
-    return CUDA_SUCCESS;
+    if ((int)type == MANAGED_ALLOCATION) ANSWER(out, managed_pool.handle);
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) ANSWER(out, host_pool.handle);
+    REQUIRE_DEVICE(location->id);
+    const Device *device = &state.devices[location->id];
+    ANSWER(out, (current ? device->current_pool : device->default_pool)->handle);
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
 {
     ENTER();
-    Pool *pool = NULL;
-    REQUIRE_ARGUMENT(pool_out);
-    CHECK(pool_of_location(location, type, false, &pool));
-    *pool_out = pool->handle;
-    return CUDA_SUCCESS;
+    return pool_of_location(location, type, false, pool_out);
 }
 
-CUresult cuMemGetMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
 {
     ENTER();
-    Pool *pool = NULL;
-    REQUIRE_ARGUMENT(pool_out);
-    CHECK(pool_of_location(location, type, true, &pool));
-    *pool_out = pool->handle;
-    return CUDA_SUCCESS;
+    return pool_of_location(location, type, true, pool);
 }
 
 CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)

@@ -82,6 +82,21 @@ CUresult stream_find(const Context *context, CUstream handle, Stream **stream)
     return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+CUresult stream_for_work(const Context *context, CUstream handle, Stream **stream)
+{
+    CHECK(stream_find(context, handle, stream));
+    return stream_submit(*stream);
+}
+
+CUresult stream_not_captured(const Context *context, CUstream handle)
+{
+    Stream *stream = NULL;
+    CHECK(stream_find(context, handle, &stream));
+    if (!stream->capture) return stream_submit(stream);
+    stream->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 /* ---- create, destroy ---- */
 
 static CUresult create(const Context *context, unsigned flags, int priority, CUstream *out)
@@ -124,100 +139,43 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 
 /* ---- waiting, which ends at once, or is forbidden while the stream is captured ---- */
 
-static CUresult check_idle(const Context *context, CUstream handle)
-{
-    Stream *stream = NULL;
-    Capture *capture = NULL;
-    CHECK(stream_find(context, handle, &stream));
-    if (stream->capture) {
-        stream->capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return stream_submit(stream, &capture);
-}
-
 CUresult cuStreamSynchronize(CUstream hStream)
 {
     ENTER_CONTEXT();
-    return check_idle(context, hStream);
+    return stream_not_captured(context, hStream);
 }
 
 CUresult cuStreamQuery(CUstream hStream)
 {
     ENTER_CONTEXT();
-    return check_idle(context, hStream);
+    return stream_not_captured(context, hStream);
 }
 
 /* ---- questions about a stream ---- */
 
-CUresult cuStreamGetPriority(CUstream hStream, int *priority)
-{
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    REQUIRE_ARGUMENT(priority);
-    CHECK(stream_find(context, hStream, &stream));
-    *priority = stream->priority;
-    return CUDA_SUCCESS;
-}
+#define GETTER(function, type, value)                   \
+    CUresult function(CUstream handle, type *out)       \
+    {                                                   \
+        ENTER_STREAM(handle);                           \
+        ANSWER(out, value);                             \
+    }
 
-CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
-{
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    REQUIRE_ARGUMENT(flags);
-    CHECK(stream_find(context, hStream, &stream));
-    *flags = stream->flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
-{
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    REQUIRE_ARGUMENT(streamId);
-    CHECK(stream_find(context, hStream, &stream));
-    *streamId = stream->id;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
-{
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    REQUIRE_ARGUMENT(device);
-    CHECK(stream_find(context, hStream, &stream));
-    *device = stream->device;
-    return CUDA_SUCCESS;
-}
-
-static CUresult context_of(const Context *current, CUstream handle, CUcontext *out)
-{
-    Stream *stream = NULL;
-    REQUIRE_ARGUMENT(out);
-    CHECK(stream_find(current, handle, &stream));
-    *out = stream->built_in ? current->handle : stream->context;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
-{
-    ENTER_CONTEXT();
-    return context_of(context, hStream, pctx);
-}
+GETTER(cuStreamGetPriority, int, stream->priority)
+GETTER(cuStreamGetFlags, unsigned, stream->flags)
+GETTER(cuStreamGetId, unsigned long long, stream->id)
+GETTER(cuStreamGetDevice, CUdevice, stream->device)
+GETTER(cuStreamGetCtx, CUcontext, stream->built_in ? context->handle : stream->context)
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
-    ENTER_CONTEXT();
     if (pGreenCtx) *pGreenCtx = NULL;
-    return context_of(context, hStream, pCtx);
+    return cuStreamGetCtx(hStream, pCtx);
 }
 
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
+    ENTER_STREAM(hStream);
     REQUIRE_ARGUMENT(value_out);
-    CHECK(stream_find(context, hStream, &stream));
     memset(value_out, 0, sizeof *value_out);
     if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY) value_out->priority = stream->priority;
     return CUDA_SUCCESS;

@@ -10,19 +10,19 @@
 #include <time.h>
 
 enum {
-#define WATCHED(name) WATCHED_##name,
+#define WATCHED(name, ...) WATCHED_##name,
 #include "watched.inc"
 #undef WATCHED
     WATCHED_COUNT
 };
 
 static const char *const names[] = {
-#define WATCHED(name) #name,
+#define WATCHED(name, ...) #name,
 #include "watched.inc"
 #undef WATCHED
 };
 
-#define WATCHED(name) extern __typeof__(name) watched_##name;
+#define WATCHED(name, ...) extern __typeof__(name) watched_##name;
 #include "watched.inc"
 WATCHED(cuGraphLaunch)
 #undef WATCHED
@@ -176,42 +176,9 @@ static void tell(int function, CallbackData *data, int site)
         OBSERVE(name, name(p1, p2, p3, p4, p5, p6));                                           \
     }
 
-OBSERVED2(cuStreamBeginCapture_v2, CUstream, stream, CUstreamCaptureMode, mode)
-OBSERVED6(cuStreamBeginCaptureToGraph, CUstream, stream, CUgraph, graph, const CUgraphNode *, dependencies,
-          const CUgraphEdgeData *, edges, size_t, count, CUstreamCaptureMode, mode)
-OBSERVED2(cuStreamEndCapture, CUstream, stream, CUgraph *, graph)
-OBSERVED3(cuStreamWaitEvent, CUstream, stream, CUevent, event, unsigned, flags)
-
-OBSERVED2(cuGraphCreate, CUgraph *, graph, unsigned, flags)
-OBSERVED2(cuGraphClone, CUgraph *, clone, CUgraph, graph)
-OBSERVED1(cuGraphDestroy, CUgraph, graph)
-OBSERVED5(cuGraphAddNode, CUgraphNode *, node, CUgraph, graph, const CUgraphNode *, dependencies, size_t, count,
-          CUgraphNodeParams *, parameters)
-OBSERVED6(cuGraphAddNode_v2, CUgraphNode *, node, CUgraph, graph, const CUgraphNode *, dependencies,
-          const CUgraphEdgeData *, edges, size_t, count, CUgraphNodeParams *, parameters)
-OBSERVED5(cuGraphConditionalHandleCreate, CUgraphConditionalHandle *, handle, CUgraph, graph, CUcontext, context,
-          unsigned, value, unsigned, flags)
-
-OBSERVED3(cuGraphInstantiateWithFlags, CUgraphExec *, exec, CUgraph, graph, unsigned long long, flags)
-OBSERVED3(cuGraphInstantiateWithParams, CUgraphExec *, exec, CUgraph, graph, CUDA_GRAPH_INSTANTIATE_PARAMS *, parameters)
-OBSERVED3(cuGraphExecUpdate_v2, CUgraphExec, exec, CUgraph, graph, CUgraphExecUpdateResultInfo *, information)
-OBSERVED3(cuGraphExecNodeSetParams, CUgraphExec, exec, CUgraphNode, node, CUgraphNodeParams *, parameters)
-OBSERVED3(cuGraphExecKernelNodeSetParams_v2, CUgraphExec, exec, CUgraphNode, node, const CUDA_KERNEL_NODE_PARAMS *,
-          parameters)
-OBSERVED4(cuGraphExecMemcpyNodeSetParams, CUgraphExec, exec, CUgraphNode, node, const CUDA_MEMCPY3D *, parameters,
-          CUcontext, context)
-OBSERVED4(cuGraphExecMemsetNodeSetParams, CUgraphExec, exec, CUgraphNode, node, const CUDA_MEMSET_NODE_PARAMS *,
-          parameters, CUcontext, context)
-OBSERVED3(cuGraphExecHostNodeSetParams, CUgraphExec, exec, CUgraphNode, node, const CUDA_HOST_NODE_PARAMS *, parameters)
-OBSERVED3(cuGraphExecChildGraphNodeSetParams, CUgraphExec, exec, CUgraphNode, node, CUgraph, child)
-OBSERVED3(cuGraphExecEventRecordNodeSetEvent, CUgraphExec, exec, CUgraphNode, node, CUevent, event)
-OBSERVED3(cuGraphExecEventWaitNodeSetEvent, CUgraphExec, exec, CUgraphNode, node, CUevent, event)
-OBSERVED3(cuGraphNodeSetEnabled, CUgraphExec, exec, CUgraphNode, node, unsigned, enabled)
-OBSERVED2(cuGraphUpload, CUgraphExec, exec, CUstream, stream)
-OBSERVED1(cuGraphExecDestroy, CUgraphExec, exec)
-
-OBSERVED1(cuModuleUnload, CUmodule, module)
-OBSERVED1(cuLibraryUnload, CUlibrary, library)
+#define WATCHED(name, count, ...) OBSERVED##count(name, __VA_ARGS__)
+#include "watched.inc"
+#undef WATCHED
 
 /* ---- the log of launches ---- */
 

@@ -108,9 +108,9 @@ class Calls:
                 if end is not None and stream is None:
                     target, configuration = known[name or name_of(built)]
                     state = states[me]
-                    held = state.launch_config
+                    under_way = state.launch_config
                     state.write(start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
-                    state.launch_config = held
+                    state.launch_config = under_way
                     return
             except KeyError:  # the first of its algorithm, or of its thread
                 pass
@@ -149,8 +149,7 @@ class Calls:
 
     def dispatcher(self, name: str) -> int:
         """Return the row of an algorithm."""
-        return self.sink.dispatchers.intern((FRAMEWORK, name), lambda: {
-            "framework": FRAMEWORK, "name": name, "module": "cuda.compute"})
+        return self.sink.dispatchers.intern((FRAMEWORK, name), lambda: {"framework": FRAMEWORK, "name": name})
 
     def _configuration(self, stream: int | None) -> int:
         known = self._configurations.get(-1 if stream is None else stream)

@@ -354,11 +354,11 @@ class Requests:
         return make
 
     def _asked_for(self, kwargs: dict[str, Any]) -> set[str]:
-        """What a factory is to build for: what it was told, or else the device that its cache has just asked for."""
+        """What a factory is to build for: what it was given, or else the device that its cache has just asked for."""
         try:
-            told = kwargs.get("compute_capability")
-            if told is not None:
-                return {".".join(map(str, each)) for each in self.interop.normalize_compute_capabilities(told)}
+            given = kwargs.get("compute_capability")
+            if given is not None:
+                return {".".join(map(str, each)) for each in self.interop.normalize_compute_capabilities(given)}
             device = getattr(getattr(self.caching, "_thread_local", None), "factory_device_info", None)
             return set() if device is None else {".".join(map(str, device.cc))}
         except Exception:
@@ -418,9 +418,9 @@ class Requests:
             image = result._get_cubin() if hasattr(result, "_get_cubin") else None
             if image:
                 under.cubin_bytes += len(image)
-                facts = cubin.read(bytes(image))
-                under.capabilities.add(".".join(map(str, facts.compute_capability)))
-                under.kernels += [kernel.name for kernel in facts.kernels]
+                code = cubin.read(bytes(image))
+                under.capabilities.add(".".join(map(str, code.compute_capability)))
+                under.kernels += [kernel.name for kernel in code.kernels]
         except CubinError:
             pass  # of a kind that is not known here: its size is
         except Exception as problem:
@@ -467,10 +467,10 @@ class Requests:
                under: Under | None) -> Parts | None:
         capabilities = set() if under is None else set(under.capabilities)
         capabilities |= _built_for(result)
-        told = ", ".join(sorted(capabilities, key=_order)) or self._capabilities.get(id(result))
-        if result is not None and told and not self._by_thread:
-            self._capabilities[id(result)] = told
-        known["compute_capability"] = told
+        shown = ", ".join(sorted(capabilities, key=_order)) or self._capabilities.get(id(result))
+        if result is not None and shown and not self._by_thread:
+            self._capabilities[id(result)] = shown
+        known["compute_capability"] = shown
         try:
             parts = self.parts.of_call(function, args, kwargs)
         except TypeError:  # arguments that it does not take: the library has said so
@@ -521,8 +521,8 @@ def _capabilities(cache_key: Any) -> set[str]:
 
 def _built_for(result: Any) -> set[str]:
     """What a built object is for."""
-    held = getattr(getattr(result, "partitioner", result), "build_results", None)
-    return {_packed(key) for key in held} if isinstance(held, dict) else set()
+    results = getattr(getattr(result, "partitioner", result), "build_results", None)
+    return {_packed(key) for key in results} if isinstance(results, dict) else set()
 
 
 def _packed(key: int) -> str:

@@ -162,8 +162,8 @@ def _add_launches(sink: Sink, launches: np.ndarray, places: dict[int, int]) -> N
     columns = {name: launches[name].astype(np.int64) for name in LAUNCH}
     columns["exec"] = np.array([places[int(number)] for number in launches["exec"]], np.int64)
     columns["ident"] = columns["ident"] & 0xFFFFFFFF
-    held = sink.graphs.launches
-    sink.graphs.launches = {name: np.concatenate([held[name], columns[name]]) for name in LAUNCH}
+    before = sink.graphs.launches
+    sink.graphs.launches = {name: np.concatenate([before[name], columns[name]]) for name in LAUNCH}
 
 
 _memory = Memory()

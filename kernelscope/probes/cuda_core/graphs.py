@@ -31,12 +31,12 @@ from kernelscope.probes.cuda_core.read import (
     UPDATE_FAILURE,
     WRONG_THREAD,
     Conditionals,
+    Copies,
     Driver,
-    Held,
-    Holder,
+    GraphCopy,
     Node,
+    Reader,
     Snapshot,
-    Walker,
     described,
 )
 from kernelscope.probes.cupti.library import raise_again
@@ -65,7 +65,7 @@ class EventLog:
         self._driver = driver
         self.events: list[Event] = []
 
-    def add(self, kind: str, call: Call, *, held: Held | None = None, source: Event | None = None,
+    def add(self, kind: str, call: Call, *, copy: GraphCopy | None = None, source: Event | None = None,
             executable: Executable | None = None, **more: Any) -> Event:
         """Write down what a call did; a call that is heard of twice is the same event."""
         for written in reversed(self.events[-8:]):  # an interruption came after it had been written down
@@ -75,7 +75,7 @@ class EventLog:
         event = Event({"kind": kind, "thread_ident": call.ident, "start_ns": call.start_ns, "end_ns": call.end_ns,
                        "api": call.api, **self.outcome(call.result), "correlation_id": call.correlation_id or None,
                        **more})
-        event.held, event.source, event.executable = held, source, executable
+        event.copy, event.source, event.executable = copy, source, executable
         self.write(event)
         return event
 
@@ -113,7 +113,7 @@ class Event:
         Its row of ``graph_events``, which other threads may read already.
     position : int
         The row's place in `GraphRows.events`.
-    held : Held or None
+    copy : GraphCopy or None
         The graph that it is about.
     source : Event or None
         Of instantiate and update: what made the definition.
@@ -125,12 +125,12 @@ class Event:
         Whether the row is complete.
     """
 
-    __slots__ = ("enabled", "executable", "held", "is_finished", "node", "place", "position", "row", "source")
+    __slots__ = ("copy", "enabled", "executable", "is_finished", "node", "place", "position", "row", "source")
 
     def __init__(self, row: Row) -> None:
         self.row = row
         self.position = -1
-        self.held: Held | None = None
+        self.copy: GraphCopy | None = None
         self.source: Event | None = None
         self.executable: Executable | None = None
         self.node: Node | None = None
@@ -148,16 +148,16 @@ class Definition:
         What made it: the first capture into it, or its creation.
     events : list of Event
         Those whose graph it is: its creation, and captures into it.
-    held : Held or None
+    copy : GraphCopy or None
         What it was when it was first instantiated.
     """
 
-    __slots__ = ("events", "held", "made")
+    __slots__ = ("copy", "events", "made")
 
     def __init__(self, made: Event) -> None:
         self.made = made
         self.events = [made]
-        self.held: Held | None = None
+        self.copy: GraphCopy | None = None
 
 
 class Executable:
@@ -244,12 +244,12 @@ _REFUSALS = ("", "ERROR", "TOPOLOGY_CHANGED", "NODE_TYPE_CHANGED", "FUNCTION_CHA
 _MOST_BODIES = 65_536
 
 
-def changed_node(walker: Walker, api: str, parameters: int) -> Node | None:
+def changed_node(reader: Reader, api: str, parameters: int) -> Node | None:
     """Return what a node is made by a call; None where that is not known.
 
     Parameters
     ----------
-    walker : Walker
+    reader : Reader
         Who reads parameters.
     api : str
         The function, such as cuGraphExecMemsetNodeSetParams.
@@ -261,11 +261,11 @@ def changed_node(walker: Walker, api: str, parameters: int) -> Node | None:
     if api == "cuGraphExecNodeSetParams":
         kind = ctypes.c_int.from_address(parameters).value
         if kind in (CHILD, EVENT_RECORD, EVENT_WAIT):
-            return _node(walker, kind, ctypes.c_uint64.from_address(parameters + _INSIDE).value)
-        return _node(walker, kind, parameters + (_COPY_INSIDE if kind == MEMCPY else _INSIDE))
+            return _node(reader, kind, ctypes.c_uint64.from_address(parameters + _INSIDE).value)
+        return _node(reader, kind, parameters + (_COPY_INSIDE if kind == MEMCPY else _INSIDE))
     if api == "cuGraphExecKernelNodeSetParams":  # its first version knows no kernels but functions
-        return walker.kernel_of(ctypes.string_at(parameters, _OLD_KERNEL_BYTES).ljust(KERNEL_BYTES, b"\0"))
-    return _node(walker, _KINDS[api.removesuffix("_v2")], parameters)
+        return reader.kernel_of(ctypes.string_at(parameters, _OLD_KERNEL_BYTES).ljust(KERNEL_BYTES, b"\0"))
+    return _node(reader, _KINDS[api.removesuffix("_v2")], parameters)
 
 
 _KINDS = {
@@ -286,7 +286,7 @@ def conditional_of(parameters: int) -> tuple[int, tuple[int, ...]] | None:
     return kind, struct.unpack(f"<{count}Q", ctypes.string_at(bodies, 8 * count))
 
 
-def refusal(call: Call, held: Held | None) -> str:
+def refusal(call: Call, copy: GraphCopy | None) -> str:
     """Return why an update was refused, and at which node of what it was given."""
     information = call.word(2)
     if call.api == "cuGraphExecUpdate":  # the node and the result stand where two pointers point to
@@ -297,26 +297,26 @@ def refusal(call: Call, held: Held | None) -> str:
         result, node = struct.unpack("<i4xQ", ctypes.string_at(information, 16)) if information else (1, 0)
     name = f"CU_GRAPH_EXEC_UPDATE_{_REFUSALS[1]}" if result == 1 else \
         f"CU_GRAPH_EXEC_UPDATE_ERROR_{_REFUSALS[result]}" if 0 < result < len(_REFUSALS) else f"update result {result}"
-    if held is None or node not in held.handles:
+    if copy is None or node not in copy.handles:
         return name
-    place = held.handles.index(node)
-    if held.walked is None:
+    place = copy.handles.index(node)
+    if copy.content is None:
         return f"{name} at node {place}"
-    return f"{name} at node {place}, {described(held.walked.snapshot.nodes[place])}"
+    return f"{name} at node {place}, {described(copy.content.snapshot.nodes[place])}"
 
 
-def _node(walker: Walker, kind: int, where: int) -> Node | None:
+def _node(reader: Reader, kind: int, where: int) -> Node | None:
     if kind == KERNEL:
-        return walker.kernel_of(ctypes.string_at(where, KERNEL_BYTES))
+        return reader.kernel_of(ctypes.string_at(where, KERNEL_BYTES))
     if kind == MEMCPY:
-        return walker.copy_of(ctypes.string_at(where, COPY_BYTES))
+        return reader.copy_of(ctypes.string_at(where, COPY_BYTES))
     if kind == MEMSET:
-        return walker.fill_of(ctypes.string_at(where, FILL_BYTES))
+        return reader.fill_of(ctypes.string_at(where, FILL_BYTES))
     if kind == HOST:
-        return walker.host_of(ctypes.string_at(where, HOST_BYTES))
+        return reader.host_of(ctypes.string_at(where, HOST_BYTES))
     if kind == CHILD:
-        walked = walker.walk(where)
-        return None if walked is None else Node("child", bodies=(walked.snapshot,))
+        content = reader.read(where)
+        return None if content is None else Node("child", bodies=(content.snapshot,))
     if kind in (EVENT_RECORD, EVENT_WAIT):
         name = "event_record" if kind == EVENT_RECORD else "event_wait"
         return Node(name, arguments=where.to_bytes(8, "little"), layout=((0, 8),))
@@ -437,8 +437,8 @@ class GraphWatch:
         # Of this recording only: of a handle of an earlier one nobody knows what it is by now.
         self._conditionals: Conditionals = {}
         self._conditional_nodes: dict[int, list[int]] = {}
-        self._walker = Walker(driver, self._conditionals)
-        self._holder = Holder(driver, self._walker)
+        self._reader = Reader(driver, self._conditionals)
+        self._copies = Copies(driver, self._reader)
         self._source: Source | None = None
         self._captures: dict[Any, Event] = {}
         self.earlier = EarlierCaptures(driver, left)
@@ -600,32 +600,32 @@ class GraphWatch:
     # ---- definitions ----
 
     def _created(self, call: Call) -> None:
-        if call.result == SUCCESS and not self._holder.is_own_slot(call.word(0)):
+        if call.result == SUCCESS and not self._copies.is_own_slot(call.word(0)):
             self._definitions[call.pointed(0)] = Definition(self._log.add("define", call))
 
     def _destroying(self, call: Call) -> None:
         graph = call.word(0)
-        if self._holder.is_own_copy(graph):
+        if self._copies.is_own_copy(graph):
             return
         definition = self._definitions.get(graph)
-        if definition is not None and definition.held is None and not self._is_captured_into(graph):
-            definition.held = self._hold(graph)
+        if definition is not None and definition.copy is None and not self._is_captured_into(graph):
+            definition.copy = self._copy_of(graph)
             self._share(definition)
-        self._holder.going(graph)
+        self._copies.going(graph)
 
     def _destroyed(self, call: Call) -> None:
         graph = call.word(0)
-        if call.result == SUCCESS and not self._holder.is_own_copy(graph):
+        if call.result == SUCCESS and not self._copies.is_own_copy(graph):
             definition = self._definitions.pop(graph, None)
-            self._forget_conditionals(graph, definition.held if definition is not None else None)
+            self._forget_conditionals(graph, definition.copy if definition is not None else None)
 
-    def _forget_conditionals(self, graph: int, held: Held | None) -> None:
+    def _forget_conditionals(self, graph: int, copy: GraphCopy | None) -> None:
         """Forget what is inside of a definition that is gone: its handles may soon be something else."""
         for node in self._conditional_nodes.pop(graph, ()):
             for body in self._conditionals.pop(node, (0, ()))[1]:
-                self._forget_conditionals(body, held)
+                self._forget_conditionals(body, copy)
                 for captured in self._bodies.pop(body, ()):
-                    captured.held = held
+                    captured.copy = copy
 
     def _condition(self, call: Call) -> None:
         if call.result == SUCCESS:
@@ -647,15 +647,15 @@ class GraphWatch:
     def _instantiated(self, call: Call) -> None:
         graph = call.word(1)
         handle = call.pointed(0) if call.result == SUCCESS else 0
-        held = self._hold(graph, *((graph, handle) if handle else ()))
+        copy = self._copy_of(graph, *((graph, handle) if handle else ()))
         definition = self._definitions.get(graph)
         number = self._source.exec_id(handle) if handle and self._source is not None else None
-        event = self._log.add("instantiate", call, held=held, source=definition.made if definition else None)
+        event = self._log.add("instantiate", call, copy=copy, source=definition.made if definition else None)
         if handle:
-            event.executable = self._executables[handle] = Executable(event, number, held.handles if held else [])
+            event.executable = self._executables[handle] = Executable(event, number, copy.handles if copy else [])
             self._numbered[number] = event.executable
-        if definition is not None and definition.held is None:
-            definition.held = held
+        if definition is not None and definition.copy is None:
+            definition.copy = copy
             self._share(definition)
 
     def _updated(self, call: Call) -> None:
@@ -663,12 +663,12 @@ class GraphWatch:
         executable = self._executable(call.word(0))
         # What is refused is read at once, so that it can be said where.
         owners = () if refused else (graph, call.word(0))
-        held = self._hold(graph, *owners) if refused or call.result == SUCCESS else None
+        copy = self._copy_of(graph, *owners) if refused or call.result == SUCCESS else None
         definition = self._definitions.get(graph)
         more: Row = {}
         if refused:
-            more = {"outcome": "refused", "error": refusal(call, held)}
-        self._log.add("update", call, held=held, source=definition.made if definition else None, executable=executable,
+            more = {"outcome": "refused", "error": refusal(call, copy)}
+        self._log.add("update", call, copy=copy, source=definition.made if definition else None, executable=executable,
                     **more)
 
     def _node_changed(self, call: Call) -> None:
@@ -681,7 +681,7 @@ class GraphWatch:
             if call.api == "cuGraphNodeSetEnabled":
                 event.enabled = bool(call.word(2) & 0xFFFFFFFF)
             else:
-                event.node = changed_node(self._walker, call.api, call.word(2))
+                event.node = changed_node(self._reader, call.api, call.word(2))
 
     def _uploaded(self, call: Call) -> None:
         self._log.add("upload", call, executable=self._executable(call.word(0)), stream=call.word(1))
@@ -690,7 +690,7 @@ class GraphWatch:
         handle = call.word(0)
         if handle not in self._executables and self._source is not None:
             self._going[handle] = self._source.exec_id(handle)  # while the driver can still say which one it is
-        self._holder.going(handle)
+        self._copies.going(handle)
 
     def _closed(self, call: Call) -> None:
         handle = call.word(0)
@@ -703,23 +703,23 @@ class GraphWatch:
             self._executables.pop(handle, None)
 
     def _unloading(self, call: Call) -> None:
-        self._holder.read_all()  # afterwards its kernels have no names any more
+        self._copies.read_all()  # afterwards its kernels have no names any more
 
     # ---- at stop ----
 
     def settle(self) -> None:
         """Read every graph that was copied, and those that live and were never instantiated."""
         self._find_earlier()
-        self._holder.read_all()
+        self._copies.read_all()
         for graph, definition in list(self._definitions.items()):
-            if definition.held is None and self._is_quiet(graph, definition):
-                held = self._hold(graph)
+            if definition.copy is None and self._is_quiet(graph, definition):
+                copy = self._copy_of(graph)
                 for event in definition.events:
-                    event.held = held
+                    event.copy = copy
         for event in self.events:
-            for body in event.held.walked.bodies if event.held is not None and event.held.walked is not None else ():
+            for body in event.copy.content.bodies if event.copy is not None and event.copy.content is not None else ():
                 for captured in self._bodies.pop(body, ()):
-                    captured.held = event.held
+                    captured.copy = event.copy
 
     def executable_of(self, number: int) -> Executable:
         """Return the executable graph of an id, which was there before recording began where none is known."""
@@ -746,15 +746,15 @@ class GraphWatch:
         event.executable = self._numbered[number] = Executable(event, number, [])
         return event.executable
 
-    def _hold(self, graph: int, *owners: int) -> Held | None:
-        return self._holder.hold(graph, owners, self._number)
+    def _copy_of(self, graph: int, *owners: int) -> GraphCopy | None:
+        return self._copies.take(graph, owners, self._number)
 
     def _number(self, handle: int) -> int | None:
         return self._source.node_number(handle) if self._source is not None else None
 
     def _share(self, definition: Definition) -> None:
         for event in definition.events:
-            event.held = definition.held
+            event.copy = definition.copy
 
     def _is_quiet(self, graph: int, definition: Definition) -> bool:
         """Whether no other thread may be about to add to a definition: the driver has no lock on it."""

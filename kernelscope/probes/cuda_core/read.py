@@ -194,7 +194,7 @@ _MOST_FUNCTIONS = 1_000
 Conditionals = dict[int, tuple[int, tuple[int, ...]]]
 
 
-class Walked(NamedTuple):
+class Content(NamedTuple):
     """A graph that was read.
 
     Attributes
@@ -212,7 +212,7 @@ class Walked(NamedTuple):
     numbers: tuple[int | None, ...] = ()
 
 
-class Walker:
+class Reader:
     """Reads graphs.
 
     Parameters
@@ -234,14 +234,14 @@ class Walker:
         self._known: dict[Node, Node] = {}
         self._snapshots: dict[tuple[int, int], Snapshot] = {}
 
-    def walk(self, graph: int) -> Walked | None:
+    def read(self, graph: int) -> Content | None:
         """Read a definition, or return None where the driver will not."""
         self._confirmed.clear()  # the driver may have given a handle to another kernel since
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         bodies: set[int] = set()
         snapshot = self._graph(graph, bodies)
-        return None if snapshot is None else Walked(snapshot, frozenset(bodies))
+        return None if snapshot is None else Content(snapshot, frozenset(bodies))
 
     def _graph(self, graph: int, bodies: set[int]) -> Snapshot | None:
         handles = self._driver.nodes(graph)
@@ -735,42 +735,42 @@ MOST_COPIES, MOST_NODES = 256, 50_000
 Number = Callable[[int], int | None]
 
 
-class Held:
+class GraphCopy:
     """One graph at one moment.
 
     Attributes
     ----------
-    walked : Walked or None
+    content : Content or None
         What was read; None before, and where the driver would not tell.
     handles : list of int
         The definition's own nodes, in order.
     """
 
-    __slots__ = ("handles", "numbers", "owners", "slot", "walked")
+    __slots__ = ("content", "handles", "numbers", "owners", "slot")
 
     def __init__(self, handles: list[int], owners: Iterable[int]) -> None:
-        self.walked: Walked | None = None
+        self.content: Content | None = None
         self.handles = handles
         self.owners = set(owners)
         self.slot: ctypes.c_uint64 | None = None
         self.numbers: tuple[int | None, ...] = ()
 
 
-class Holder:
+class Copies:
     """Keeps copies of graphs, and reads them.
 
     Parameters
     ----------
     driver : Driver
         Who copies.
-    walker : Walker
+    reader : Reader
         Who reads.
     """
 
-    def __init__(self, driver: Driver, walker: Walker) -> None:
+    def __init__(self, driver: Driver, reader: Reader) -> None:
         self._driver = driver
-        self._walker = walker
-        self._waiting: dict[int, Held] = {}
+        self._reader = reader
+        self._waiting: dict[int, GraphCopy] = {}
         self._slots: dict[int, ctypes.c_uint64] = {}
         self._copies: set[int] = set()
         self._nodes = 0
@@ -784,7 +784,7 @@ class Holder:
         """Whether a definition is a copy that was made here."""
         return graph in self._copies
 
-    def hold(self, graph: int, owners: Iterable[int], number: Number) -> Held | None:
+    def take(self, graph: int, owners: Iterable[int], number: Number) -> GraphCopy | None:
         """Copy a definition, or read it at once where that cannot be; None where it is none.
 
         Parameters
@@ -802,47 +802,47 @@ class Holder:
         if handles == self._handles:  # a definition that is instantiated again and again
             handles = self._handles
         self._handles = handles
-        held = Held(handles, owners)
-        held.numbers = _numbers(handles, number)
-        if not held.owners or self._leads_back(graph, handles) or not self._copy(graph, held):
-            held.walked = self._walked(graph, held)
-            return held
+        copy = GraphCopy(handles, owners)
+        copy.numbers = _numbers(handles, number)
+        if not copy.owners or self._leads_back(graph, handles) or not self._copy(graph, copy):
+            copy.content = self._content_of(graph, copy)
+            return copy
         while self._waiting and (len(self._waiting) >= MOST_COPIES or self._nodes + len(handles) > MOST_NODES):
             self.read(next(iter(self._waiting.values())))
-        self._waiting[id(held)] = held
+        self._waiting[id(copy)] = copy
         self._nodes += len(handles)
-        return held
+        return copy
 
-    def read(self, held: Held) -> None:
+    def read(self, copy: GraphCopy) -> None:
         """Read a copy and destroy it; nothing where that was done."""
-        slot = held.slot
+        slot = copy.slot
         if slot is None:
             return
-        held.walked = self._walked(slot.value, held)
-        if self._waiting.pop(id(held), None) is not None:
-            self._nodes -= len(held.handles)
-        held.slot = None
+        copy.content = self._content_of(slot.value, copy)
+        if self._waiting.pop(id(copy), None) is not None:
+            self._nodes -= len(copy.handles)
+        copy.slot = None
         self._destroy(slot)
 
     def read_all(self) -> None:
         """Read all copies; those that an interruption has left over are destroyed."""
-        for held in list(self._waiting.values()):
-            self.read(held)
+        for copy in list(self._waiting.values()):
+            self.read(copy)
         for slot in list(self._slots.values()):
             self._destroy(slot)
 
     def going(self, owner: int) -> None:
         """Read those copies that would be the last to keep something alive when `owner` is destroyed."""
-        for held in list(self._waiting.values()):
-            held.owners.discard(owner)
-            if not held.owners:
-                self.read(held)
+        for copy in list(self._waiting.values()):
+            copy.owners.discard(owner)
+            if not copy.owners:
+                self.read(copy)
 
-    def _walked(self, graph: int, held: Held) -> Walked | None:
-        walked = self._walker.walk(graph)
-        if walked is None:
+    def _content_of(self, graph: int, copy: GraphCopy) -> Content | None:
+        content = self._reader.read(graph)
+        if content is None:
             return None
-        return walked._replace(numbers=numbers_of(walked.snapshot, held.numbers))
+        return content._replace(numbers=numbers_of(content.snapshot, copy.numbers))
 
     def _leads_back(self, graph: int, handles: list[int]) -> bool:
         """Whether a node depends on one that was added after it: a copy may have its nodes in another order then."""
@@ -855,12 +855,12 @@ class Holder:
         self._copies.discard(slot.value)
         self._slots.pop(ctypes.addressof(slot), None)
 
-    def _copy(self, graph: int, held: Held) -> bool:
+    def _copy(self, graph: int, copy: GraphCopy) -> bool:
         slot = ctypes.c_uint64()
         self._slots[ctypes.addressof(slot)] = slot  # before: what an interruption leaves over can be found
         if self._driver.clone(graph, slot) == SUCCESS:
             self._copies.add(slot.value)
-            held.slot = slot
+            copy.slot = slot
             return True
         self._slots.pop(ctypes.addressof(slot), None)
         return False

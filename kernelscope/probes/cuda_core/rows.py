@@ -62,13 +62,13 @@ class RowMaker:
         row["source_event_id"] = event.source.position if event.source is not None else None
         if event.executable is not None:
             row["exec_id"] = event.executable.made.position
-        walked = event.held.walked if event.held is not None else None
+        content = event.copy.content if event.copy is not None else None
         if kind == "instantiate":
-            if walked is not None:
-                row["graph_id"] = self._graph(walked.snapshot, walked.numbers)
+            if content is not None:
+                row["graph_id"] = self._graph(content.snapshot, content.numbers)
                 if event.executable is not None:
-                    self._rebuild(event, walked.snapshot)
-                    self._becomes(event.executable, walked.snapshot, walked.numbers)
+                    self._rebuild(event, content.snapshot)
+                    self._becomes(event.executable, content.snapshot, content.numbers)
             if event.executable is not None:
                 self.launched(event.executable)
         elif kind == "before":
@@ -83,7 +83,7 @@ class RowMaker:
         elif event.executable is not None:
             row["graph_id"] = self._graph_of(event.executable)
         elif kind in ("capture", "define"):
-            row["graph_id"] = self._graph(walked.snapshot, walked.numbers) if walked is not None else None
+            row["graph_id"] = self._graph(content.snapshot, content.numbers) if content is not None else None
             # It may be captured into, or be instantiated, when another recorder stops.
             event.is_finished = False
             return
@@ -103,8 +103,8 @@ class RowMaker:
 
     def _after(self, event: Event, before: Snapshot | None) -> Snapshot | None:
         """What an update made of an executable graph, or would have."""
-        if event.held is not None:
-            return event.held.walked.snapshot if event.held.walked is not None else None
+        if event.copy is not None:
+            return event.copy.content.snapshot if event.copy.content is not None else None
         if before is None or event.place is None or event.place >= len(before.nodes):
             return None
         old = before.nodes[event.place]

@@ -16,7 +16,7 @@ from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import Patches, Probe, untried
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.quadrants.hooks import Hooks
-from kernelscope.probes.quadrants.kernels import FRAMEWORK, Facts
+from kernelscope.probes.quadrants.kernels import FRAMEWORK, KernelRows
 from kernelscope.probes.sink import Sink
 
 #: Versions that the probe was tried with.
@@ -52,7 +52,7 @@ class QuadrantsProbe(Probe):
     def trial(self, sink: Sink, patches: Patches) -> Trial:
         """Return two calls of a kernel. See `Probe.trial`."""
         plain, hooked = _stand_in(), _stand_in()
-        hooks = Hooks(sink, Facts(sink))
+        hooks = Hooks(sink, KernelRows(sink))
         hooks.targets[id(hooked.compiled)] = 0
         hooks.install(patches, type(hooked), type(hooked.compiled), type(hooked.program))
         return plain, hooked
@@ -87,26 +87,26 @@ class QuadrantsProbe(Probe):
         if problems:
             raise ProbeUnavailableError(
                 f"quadrants {version} is unknown: {'; '.join(problems)}; none of its launches is recorded")
-        hooks = Hooks(sink, Facts(sink))
+        hooks = Hooks(sink, KernelRows(sink))
         hooks.install(self.patches, kernel, compiled, program)
         self._hooks = hooks
-        self._tell(sink, version, kernel, program)
+        self._state_gaps(sink, version, kernel, program)
 
-    def _tell(self, sink: Sink, version: str, kernel: Any, program: Any) -> None:
+    def _state_gaps(self, sink: Sink, version: str, kernel: Any, program: Any) -> None:
         """State in health what this Quadrants lacks, or that nobody knows."""
         assert self._hooks is not None
         missing = [name for name in _GETTERS if not hasattr(program, name)]
-        said = None
+        message = None
         if missing:
             self._hooks.graphs.missing = True
-            said = f"quadrants {version} has no {', '.join(missing)}: its graphs are not recorded"
+            message = f"quadrants {version} has no {', '.join(missing)}: its graphs are not recorded"
         elif "_try_load_fastcache" not in vars(kernel):
-            said = (f"quadrants {version} has no Kernel._try_load_fastcache: the time of its front end is not "
+            message = (f"quadrants {version} has no Kernel._try_load_fastcache: the time of its front end is not "
                     "recorded")
         elif version not in KNOWN_VERSIONS:
-            said = untried("quadrants", version, " and ".join(KNOWN_VERSIONS))
-        if said is not None:
-            self.report(sink, said)
+            message = untried("quadrants", version, " and ".join(KNOWN_VERSIONS))
+        if message is not None:
+            self.report(sink, message)
 
 
 def self_check(kernel: Any, compiled: Any, program: Any) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelscope.native.log import ThreadState, from_signal_handler
 from kernelscope.probes.base import Patches, hide_frame, hook_codes
-from kernelscope.probes.quadrants.kernels import Facts
+from kernelscope.probes.quadrants.kernels import KernelRows
 from kernelscope.probes.sink import LAUNCH, Sink
 
 # Quadrants' compiles: the front end once a specialization, and machine code that is made or found in a cache.
@@ -55,9 +55,9 @@ class Compile:
 class Compiles:
     """Writes ``compilations`` and ``passes``."""
 
-    def __init__(self, sink: Sink, facts: Facts) -> None:
+    def __init__(self, sink: Sink, kernels: KernelRows) -> None:
         self._sink = sink
-        self._facts = facts
+        self._kernels = kernels
 
     def front_end_done(self, state: ThreadState) -> None:
         """The thread's launch has its specialization."""
@@ -84,14 +84,14 @@ class Compiles:
         outcome = "failed" if failed else _outcome(under_way, kernel)
         specialization = None
         if not failed:
-            specialization = self._facts.specialization(kernel, key, outcome)
+            specialization = self._kernels.specialization(kernel, key, outcome)
         row = {
-            "dispatcher_id": self._facts.dispatcher(kernel), "specialization_id": specialization,
+            "dispatcher_id": self._kernels.dispatcher(kernel), "specialization_id": specialization,
             "thread_id": state.thread_id, "trigger": "launch",
-            "signature": self._facts.signature(kernel, key), "start_ns": under_way.start,
+            "signature": self._kernels.signature(kernel, key), "start_ns": under_way.start,
             "end_ns": now if failed else end, "outcome": outcome,
             "error": _shown(error) if failed else None,
-            "cache_key": under_way.cache_key, "cache_file": self._facts.cache_folder(kernel),
+            "cache_key": under_way.cache_key, "cache_file": self._kernels.cache_folder(kernel),
             "attributes": json.dumps(_caches(under_way, kernel)),
             **self._reason(under_way, outcome, kernel, key),
         }
@@ -108,7 +108,7 @@ class Compiles:
             return {"reason_code": "disk", "reason": _FAST}
         if outcome == "disk":
             return {"reason_code": "disk", "reason": _OFFLINE, "fix": _OFFLINE_FIX}
-        return self._facts.reason(kernel, key) if outcome == "compiled" else {}
+        return self._kernels.reason(kernel, key) if outcome == "compiled" else {}
 
 
 def _outcome(under_way: Compile, kernel: Any) -> str:
@@ -126,14 +126,14 @@ def _shown(error: BaseException | None) -> str:
 
 
 def _caches(under_way: Compile, kernel: Any) -> dict[str, Any]:
-    """What Quadrants' caches did, in its own words."""
-    held: dict[str, Any] = {}
+    """What Quadrants' caches did, as Quadrants calls it."""
+    caches: dict[str, Any] = {}
     fast = kernel.src_ll_cache_observations
     if fast.cache_key_generated:
-        held["src_ll_cache"] = "loaded" if under_way.fast else "stored" if fast.cache_stored else "missed"
+        caches["src_ll_cache"] = "loaded" if under_way.fast else "stored" if fast.cache_stored else "missed"
     if under_way.hit is not None:
-        held["fe_ll_cache"] = "hit" if under_way.hit else "missed"
-    return held
+        caches["fe_ll_cache"] = "hit" if under_way.hit else "missed"
+    return caches
 
 
 # Graphs that Quadrants makes of ``@qd.kernel(graph=True)``: what its Program tells after each launch.
@@ -148,9 +148,9 @@ _COLUMNS = len(LAUNCH)
 class GraphLog:
     """Collects the graphs' builds and launches of one session; `publish` hands them to the sink."""
 
-    def __init__(self, sink: Sink, facts: Facts) -> None:
+    def __init__(self, sink: Sink, kernels: KernelRows) -> None:
         self._sink = sink
-        self._facts = facts
+        self._kernels = kernels
         self._events: list[dict[str, Any]] = []
         #: Numbers only, `LAUNCH` after `LAUNCH`; the executable graph is a position in `_events`.
         self._launches: list[int] = []
@@ -174,7 +174,7 @@ class GraphLog:
         if not program.get_graph_cache_used_on_last_call():
             if number not in self._plain:
                 self._plain.add(number)
-                self._facts.fell_back(kernel, number)
+                self._kernels.fell_back(kernel, number)
             return
         submitted = state.submit_start if state.submit_start >= start else start
         returned = state.submit_end if state.submit_end >= submitted else end
@@ -215,9 +215,9 @@ class GraphLog:
 
     def _event(self, kernel: Any, program: Any, state: ThreadState, start: int | None, end: int | None) -> int:
         attributes = {
-            "framework": "quadrants", "kernel": self._facts.name(kernel),
+            "framework": "quadrants", "kernel": self._kernels.name(kernel),
             "nodes": program.get_graph_num_nodes_on_last_call(),
-            "cache_size": program.get_graph_cache_size(), "do_while": self._facts.loops(kernel),
+            "cache_size": program.get_graph_cache_size(), "do_while": self._kernels.loops(kernel),
             "checkpoints": program.get_graph_num_checkpoints_on_last_call(),
         }
         self._events.append({
@@ -305,18 +305,18 @@ class Hooks:
     ----------
     sink : Sink
         Where records go.
-    facts : Facts
+    kernels : KernelRows
         Makes the rows of kernels and specializations.
     """
 
-    __slots__ = ("_compiles", "_facts", "_sink", "configuration", "enabled", "graphs", "ident", "new_state", "now",
+    __slots__ = ("_compiles", "_kernels", "_sink", "configuration", "enabled", "graphs", "ident", "new_state", "now",
                  "original_call", "phases", "states", "targets")
 
-    def __init__(self, sink: Sink, facts: Facts) -> None:
+    def __init__(self, sink: Sink, kernels: KernelRows) -> None:
         self._sink = sink
-        self._facts = facts
-        self._compiles = Compiles(sink, facts)
-        self.graphs = GraphLog(sink, facts)
+        self._kernels = kernels
+        self._compiles = Compiles(sink, kernels)
+        self.graphs = GraphLog(sink, kernels)
         self.enabled = True
         self.states, self.ident, self.new_state = sink.states, get_ident, sink.state
         self.now = sink.seconds
@@ -349,7 +349,7 @@ class Hooks:
             self._compiles.finish(state, kernel)
         number = id(state.kernel)
         # Quadrants 1.3 runs a kernel as plain Python, without a specialization, where its backend is Python.
-        target = self._facts.target(kernel, None if state.kernel is kernel else number, None)
+        target = self._kernels.target(kernel, None if state.kernel is kernel else number, None)
         self.targets[number] = target
         return target
 
@@ -361,7 +361,7 @@ class Hooks:
             found = None if state.kernel is kernel else id(state.kernel)
             if state.compilation is not None:
                 self._compiles.finish(state, kernel, error)
-            target = self._facts.target(kernel, found, type(error).__name__)
+            target = self._kernels.target(kernel, found, type(error).__name__)
             dispatched, submitted, returned = (each if each >= start else -1.0 for each in (
                 state.dispatch_end, state.submit_start, state.submit_end))
             state.write(start, dispatched, submitted, returned, end, target, self.configuration_of(kwargs))
@@ -432,30 +432,26 @@ class Hooks:
     def _forget(self, number: int) -> None:
         """The KernelCxx of that ``id`` is a new one, or is compiled anew."""
         self.targets.pop(number, None)
-        self._facts.forget(number)
+        self._kernels.forget(number)
         self.graphs.forget(number)
 
     def _make_submit(self, original: Any) -> Callable[..., Any]:
         states, now = self.states, self.now
 
         def launch_kernel(program: Any, data: Any, context: Any) -> Any:
-            if not self.enabled:
-                try:
-                    return original(program, data, context)
-                except BaseException as error:
-                    hide_frame(error)
-                    raise
             try:
-                state = states[get_ident()]
+                state = states[get_ident()] if self.enabled else None
             except KeyError:
                 state = self.new_state()
-            state.submit_start = now()
+            if state is not None:
+                state.submit_start = now()
             try:
                 result = original(program, data, context)
             except BaseException as error:
                 hide_frame(error)
                 raise
-            state.submit_end = now()
+            if state is not None:
+                state.submit_end = now()
             return result
 
         hook_codes.add(launch_kernel.__code__)
@@ -479,13 +475,7 @@ class Hooks:
     def _make_compile(self, original: Any) -> Callable[..., Any]:
         def compile_kernel(program: Any, *arguments: Any) -> Any:
             state = self._state() if self.enabled else None
-            if state is None:
-                try:
-                    return original(program, *arguments)
-                except BaseException as error:
-                    hide_frame(error)
-                    raise
-            if state.compilation is None:
+            if state is not None and state.compilation is None:
                 # The front end's part was done before, by a launch that failed or by another thread.
                 state.compilation = Compile(None, self._sink.clock())
                 self._forget(id(state.kernel))
@@ -495,11 +485,12 @@ class Hooks:
             except BaseException as error:
                 hide_frame(error)
                 raise
-            try:
-                self._compiles.code_made(state, start, result)
-            except Exception as problem:
-                self._guard(problem)
-            state.dispatch_end = self.now()
+            if state is not None:
+                try:
+                    self._compiles.code_made(state, start, result)
+                except Exception as problem:
+                    self._guard(problem)
+                state.dispatch_end = self.now()
             return result
 
         hook_codes.add(compile_kernel.__code__)

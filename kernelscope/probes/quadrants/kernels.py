@@ -21,8 +21,8 @@ _WITH_GRAPHS = ("cuda", "amdgpu")
 _LOOPS_FROM = 90
 
 
-class Facts:
-    """Makes rows at first sight. Kernels are held until the session ends, specializations by their ``id`` only."""
+class KernelRows:
+    """Makes rows at first sight; kernels are kept alive until the session ends, specializations are known by ``id``."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -83,8 +83,8 @@ class Facts:
     def fell_back(self, kernel: Any, number: int) -> None:
         """A kernel with ``graph=True`` was launched without a graph: say why, as far as that can be told."""
         row = self._sink.specializations.rows[self._rows[number]]
-        held = json.loads(row.get("attributes") or "{}")
-        row["attributes"] = json.dumps({**held, "plain_because": self._why_plain(kernel)})
+        attributes = json.loads(row.get("attributes") or "{}")
+        row["attributes"] = json.dumps({**attributes, "plain_because": self._why_plain(kernel)})
 
     def cache_folder(self, kernel: Any) -> str | None:
         """Return the folder of the offline cache; None where it is switched off."""

@@ -167,23 +167,3 @@ def test_updates_and_rebuilds(capture, stream, array):
     r.assert_joined(4)
     assert len(r.events("upload")) == 1
     del again, changed
-
-
-def test_single_nodes(capture, stream, array):
-    with Recorded() as r:
-        builder = capture()
-        graph = builder.complete()
-        definition = driver.CUgraph(int(builder.graph_definition.handle))
-        count = driver.cuGraphGetNodes(definition)[2]
-        nodes = driver.cuGraphGetNodes(definition, count)[1]
-        params = driver.cuGraphKernelNodeGetParams(nodes[1])[1]
-        params.gridDimX = 5
-        handle = driver.CUgraphExec(int(graph.handle))
-        assert not int(driver.cuGraphExecKernelNodeSetParams(handle, nodes[1], params)[0])
-        graph.launch(stream)
-        stream.sync()
-        assert not int(driver.cuGraphNodeSetEnabled(handle, nodes[0], 0)[0])
-    first, second = r.events("update")
-    assert (first["change"], first["changes"]) == ("configuration", "grid of double 2 to 5")
-    assert second["changes"] == "add disabled"
-    r.assert_joined(2)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import threading
 import time
 import weakref
 
-import numpy as np
 import pytest
 from recorded_graphs import Recorded
 
@@ -55,38 +53,6 @@ def test_what_a_graph_keeps_alive_goes_with_it(device, stream):
     assert [node["kind"] for node in r.rows.nodes] == ["host"]
 
 
-def test_kernels_are_named_though_their_module_is_unloaded(device, stream):
-    def make():
-        options = core.ProgramOptions(arch=f"sm_{device.arch}")
-        code = core.Program('extern "C" __global__ void gone() {}', "c++", options).compile("cubin")
-        definition = graph_api.GraphDefinition()
-        definition.launch(core.LaunchConfig(grid=1, block=1), code.get_kernel("gone"))
-        return definition.instantiate()
-
-    with Recorded() as r:
-        make().close()
-        gc.collect()
-    assert [node["name"] for node in r.rows.nodes] == ["gone"]
-
-
-def test_clusters_and_cooperative_kernels(device, stream):
-    options = core.ProgramOptions(arch=f"sm_{device.arch}")
-    code = core.Program('extern "C" __global__ void nothing() {}', "c++", options).compile("cubin")
-    kernel = code.get_kernel("nothing")
-    with Recorded() as r:
-        builder = device.create_graph_builder().begin_building()
-        core.launch(builder, core.LaunchConfig(grid=4, cluster=2, block=32, shmem_size=64), kernel)
-        core.launch(builder, core.LaunchConfig(grid=4, block=32, is_cooperative=True), kernel)
-        graph = builder.end_building().complete()
-        graph.launch(stream)
-        stream.sync()
-    first, second = r.rows.nodes
-    row = r.sink.configurations.rows[first["configuration_id"]]
-    assert (row["griddim_x"], row["cluster_x"]) == (8, 2)
-    assert second["attributes"] == '{"cooperative": true}'
-    r.assert_joined(2)
-
-
 def test_memory_nodes(device, stream):
     with Recorded() as r:
         definition = graph_api.GraphDefinition()
@@ -98,48 +64,6 @@ def test_memory_nodes(device, stream):
     assert [(node["kind"], node["size_bytes"]) for node in r.rows.nodes] == [
         ("mem_alloc", 4096), ("memset", 4096), ("mem_free", None)]
     r.assert_joined(1)
-
-
-def test_threads(device, kernels):
-    add, _ = kernels
-    failed = []
-
-    def work(grid):
-        try:
-            device.set_current()
-            stream = device.create_stream()
-            out = cuda.to_device(np.zeros(64, np.float32))
-            for _ in range(20):
-                builder = device.create_graph_builder().begin_building()
-                add[grid, 32, builder.stream](out, 1)
-                graph = builder.end_building().complete()
-                graph.launch(stream)
-                stream.sync()
-                graph.close()
-                builder.close()
-        except BaseException as error:
-            failed.append(error)
-
-    with Recorded() as r:
-        workers = [threading.Thread(target=work, args=(grid,)) for grid in range(1, 9)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    assert not failed
-    assert len(r.events("instantiate")) == len(r.events("close")) == 160
-    r.assert_joined(160)
-
-
-def test_a_capture_that_failed(device):
-    stream = device.create_stream()
-    handle = driver.CUstream(int(stream.handle))
-    with Recorded() as r:
-        driver.cuStreamBeginCapture(handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
-        assert int(driver.cuMemAlloc(64)[0])
-        assert int(driver.cuStreamEndCapture(handle)[0])
-    (row,) = r.rows.events
-    assert (row["outcome"], row["error"]) == ("failed", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
 
 
 def test_torchs_graphs(stream):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -141,20 +140,6 @@ template <typename T> __global__ void fill(T *x, T value) { x[threadIdx.x] = val
 """
 
 
-@pytest.fixture
-def core_device() -> Any:
-    device = Device(0)
-    device.set_current()
-    return device
-
-
-@pytest.fixture
-def core_stream(core_device: Any) -> Iterator[Any]:
-    stream = core_device.create_stream()
-    yield stream
-    stream.close()
-
-
 @pytest.fixture(scope="session")
 def program() -> Any:
     device = Device(0)
@@ -164,12 +149,12 @@ def program() -> Any:
 
 
 @pytest.fixture
-def scale(core_device: Any, program: Any) -> Any:
+def scale(device: Any, program: Any) -> Any:
     return program.get_kernel("scale")
 
 
 @pytest.fixture
-def fill(core_device: Any, program: Any) -> Any:
+def fill(device: Any, program: Any) -> Any:
     return program.get_kernel("fill<float>")
 
 

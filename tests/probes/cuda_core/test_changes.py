@@ -27,8 +27,8 @@ def test_a_refusal_names_its_reason_and_node(name: str) -> None:
     where = (ctypes.addressof(node), ctypes.addressof(result)) if name == "cuGraphExecUpdate" else (
         ctypes.addressof(both),)
     made, params = call(name, 1, 2, *where)
-    held = SimpleNamespace(handles=[5, 77], walked=None)
-    assert refusal(made, held) == "CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED at node 1"
+    copy = SimpleNamespace(handles=[5, 77], content=None)
+    assert refusal(made, copy) == "CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED at node 1"
     del params
 
 

@@ -295,7 +295,7 @@ def test_copies_are_not_kept_without_bound(watch, capture, monkeypatch):
     with watch() as seen:
         builder = capture()
         graphs = [builder.complete() for _ in range(20)]
-        assert len(seen.probe._watch._holder._waiting) == 4
+        assert len(seen.probe._watch._copies._waiting) == 4
     assert len(seen.events("instantiate")) == 20
     assert {row["graph_id"] for row in seen.rows.events} == {0}
     del graphs
@@ -306,12 +306,12 @@ def test_nothing_of_ours_is_left_in_the_driver(watch, capture, device):
 
     with watch() as seen:
         graph = capture().complete()
-        holder = seen.probe._watch._holder
-        (slot,) = holder._slots.values()
+        copies = seen.probe._watch._copies
+        (slot,) = copies._slots.values()
         copy = slot.value
         assert driver.cuGraphGetNodes(driver.CUgraph(copy))[0] == 0
     assert driver.cuGraphGetNodes(driver.CUgraph(copy))[0] != 0
-    assert not holder._slots
+    assert not copies._slots
     assert seen.kinds() == ["capture", "instantiate"], "copies are no events"
     del graph
 
@@ -356,9 +356,9 @@ def test_equal_graphs_share_what_was_read_of_them(watch, capture):
         builder = capture()
         graphs = [builder.complete() for _ in range(10)]
         seen.probe._watch.settle()
-        held = [event.held for event in seen.probe._watch.events if event.held is not None]
-        assert len({id(each.walked.snapshot) for each in held}) == 1
-        assert len({id(each.handles) for each in held}) == 1
+        copies = [event.copy for event in seen.probe._watch.events if event.copy is not None]
+        assert len({id(each.content.snapshot) for each in copies}) == 1
+        assert len({id(each.handles) for each in copies}) == 1
     del graphs
 
 

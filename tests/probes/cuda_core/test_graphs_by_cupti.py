@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
-from cupti_stand_in import DRIVER, NUMBERS, StandIn, build
+from cupti_stand_in import DRIVER, StandIn, build
 
 from kernelscope.clock import now
 from kernelscope.probes.cuda_core import CudaCoreProbe, calls
@@ -128,7 +128,3 @@ def test_another_client_of_cupti_leaves_graphs_unseen(record, capture, stand_in,
     messages = {row["probe"]: row["message"] for row in [*sink.health, *sink.stated.values()]}
     assert "nsys" in messages["cupti"]
     assert "graphs are not seen" in messages["cuda.core"]
-
-
-def test_numbers_are_known():
-    assert (DRIVER, "cuGraphLaunch") in NUMBERS

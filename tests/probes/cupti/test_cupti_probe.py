@@ -5,20 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-from cupti_stand_in import KERNEL, MEMCPY, MEMSET, RUNTIME, SYNCHRONIZATION
+from cupti_stand_in import KERNEL, MEMCPY, MEMSET, RUNTIME, SYNCHRONIZATION, column, health
 from numba import cuda
+from together import run_together
 
 from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.scripted import Launch
-
-
-def column(recording, table, name):
-    return recording.arrow(table).column(name).to_pylist()
-
-
-def health(recording, probe="cupti"):
-    return [row for row in recording.rows("health") if row["probe"] == probe]
 
 
 @pytest.mark.slow
@@ -74,9 +67,7 @@ def test_threads_keep_their_kernels(gpu, kernels, array):
             kernels.axpy[1, 32](array, 2.0, array)
 
     with gpu() as recorder:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
+        run_together(*[work] * 4)
     recording = recorder.recording
     activities, launches = recording.activities, recording.launches
     assert sorted(activities.launch_id) == list(range(100))
@@ -156,30 +147,6 @@ def test_two_devices(scripted, stand_in):
     assert column(recording, "devices", "ordinal") == [0, 3]
     assert recording.activities.device_id.tolist() == [0, 1, 0]
     assert recording.activities.stream.tolist() == [7, 10, 7]
-
-
-def test_a_kernel_launched_in_a_launch_belongs_to_the_inner_one(scripted, stand_in):
-    script = scripted()
-    # The outer one's dispatch holds the inner launch; its own call comes later.
-    script.probe.emit(Launch(start_ns=START, kernel="outer", phases_ns=(40_000, 3_000, 2_000, 1_000)))
-    inner = script.launch(START + 10_000, kernel="inner")
-    outer = stand_in.call("cuLaunchKernel", script.at(START + 43_200), START + 44_800)
-    stand_in.kernel(inner, "inner", START + 20_000, START + 21_000)
-    stand_in.kernel(outer, "outer", START + 50_000, START + 51_000)
-    recording = script.stop()
-    assert recording.launches.parent_launch_id.fillna(-1).tolist() == [-1, 0]
-    assert recording.activities.launch_id.tolist() == [1, 0]
-
-
-def test_the_last_call_of_a_launch_is_its_kernels(scripted, stand_in):
-    script = scripted()
-    early = stand_in.call("cuLaunchKernel", script.at(START + 7_010), START + 7_100)
-    id = script.launch(START)
-    stand_in.kernel(early, "fill", START + 9_000, START + 9_500)
-    stand_in.kernel(id, "kernel", START + 10_000, START + 11_000)
-    recording = script.stop()
-    assert recording.activities.launch_id.fillna(-1).tolist() == [-1, 0]
-    assert recording.launches.execute_ns.tolist() == [1_000]
 
 
 def test_failed_calls_join_nothing(scripted, stand_in):

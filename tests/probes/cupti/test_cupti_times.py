@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cupti_stand_in import column, health
 
 START = 2_000_000_000
-
-
-def column(recording, table, name):
-    return recording.arrow(table).column(name).to_pylist()
-
-
-def health(recording, probe="cupti"):
-    return [row for row in recording.rows("health") if row["probe"] == probe]
 
 
 def test_cells_have_what_was_asked_for_in_them(scripted, stand_in):
@@ -43,7 +36,7 @@ def test_clocks_that_drift_are_followed(scripted, stand_in):
     assert health(recording)[0]["status"] == "ok"
 
 
-@pytest.mark.parametrize("drift", [-200e-6, 3e-6, 200e-6])
+@pytest.mark.parametrize("drift", [-200e-6, 200e-6])
 def test_durations_are_cuptis_and_long_ones_end_on_the_host_clock(scripted, stand_in, drift):
     script = scripted(drift=drift)
     for number in range(50):
