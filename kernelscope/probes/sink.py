@@ -169,7 +169,7 @@ class GpuColumns:
         self.activities, self.calls, self.markers, self.marker_data = joined
 
 
-class Words:
+class Places:
     """Gives each text of a list its place in it."""
 
     def __init__(self, texts: list[str]) -> None:
