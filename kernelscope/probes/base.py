@@ -118,12 +118,25 @@ class Patches:
         """
         current, function = _own(owner, name)
         if lend and isinstance(function, FunctionType) and function.__closure__ is None:
-            self._swap(function, make(copy_function(function)))
+            hook = make(copy_function(function))
+            hook_codes.add(hook.__code__)
+            self._swap(function, hook)
             return function
         replacement = make(current)
+        hook_codes.add(replacement.__code__)
         self._replaced.append((owner, name, current, replacement))
         setattr(owner, name, replacement)
         return None
+
+    def hook_all(self, hooks: Iterable[tuple[Any, str, Callable[[Any], Any]]]) -> list[str]:
+        """Put hooks in as `hook` does, given its arguments each; return the names of functions that are not there."""
+        missing: list[str] = []
+        for owner, name, make in hooks:
+            if owner is not None and callable(vars(owner).get(name)):
+                self.hook(owner, name, make)
+            else:
+                missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
+        return missing
 
     def put(self, owner: Any, name: str, make: Callable[[Any], Any], *, take: bool = True) -> None:
         """Have ``owner.name`` run a native hook.
@@ -213,7 +226,6 @@ class Patches:
     def _swap(self, function: FunctionType, hook: Any) -> None:
         self._swapped.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
         if hook.__closure__ is None:
-            hook_codes.add(hook.__code__)
             # Callers give every argument, so that the longer defaults mean nothing to the old code.
             function.__defaults__, function.__kwdefaults__ = hook.__defaults__, hook.__kwdefaults__
             function.__code__ = hook.__code__
@@ -497,6 +509,61 @@ def ids(probe: str, sink: Sink, look: Callable[[], tuple[int, int]]) -> tuple[An
     return *found, users
 
 
+class NativeHooks:
+    """The hooks in C on a framework's launch path; a subclass says where they are put and what they ask Python.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where launches go.
+    """
+
+    #: The kind of the hook that a launch begins in.
+    outermost: str
+    #: So many launch configurations, and kernels, are known at most: they are held.
+    most: int
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self._hooks: dict[str, Any] = {}
+
+    def begin(self, *args: Any, **kwargs: Any) -> tuple[int, int] | None:
+        """Return the ids of a launch that begins, of what is new; None where they cannot be had."""
+        raise NotImplementedError
+
+    def end(self, *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
+        """Return the ids of a launch that has ended. See `ids`."""
+        raise NotImplementedError
+
+    def disable(self) -> None:
+        """Turn the hooks into pass-throughs, for wrappers that were put over them, and let go of what they hold."""
+        for hook in self._hooks.values():
+            hook.is_enabled = False
+            hook.forget()
+        self._hooks = {}  # they hold this: what they stand for is let go of now, not when garbage is collected
+
+    def _begun(self, probe: str, table_key: Any, look: Callable[[], tuple[int, int]]) -> tuple[int, int] | None:
+        """Look up the ids of a launch configuration that is new, which the hooks know from now on."""
+        found, users = looked_up(probe, self.sink, look)
+        if users is not None:
+            raise users from None
+        if found is not None:
+            self._know("configurations", table_key, *found)
+        return found
+
+    def _know(self, table: str, key: Any, first: int, second: int) -> None:
+        hook = self._hooks.get(self.outermost)
+        if hook is not None:  # else the recording ended while this launch was under way
+            hook.know(table, key, first, second)
+
+    def _make(self, kind: str) -> Callable[[Any], Any]:
+        def make(original: Any) -> Any:
+            self._hooks[kind] = self.sink.log.hook(kind, original, self.begin, self.end, self.most)
+            return self._hooks[kind]
+
+        return make
+
+
 # Functions that cannot lend their code, such as compiled ones: replaced wherever a name is bound to them.
 #
 # ``from library import launch`` copies a reference, so that replacing ``library.launch`` alone would miss it. Here
@@ -526,14 +593,14 @@ class Bindings:
         The function.
     hook : function
         What is called instead.
-    kept : callable
+    excludes : callable
         Given a namespace, returns whether it keeps the function: another probe records what it calls.
     """
 
-    def __init__(self, function: Any, hook: Any, kept: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
+    def __init__(self, function: Any, hook: Any, excludes: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
         self._function = function
         self._hook = hook
-        self._kept = kept
+        self._excludes = excludes
         self._own = {id(hook), *map(id, hook.__closure__ or ())}
         self._places: list[Place] = []
         self._left: list[Place] = []
@@ -550,7 +617,7 @@ class Bindings:
         # A native hook holds the function itself: kept among the places, it would be counted below.
         places = [place for place in places if id(place[0]) not in self._own]
         for place in places:
-            if isinstance(place[0], dict) and self._kept(place[0]):
+            if isinstance(place[0], dict) and self._excludes(place[0]):
                 self._left.append(place)
                 continue
             self._places.append(place)  # before: what a Ctrl-C interrupts is taken back too
@@ -653,6 +720,8 @@ class Probe:
         Where records go; None before `install`.
     is_installed : bool
         Whether a recording is under way. A hook that stays in place under another wrapper records nothing without.
+    is_idle : bool
+        Whether the framework is not imported: no hook is there to undo, and nothing to ask for when recording stops.
     """
 
     name: str
@@ -665,6 +734,7 @@ class Probe:
         self.patches = Patches()
         self.sink: Sink | None = None
         self.is_installed = False
+        self.is_idle = False
         # Another thread imports the framework while one uninstalls.
         self.lock = threading.RLock()
         self._import_hook: ImportHook | None = None
@@ -699,7 +769,7 @@ class Probe:
     def install(self, sink: Sink, detail: str) -> None:
         """Call `hook` now if the framework is imported, else when it is. See `ProbeProtocol.install`."""
         self.sink = sink
-        self.is_installed = True
+        self.is_installed = self.is_idle = True
         self._import_hook = ImportHook(self.module or self.name, lambda module: self._imported(module, sink))
         self._import_hook.arm()
 
@@ -709,7 +779,8 @@ class Probe:
             self.is_installed = False
             if self._import_hook is not None:
                 self._import_hook.disarm()
-            self.unhook()
+            if not self.is_idle:
+                self.unhook()
 
     def synchronize(self) -> str | None:
         """Have nothing to wait for. See `ProbeProtocol.synchronize`."""
@@ -728,6 +799,8 @@ class Probe:
 
     def measure_cost(self, detail: str) -> float | None:
         """Return what `measure` finds for `trial`; None without one."""
+        if type(self).trial is Probe.trial:
+            return None
         patches = Patches()
         try:
             trial = self.trial(Sink(detail=detail), patches)
@@ -778,7 +851,6 @@ class Probe:
                     except Exception as problem:
                         sink.swallow(self.name, problem)
 
-            hook_codes.add(launch.__code__)
             return launch
 
         self.patches.hook(owner, name, make)
@@ -788,6 +860,7 @@ class Probe:
         try:
             with self.lock:
                 if self.is_installed:
+                    self.is_idle = False  # before: what a Ctrl-C interrupts is undone too
                     self.hook(module, sink)
                     self._is_hooked = True
         except ProbeUnavailableError as problem:
@@ -818,6 +891,41 @@ def refuse_older(package: str, version: str, oldest: str) -> None:
     """Raise `ProbeUnavailableError` where a version is older than `oldest`; one that is not known is none."""
     if version and numbers_of(version) < numbers_of(oldest):
         raise ProbeUnavailableError(f"{package} {version} is too old: {oldest} or newer is needed")
+
+
+def signature_problems(
+    module: ModuleType, checks: Iterable[tuple[str, list[str] | None, tuple[str, ...]]],
+) -> list[str]:
+    """Return how functions that hooks rely on differ from what they should be, in a line each.
+
+    What another tool has wrapped is not looked at: it takes what callers give it, or their calls fail without us too.
+
+    Parameters
+    ----------
+    module : module
+        Where the functions are defined.
+    checks : iterable of tuple
+        A function's path, such as ``Class.method``; its parameters, or None for any; and names that its code uses.
+    """
+    problems: list[str] = []
+    for path, wanted, uses in checks:
+        *owners, name = path.split(".")
+        owner = functools.reduce(lambda found, each: getattr(found, each, object), owners, module)
+        function = vars(owner).get(name)
+        function = getattr(function, "__func__", function)
+        if not inspect.isfunction(function):
+            problems.append(f"{module.__name__} has no function {path}")
+            continue
+        function = inspect.unwrap(function)
+        if function.__module__ != module.__name__:
+            continue
+        found = list(inspect.signature(function).parameters)
+        lacking = [each for each in uses if each not in function.__code__.co_names]
+        if wanted is not None and found != wanted:
+            problems.append(f"{path} takes ({', '.join(found)}), not ({', '.join(wanted)})")
+        elif lacking:
+            problems.append(f"{path} does not use {', '.join(lacking)}")
+    return problems
 
 
 def untried(package: str, version: str, tried: str) -> str:

@@ -97,17 +97,17 @@ def is_device_function(value: Any) -> bool:
 
 
 def _collect(function: Any, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
-    held = {name: function.__globals__[name] for name in _global_names(function.__code__)
-            if name in function.__globals__}
-    held = {name: value for name, value in held.items() if is_device_function(value) or is_value(value)}
+    values = {name: function.__globals__[name] for name in _global_names(function.__code__)
+              if name in function.__globals__}
+    values = {name: value for name, value in values.items() if is_device_function(value) or is_value(value)}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             value: Any = cell.cell_contents
         except ValueError:
             continue
         if not isinstance(value, ModuleType):
-            held[name] = value
-    for name, value in held.items():
+            values[name] = value
+    for name, value in values.items():
         if len(found) >= _MOST_CAPTURED:
             return
         if not is_device_function(value):
@@ -233,14 +233,14 @@ class Definitions:
     def seen(self, key: Hashable, function: Any, options: Mapping[str, Any]) -> Definition:
         """Return the definition, new or known, of a function and its options under a name."""
         with self._lock:
-            held = self._names.setdefault(key, [])
+            known = self._names.setdefault(key, [])
             self._names.move_to_end(key)
-            for each in held:
+            for each in known:
                 if each.function() is function and each.options == options:
                     return each
             made = Definition(weakref.ref(function), dict(options))
-            held.append(made)
-            del held[:-_MOST_DEFINITIONS]
+            known.append(made)
+            del known[:-_MOST_DEFINITIONS]
             while len(self._names) > _MOST_NAMES:
                 self._names.popitem(last=False)
             return made
@@ -259,10 +259,10 @@ class Definitions:
             if definition.is_compared:
                 return definition.found
             definition.is_compared = True
-            held = self._names.get(key, [])
+            known = self._names.get(key, [])
             if definition.code is None:
                 definition.look()
-            before = held[:next((at for at, each in enumerate(held) if each is definition), 0)]
+            before = known[:next((at for at, each in enumerate(known) if each is definition), 0)]
             found = [_compared(definition, each, usual) for each in before]
             if found:
                 nearest = min(reversed(found), key=_distance)
@@ -288,7 +288,7 @@ def _compared(new: Definition, old: Definition, usual: Mapping[str, Any]) -> dic
         names = _changed(old.captured, new.captured)
         parts = {"captured": [name for name in names if name not in new.functions],
                  "functions": [name for name in names if name in new.functions]}
-        result.update({name: held for name, held in parts.items() if held})
+        result.update({name: changed for name, changed in parts.items() if changed})
     pairs = {name: [old.options.get(name, usual.get(name)), new.options.get(name, usual.get(name))]
              for name in (*new.options, *old.options)}
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

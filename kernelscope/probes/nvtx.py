@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import re
 import sys
@@ -13,7 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import Patches, Probe, hide_frame, hook_codes
+from kernelscope.probes.base import Patches, Probe, hide_frame, hook_codes, signature_problems
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.sink import RANGE_EXIT, RANGE_MARK, RANGE_POP, RANGE_PUSH, RANGE_START, Sink
 
@@ -357,10 +356,8 @@ def bound(template: Any, writer: RangeWriter, kind: int, original: Any) -> Funct
         """What is seen for the first time, or cannot be a key."""
         writer.event(kind, tuple(getattr(annotation, "init_args", (None,) * 5)))
 
-    hook = FunctionType(template.__code__, template.__globals__, template.__name__, (
+    return FunctionType(template.__code__, template.__globals__, template.__name__, (
         original, sink.ranges.extend, sink.seconds, writer.labels, sink.states, threading.get_ident, slow))
-    hook_codes.add(hook.__code__)
-    return hook
 
 
 class _Current:
@@ -553,28 +550,17 @@ def hook_annotate(patches: Patches, annotate: Any, writer: RangeWriter) -> None:
 
 
 def self_check(module: Any) -> list[str]:
-    """Compare the functions that the hooks rely on with what they should be; return what differs."""
-    problems: list[str] = []
-    for owner, path, name, wanted in (
-        (module, "", "push_range", _MAKES),
-        (module, "", "mark", _MAKES),
-        (module, "", "start_range", _MAKES),
-        (module, "", "pop_range", ["domain"]),
-        (module, "", "end_range", ["range_id"]),
-        (module, "", "get_domain", ["name"]),
-        (module.annotate, "annotate.", "__init__", ["self", *_MAKES]),
-        (module.annotate, "annotate.", "__enter__", ["self"]),
-        (module.annotate, "annotate.", "__exit__", ["self", "exc_type", "exc_value", "traceback"]),
-        (module.annotate, "annotate.", "__call__", ["self", "func"]),
-    ):
-        function = vars(owner).get(name)
-        if not isinstance(function, FunctionType):
-            problems.append(f"it has no function {path}{name}")
-        elif function.__module__ == module.__name__ and list(inspect.signature(function).parameters) != wanted:
-            problems.append(f"{path}{name} does not take ({', '.join(wanted)})")
-    initializer = vars(module.annotate).get("__init__")
-    if not problems and "init_args" not in inspect.unwrap(initializer).__code__.co_names:
-        problems.append("annotate does not keep its init_args")
+    """Return how the functions that the hooks rely on differ from what they should be."""
+    problems = signature_problems(module, (
+        *((name, _MAKES, ()) for name in ("push_range", "mark", "start_range")),
+        ("pop_range", ["domain"], ()),
+        ("end_range", ["range_id"], ()),
+        ("get_domain", ["name"], ()),
+        ("annotate.__init__", ["self", *_MAKES], ("init_args",)),
+        ("annotate.__enter__", ["self"], ()),
+        ("annotate.__exit__", ["self", "exc_type", "exc_value", "traceback"], ()),
+        ("annotate.__call__", ["self", "func"], ()),
+    ))
     needed = ("Domain", "DummyDomain", "dummy_domain", "libnvtx_push_range", "libnvtx_pop_range")
     return problems + [f"it has no {name}" for name in needed if not hasattr(module, name)]
 

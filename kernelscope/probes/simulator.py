@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kernelscope.probes.base import Probe, hook_codes
+from kernelscope.probes.base import Probe
 from kernelscope.probes.functions import function_facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -38,7 +38,6 @@ class SimulatorProbe(Probe):
                 streams.last = _handle(configuration[2]) if len(configuration) > 2 else 0
                 return result
 
-            hook_codes.add(__getitem__.__code__)
             return __getitem__
 
         def record(start: int, end: int, failure: str | None, kernel: Any, *args: Any) -> None:

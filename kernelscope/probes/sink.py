@@ -163,13 +163,13 @@ class GpuColumns:
     def extend(self, activities: list[Columns], calls: list[Columns], markers: Sequence[Columns] = (),
                marker_data: Sequence[Columns] = ()) -> None:
         """Add rows; columns that a part leaves out are unknown."""
-        held = (_joined(self.activities, activities, "kind"), _joined(self.calls, calls, "name"),
-                _joined(self.markers, markers, "id"), _joined(self.marker_data, marker_data, "id"))
+        joined = (_joined(self.activities, activities, "kind"), _joined(self.calls, calls, "name"),
+                  _joined(self.markers, markers, "id"), _joined(self.marker_data, marker_data, "id"))
         # Together: a Ctrl-C comes before or after.
-        self.activities, self.calls, self.markers, self.marker_data = held
+        self.activities, self.calls, self.markers, self.marker_data = joined
 
 
-class Words:
+class Places:
     """Gives each text of a list its place in it."""
 
     def __init__(self, texts: list[str]) -> None:
@@ -202,12 +202,12 @@ def translated(values: np.ndarray, number: Callable[[int], int]) -> np.ndarray:
     return found[encoded.indices.to_numpy()]
 
 
-def _joined(held: Columns, parts: Sequence[Columns], whole: str) -> Columns:
+def _joined(columns: Columns, parts: Sequence[Columns], whole: str) -> Columns:
     """All rows; `whole` is a column that no part leaves out."""
-    filled = [part for part in (held, *parts) if len(part[whole])]
+    filled = [part for part in (columns, *parts) if len(part[whole])]
     if not filled:
-        return held
-    return {name: _concatenated([part.get(name, len(part[whole])) for part in filled]) for name in held}
+        return columns
+    return {name: _concatenated([part.get(name, len(part[whole])) for part in filled]) for name in columns}
 
 
 def _concatenated(parts: list[np.ndarray | int]) -> np.ndarray:
@@ -220,7 +220,7 @@ def _concatenated(parts: list[np.ndarray | int]) -> np.ndarray:
     return np.concatenate(known)
 
 
-# Requests to a library's build cache, as they ended: hits are many, and so are kept as three numbers each.
+# Requests to a library's build cache, as they ended: hits are many, and so are stored as three numbers each.
 
 Row = dict[str, Any]
 #: A hit: when it was asked for and answered (ns), and the number that `BuildRows.know` has returned for it.
@@ -258,10 +258,10 @@ class BuildRows(Sequence[Row]):
         """Return a row, or a list of rows; those of hits are made anew."""
         return [self._row(each) for each in self._kept[at]] if isinstance(at, slice) else self._row(self._kept[at])
 
-    def _row(self, kept: Row | Hit) -> Row:
-        if isinstance(kept, dict):
-            return kept
-        start, end, known = kept
+    def _row(self, entry: Row | Hit) -> Row:
+        if isinstance(entry, dict):
+            return entry
+        start, end, known = entry
         return {**self._known[known], "start_ns": start, "end_ns": end}
 
 

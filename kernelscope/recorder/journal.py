@@ -294,10 +294,10 @@ class Journal:
             sums[number] = zlib.crc32(payload)
 
     def _payload(self, table: str, number: int, row: Row) -> bytes:
-        kept = {name: value for name, value in row.items() if not name.startswith("_")}
+        columns = {name: value for name, value in row.items() if not name.startswith("_")}
         if table == "dispatchers":
-            kept["filename"] = self._shown(kept.get("filename"))
-        return json.dumps({"t": table, "i": number, "r": kept}, default=_plain).encode("ascii")
+            columns["filename"] = self._shown(columns.get("filename"))
+        return json.dumps({"t": table, "i": number, "r": columns}, default=_plain).encode("ascii")
 
     def _write(self, payload: bytes) -> None:
         """Append one record with one call, so that a reader finds all of it or knows that it is torn."""
@@ -367,10 +367,10 @@ def _harmed(harm: str, folder: Path) -> Row:
     """Return a health row for a journal that somebody else has taken away."""
     what = {"deleted": "it was deleted", "moved": "it was moved, and stays where it is now",
             "rows": "its file of rows was truncated", "truncated": "its file of launches was truncated"}[harm]
-    kept = "" if harm == "truncated" else "; this recording has all of its launches"
+    still = "" if harm == "truncated" else "; this recording has all of its launches"
     return {"probe": "journal", "status": "degraded",
             "message": f"the journal in {folder} is gone, {what}: if the process dies, it cannot be recovered from "
-                       f"there{kept}",
+                       f"there{still}",
             "fix": "leave a journal alone while it is being written"}
 
 

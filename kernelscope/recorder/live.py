@@ -14,9 +14,9 @@ from kernelscope.errors import KernelScopeError
 from kernelscope.probes import numba_cuda, numba_cuda_mlir
 from kernelscope.probes.driver import device
 from kernelscope.probes.numba_cuda.compile import compile_copy
-from kernelscope.probes.numba_cuda.kernels import CodeCapture, Facts
+from kernelscope.probes.numba_cuda.kernels import CodeCapture, KernelRows
 from kernelscope.probes.numba_cuda_mlir.kernels import CodeCapture as MlirCodeCapture
-from kernelscope.probes.numba_cuda_mlir.kernels import Facts as MlirFacts
+from kernelscope.probes.numba_cuda_mlir.kernels import KernelRows as MlirKernelRows
 from kernelscope.probes.numba_cuda_mlir.kernels import compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder.environment import environment, shown_filename
@@ -34,7 +34,7 @@ class Kind:
     ----------
     load_modules : callable
         Returns the framework's modules, as its description of kernels takes them.
-    facts, capture : type
+    rows, capture : type
         What makes rows of kernels, and of their code.
     family : callable
         ``(kernel) -> [(dispatcher, its compiled kernels)]``: the dispatcher, and those that it made of itself.
@@ -45,7 +45,7 @@ class Kind:
     """
 
     load_modules: Callable[[], Any]
-    facts: type[Facts]
+    rows: type[KernelRows]
     capture: type[CodeCapture]
     family: Callable[[Any], list[tuple[Any, list[Any]]]]
     devices: Callable[[Any], Iterable[int]]
@@ -80,9 +80,9 @@ def _with_code(dispatcher: Any) -> Iterator[Any]:
     return (result for *_, result in compiled(dispatcher) if result.metadata.get("cubin") is not None)
 
 
-_NUMBA_CUDA = Kind(numba_cuda.load_modules, Facts, CodeCapture, _numba_family,
+_NUMBA_CUDA = Kind(numba_cuda.load_modules, KernelRows, CodeCapture, _numba_family,
                    lambda kernel: list(kernel._codelibrary._cufunc_cache), compiles_copies=True)
-_NUMBA_CUDA_MLIR = Kind(numba_cuda_mlir.load_modules, MlirFacts, MlirCodeCapture, _mlir_family,
+_NUMBA_CUDA_MLIR = Kind(numba_cuda_mlir.load_modules, MlirKernelRows, MlirCodeCapture, _mlir_family,
                         lambda kernel: (), compiles_copies=False)
 
 
@@ -151,14 +151,14 @@ def snapshot(kernel: Any) -> Recording:
     """
     kind = _kind(kernel)
     sink = Sink()
-    facts = kind.facts(sink, kind.load_modules())
-    owner = facts.dispatcher(kernel)
-    numbers = [facts.specialization(dispatcher, each) for dispatcher, each in _specializations(kernel)]
+    rows = kind.rows(sink, kind.load_modules())
+    owner = rows.dispatcher(kernel)
+    numbers = [rows.specialization(dispatcher, each) for dispatcher, each in _specializations(kernel)]
     for _, each in _specializations(kernel):
         for ordinal in kind.devices(each):
             device(sink, ordinal)
-    facts.describe(())
-    kind.capture(sink, facts).capture(numbers, sass=False)
+    rows.describe(())
+    kind.capture(sink, rows).capture(numbers, sass=False)
     dispatchers = [{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows]
     health = [*sink.stated.values()]
     for probe, count in sink.errors.items():
@@ -167,7 +167,7 @@ def snapshot(kernel: Any) -> Recording:
         dispatchers=dispatchers, specializations=list(sink.specializations.rows), devices=list(sink.devices.rows),
         code=list(sink.code), health=health,
         metadata={"name": dispatchers[owner]["name"], "schema_version": SCHEMA_VERSION, "code": True,
-                  "created": datetime.now(UTC).isoformat(timespec="seconds"), "probes": [facts.framework],
+                  "created": datetime.now(UTC).isoformat(timespec="seconds"), "probes": [rows.framework],
                   **environment()},
     ))
 
@@ -207,8 +207,8 @@ def with_lineinfo(kernel: Any, specialization_id: int) -> dict[str, str]:
         raise KernelScopeError(f"{kernel.py_func.__name__!r} has {len(known)} specializations now and no number "
                                f"{specialization_id}: take a new snapshot")
     owner, compiled = known[specialization_id]
-    facts = Facts(Sink(), modules)
-    row = facts.sink.specializations.rows[facts.specialization(owner, compiled)]
+    rows = KernelRows(Sink(), modules)
+    row = rows.sink.specializations.rows[rows.specialization(owner, compiled)]
     bound = None if row["launch_config"] is None else json.loads(row["launch_config"])
     key = None if bound is None else (bound["griddim"], bound["blockdim"], bound["sharedmem_bytes"])
     active = Session.active

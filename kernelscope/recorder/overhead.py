@@ -12,7 +12,7 @@ import platform
 import re
 import secrets
 import stat
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -191,13 +191,13 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
-        held = {"measured": self.measured.astimezone(UTC).isoformat(timespec="seconds"), "quiet": self.quiet}
-        return {**asdict(self.setting), **held, "costs": [_rounded(asdict(cost)) for cost in self.costs]}
+        content = {"measured": self.measured.astimezone(UTC).isoformat(timespec="seconds"), "quiet": self.quiet}
+        return {**asdict(self.setting), **content, "costs": [_rounded(asdict(cost)) for cost in self.costs]}
 
     @classmethod
-    def from_json(cls, held: Any) -> Calibration:
+    def from_json(cls, content: Any) -> Calibration:
         """Return what `to_json` wrote; raises `ValueError`, which names the field, for anything else."""
-        row = _mapping(held, "a calibration")
+        row = _mapping(content, "a calibration")
         texts = {field.name: _text(row, field.name) for field in fields(Setting) if field.name != "gpu"}
         setting = Setting(gpu=None if row.get("gpu") is None else _text(row, "gpu"), **texts)
         try:
@@ -215,14 +215,14 @@ class Calibration:
         return cls(setting, measured, tuple(_cost(cost) for cost in cast("list[Any]", costs)), quiet)
 
 
-def _rounded(held: dict[str, Any]) -> dict[str, Any]:
+def _rounded(content: dict[str, Any]) -> dict[str, Any]:
     """Nanoseconds with one decimal: what is beyond that is noise."""
     return {name: _rounded(cast("dict[str, Any]", value)) if isinstance(value, dict)
-            else round(value, 1) if isinstance(value, float) else value for name, value in held.items()}
+            else round(value, 1) if isinstance(value, float) else value for name, value in content.items()}
 
 
-def _cost(held: Any) -> Cost:
-    row = _mapping(held, "a cost")
+def _cost(content: Any) -> Cost:
+    row = _mapping(content, "a cost")
     tail = _mapping(row.get("tail"), "tail")
     return Cost(
         round(_number(row, "arguments", 0)), _number(row, "launch_ns", 0), _interval(row, "added"),
@@ -232,17 +232,17 @@ def _cost(held: Any) -> Cost:
 
 
 def _interval(row: Mapping[str, Any], name: str) -> Interval:
-    held = _mapping(row.get(name), name)
-    made = Interval(*(_number(held, field.name) for field in fields(Interval)))
+    content = _mapping(row.get(name), name)
+    made = Interval(*(_number(content, field.name) for field in fields(Interval)))
     if not made.low_ns <= made.middle_ns <= made.high_ns:
-        raise ValueError(f"{name} is {_shown(dict(held))}, and its middle is not between its ends")
+        raise ValueError(f"{name} is {_shown(dict(content))}, and its middle is not between its ends")
     return made
 
 
-def _mapping(held: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(held, dict):
-        raise ValueError(f"{name} is {_shown(held)}, and no JSON object")
-    return cast("dict[str, Any]", held)
+def _mapping(content: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(content, dict):
+        raise ValueError(f"{name} is {_shown(content)}, and no JSON object")
+    return cast("dict[str, Any]", content)
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
@@ -334,17 +334,17 @@ def stored(path: Path | None = None) -> Stored:
         except CalibrationError as error:
             return Stored(Path("calibration.json"), problems=(str(error),))
     try:
-        held = _content(path)
+        content = _content(path)
     except FileNotFoundError:
         return Stored(path)
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return Stored(path, problems=(f"{path.name} cannot be read: {reason}",))
-    if isinstance(held, dict) and isinstance(number := held.get("format"), int) and number > FORMAT:
+    if isinstance(content, dict) and isinstance(number := content.get("format"), int) and number > FORMAT:
         return Stored(path, is_newer=True, problems=(
             f"{path.name} has format {number} of a newer kernelscope, and this one reads format {FORMAT}: upgrade it",))
-    rows: Any = cast("dict[str, Any]", held).get("calibrations") if isinstance(held, dict) else None
-    if not isinstance(held, dict) or held.get("format") != FORMAT or not isinstance(rows, list):
+    rows: Any = cast("dict[str, Any]", content).get("calibrations") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(rows, list):
         return Stored(path, problems=(f"{path.name} holds no calibrations of format {FORMAT}",))
     found: list[Calibration] = []
     problems: list[str] = []
@@ -371,12 +371,12 @@ def store(new: Iterable[Calibration], path: Path | None = None) -> Path:
     new = list(new)
     with _writing(path), open(path.with_name("calibration.lock"), "ab") as lock:
         _locks(lock, wait=True)
-        held = stored(path)
-        if held.is_newer:
-            raise CalibrationError(f"{held.problems[0]}, or remove {path}")
+        existing = stored(path)
+        if existing.is_newer:
+            raise CalibrationError(f"{existing.problems[0]}, or remove {path}")
         replaced = {each.setting for each in new}
-        kept = [each for each in held.calibrations if each.setting not in replaced]
-        everything = sorted([*new, *kept], key=lambda each: each.measured, reverse=True)[:_MOST]
+        others = [each for each in existing.calibrations if each.setting not in replaced]
+        everything = sorted([*new, *others], key=lambda each: each.measured, reverse=True)[:_MOST]
         text = json.dumps({"format": FORMAT, "calibrations": [each.to_json() for each in everything]}, indent=1)
         partial = path.with_name(f".{path.name}-{secrets.token_hex(6)}.partial")
         try:
@@ -405,8 +405,8 @@ def measuring(path: Path | None = None) -> Generator[None]:
     name = re.sub(r"[^\w.-]", "_", platform.node() or "unnamed")
     trial = path.with_name(f".{path.name}-{secrets.token_hex(6)}.partial")
     with _writing(path):
-        if (held := stored(path)).is_newer:
-            raise CalibrationError(f"{held.problems[0]}, or remove {path}")
+        if (existing := stored(path)).is_newer:
+            raise CalibrationError(f"{existing.problems[0]}, or remove {path}")
         trial.touch(exist_ok=False)
         trial.unlink()
         lock = open(path.with_name(f"calibrating-{name}.lock"), "ab")  # noqa: SIM115 - it is closed below
@@ -462,8 +462,13 @@ def setting(gpu: str | None, detail: str) -> Setting:
     detail : str
         As `Setting` has it.
     """
-    return Setting(platform.node() or "unnamed", processor(), platform.python_version(), kernelscope.__version__,
+    return Setting(platform.node() or "unnamed", _processor(), platform.python_version(), kernelscope.__version__,
                    _numba_cuda(), gpu, detail)
+
+
+@functools.cache
+def _processor() -> str:
+    return processor()
 
 
 @functools.cache
@@ -486,14 +491,14 @@ class Stated:
         A launch.
     message : str
         What health says.
-    facts : dict
+    how : dict
         What the recording's metadata have of it as ``own_cost``: ``kind``, which is ``calibrated`` or ``estimated``; of
         a calibration also ``measured``, ``low_ns``, ``high_ns`` and whether a difference ``is_seen``.
     """
 
     cost_ns: float
     message: str
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    how: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def estimated(cost_ns: float, detail: str) -> Stated:
@@ -515,7 +520,7 @@ def calibrated(calibration: Calibration) -> Stated:
         "high_ns": added.high_ns, "is_seen": added.is_seen})
 
 
-def known(gpus: Collection[str | None], detail: str, held: Stored | None = None,
+def known(gpus: Collection[str | None], detail: str, file: Stored | None = None,
           today: datetime | None = None) -> Calibration | None:
     """Return the calibration that holds for a recording of this process, the worst of several GPUs'; None without one.
 
@@ -526,13 +531,13 @@ def known(gpus: Collection[str | None], detail: str, held: Stored | None = None,
         nothing is known.
     detail : str
         As `Setting` has it.
-    held : Stored, optional
-        By default what the file held when this process first asked.
+    file : Stored, optional
+        By default what the file contained when this process first asked.
     today : datetime, optional
         The present.
     """
-    held = of_process() if held is None else held
-    found = [held.find(setting(gpu, detail), today) for gpu in sorted(gpus, key=str)]
+    file = of_process() if file is None else file
+    found = [file.find(setting(gpu, detail), today) for gpu in sorted(gpus, key=str)]
     sure = [each for each in found if each is not None]
     return max(sure, key=lambda each: each.worst.added.counted_ns) if sure and len(sure) == len(found) else None
 
@@ -543,65 +548,60 @@ def of_process() -> Stored:
     return stored()
 
 
-def stated_costs(probes: Sequence[ProbeProtocol], sink: Sink) -> dict[str, Stated]:
-    """Return what recording one launch costs, by probe: as it was calibrated on this machine, else an estimate."""
-    found: dict[str, Stated] = {}
-    for probe in probes:
-        if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
-            gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
-            calibration = known(gpus, sink.detail)
-            if calibration is not None:
-                found[probe.name] = calibrated(calibration)
-                continue
-        cost = _estimate(probe.name, sink.detail, probe.cost_per_launch_ns)
-        if cost is not None:
-            found[probe.name] = estimated(cost, sink.detail)
-    return found
+def recording_cost(probes: Iterable[ProbeProtocol], sink: Sink, launches: Mapping[str, int],
+                   ranges: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return what recording cost: rows of health, and by probe what the metadata say of how that is known.
 
-
-def cost_rows(probe: ProbeProtocol, costs: Mapping[str, Stated], launches: Mapping[str, int],
-              ranges: int, detail: str) -> list[dict[str, Any]]:
-    """Return what health says of a probe's cost.
+    The cost of a launch is what was calibrated on this machine, else an estimate.
 
     Parameters
     ----------
-    probe : ProbeProtocol
-        It is named after the framework whose launches it records.
-    costs : mapping of str to Stated
-        As `stated_costs` returns them.
+    probes : iterable of ProbeProtocol
+        Each is named after the framework whose launches it records.
+    sink : Sink
+        What they recorded.
     launches : mapping of str to int
         How many there were, by framework.
     ranges : int
         How many NVTX ranges and marks there were.
-    detail : str
-        What was recorded of a launch.
     """
     rows: list[dict[str, Any]] = []
-    stated = costs.get(probe.name)
-    if stated is not None:
-        rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns, "message": stated.message,
-                     "total_cost_ns": stated.cost_ns * launches.get(probe.name, 0)})
-    cost = _estimate("a range", detail, probe.measure_cost) if ranges and isinstance(probe, NvtxProbe) else None
-    if cost is not None:
-        rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
-                     "message": f"estimated: {cost:.0f} ns a range"})
-    return rows
+    how: dict[str, Any] = {}
+    for probe in probes:
+        stated = _stated(probe, sink)
+        if stated is not None:
+            rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns, "message": stated.message,
+                         "total_cost_ns": stated.cost_ns * launches.get(probe.name, 0)})
+            how[probe.name] = stated.how
+        if ranges and isinstance(probe, NvtxProbe):
+            cost = _estimate("a range", sink.detail, probe.measure_cost)
+            if cost is not None:
+                rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
+                             "message": f"estimated: {cost:.0f} ns a range"})
+    if ranges:
+        how[NvtxProbe.name] = {"kind": "estimated"}
+    return rows, how
 
 
-def facts(costs: Mapping[str, Stated], ranges: int) -> dict[str, Any]:
-    """Return what the metadata say of how each probe's cost is known."""
-    return {**{probe: stated.facts for probe, stated in costs.items()},
-            **({NvtxProbe.name: {"kind": "estimated"}} if ranges else {})}
+def _stated(probe: ProbeProtocol, sink: Sink) -> Stated | None:
+    """Return what one of a probe's launches is counted with; None where that is not known."""
+    if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
+        gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
+        calibration = known(gpus, sink.detail)
+        if calibration is not None:
+            return calibrated(calibration)
+    cost = _estimate(probe.name, sink.detail, probe.cost_per_launch_ns)
+    return None if cost is None else estimated(cost, sink.detail)
 
 
 _estimates: dict[tuple[str, str], float] = {}
 
 
 def _estimate(what: str, detail: str, measure: Callable[[str], float | None]) -> float | None:
-    """The cost that a probe measures, once a process: 10 ms are too much for every cell."""
-    if (what, detail) not in _estimates:
+    """Return the cost that a probe measures, once a process: 10 ms are too much for every cell."""
+    cost = _estimates.get((what, detail))
+    if cost is None:
         cost = measure(detail)
-        if cost is None:
-            return None
-        _estimates[what, detail] = cost
-    return _estimates[what, detail]
+        if cost is not None:
+            _estimates[what, detail] = cost
+    return cost

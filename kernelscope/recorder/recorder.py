@@ -130,7 +130,8 @@ class Recorder:
                 session.end_journal()
         finally:
             if alone:
-                interrupt = insist(lambda: session.end_journal(keep=self._recording is None)) or interrupt
+                if session.journal is not None:
+                    interrupt = insist(lambda: session.end_journal(keep=self._recording is None)) or interrupt
                 if interrupt is not None and self._recording is None:
                     raise interrupt
         interrupt = part.interrupt or interrupt
@@ -242,7 +243,7 @@ class Recorder:
             session.sink.own.append((threading.get_ident(), start, self._clock()))
 
     def _synchronize_probes(self, session: Session) -> None:
-        for probe in session.installed:
+        for probe in session.active_probes():
             try:
                 problem = probe.synchronize()
             except Exception as error:

@@ -28,7 +28,7 @@ from kernelscope.probes.sink import Sink
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
-from kernelscope.recorder.overhead import Stated, cost_rows, facts, stated_costs
+from kernelscope.recorder.overhead import recording_cost
 from kernelscope.recording.build import RawRecording
 from kernelscope.recording.columns import distinct
 from kernelscope.recording.graphs import RawGraphs
@@ -123,6 +123,10 @@ class Session:
         interrupt = insist(undo)
         return alone, interrupt
 
+    def active_probes(self) -> list[ProbeProtocol]:
+        """Return the installed probes without those whose framework is not imported, which have nothing to tell."""
+        return [probe for probe in self.installed if not getattr(probe, "is_idle", False)]
+
     def begin_journal(self, name: str | None) -> None:
         """Write the journal's metadata, where one is kept."""
         if self.journal is not None:
@@ -146,7 +150,7 @@ class Session:
         interrupt: BaseException | None = None
         with self.describing:
             self.sink.captures_code = code
-            for probe in self.installed:
+            for probe in self.active_probes():
                 try:
                     probe.describe(self.sink, used)
                 except BaseException as error:
@@ -215,13 +219,9 @@ class Part:
             self._ranges = len(sink.ranges) // 4
             self._builds = len(sink.builds)
 
-    def launches(self, sink: Sink) -> LaunchColumns:
-        """Return the launches that began in this part and that the log has kept."""
-        return sink.log.columns(self._mark)
-
-    def lost(self, sink: Sink) -> int:
-        """Return how many launches began in this part that the log has not kept."""
-        return sink.log.lost(self._mark)
+    def launches(self, sink: Sink) -> tuple[LaunchColumns, int]:
+        """Return the launches that began in this part and that the log has kept, and how many it has not kept."""
+        return sink.log.columns(self._mark), sink.log.lost(self._mark)
 
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
         """Return compiles that ended in this part; a probe's `describe` may still add to the rows."""
@@ -279,20 +279,18 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
                   notes: list[dict[str, Any]], *, code: bool = False) -> RawRecording:
     """Return everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
     sink = session.sink
-    launches = part.launches(sink)
-    lost = part.lost(sink)
+    launches, lost = part.launches(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
     made = _made(launches)
     part.interrupt = session.describe(set(made), code)
     if session.journal is not None:
         session.journal.look(lost if sink.log.mode == "grow" else 0)
-    total = _counts(sink, made)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
         graphs = part.graphs(sink)
-    costs, ranges_made = stated_costs(session.installed, sink), made_in_python.count()
+    costs, how_known = recording_cost(session.active_probes(), sink, _counts(sink, made), made_in_python.count())
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
@@ -311,10 +309,9 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         builds=part.builds(sink),
         activities=part.activities(sink),
         graphs=graphs,
-        health=[*_health(session, costs, total, ranges_made), *_losses(sink.log, len(launches["target"]), lost),
-                *notes],
+        health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
-    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": facts(costs, ranges_made), "recorder": {
+    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": how_known, "recorder": {
         "mode": sink.log.mode, "capacity": sink.log.capacity, "kept": len(launches["target"]), "lost": lost}}
     return raw
 
@@ -351,18 +348,14 @@ def _counts(sink: Sink, made: Mapping[tuple[int, int], int]) -> dict[str, int]:
     return total
 
 
-def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int],
-            ranges: int) -> list[dict[str, Any]]:
-    """Return the probes' health rows, and what recording cost."""
-    sink = session.sink
+def _health(sink: Sink) -> list[dict[str, Any]]:
+    """Return the probes' health rows."""
     rows = [*sink.health, *sink.stated.values()]
     for name, count in sink.errors.items():
         rows.append({"probe": name, "status": "degraded", "errors": count, "dropped": sink.dropped[name],
                      "message": f"{counted(count, 'error was', 'errors were')} inside KernelScope and kept from your "
                                 f"code; the first: {sink.first_errors[name]}",
                      "fix": "please report it with this message"})
-    for probe in session.installed:
-        rows += cost_rows(probe, costs, launches, ranges, sink.detail)
     return rows
 
 

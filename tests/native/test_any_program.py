@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
 #: On each Python others are drawn.
-EXAMPLES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 20
+EXAMPLES = 10
 CONFIGURATIONS = [(1, 1), (2, 32), ((1, 2, 3), (4, 5))]
 #: Of a launch within which others are made.
 OUTER = 3, 64

@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 
 
-def test_what_is_read_is_known(launches: Any) -> None:
-    assert launches.core.CLOCK in ("tsc", "clock_gettime")
-
-
 def test_launches_lie_between_readings_of_pythons_clock(core: Any) -> None:
     ring = core.Ring()
     state = core.State(ring, 0)

@@ -45,7 +45,7 @@ def test_hundreds_of_recordings_leave_launches_and_memory_as_they_were(launch: A
         recorded(launch)
     gc.collect()
     objects, lines = len(gc.get_objects()), lines_run(launch)
-    times = 30 if WATCHED else 400
+    times = 30 if WATCHED else 150
     kept = sum(len(recorded(launch).launches) for _ in range(times))
     gc.collect()
     assert kept == times

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import standin_compute
 import toy_quadrants
+from launched_kernels import make_kernels
 from numba import cuda
 from numba.cuda import launchconfig
 from numba.cuda.core.rewrites import Rewrite, register_rewrite
@@ -33,26 +34,6 @@ class LaunchConfigReader(Rewrite):
     def apply(self):
         launchconfig.ensure_current_launch_config().dispatcher.mark_launch_config_sensitive()
         return self._block
-
-
-def make_kernels() -> SimpleNamespace:
-    """Fresh dispatchers, so that every test starts with nothing compiled."""
-
-    @cuda.jit
-    def axpy(out, a, x):
-        i = cuda.grid(1)
-        if i < out.size:
-            out[i] += a * x[i]
-
-    @cuda.jit
-    def noop():
-        pass
-
-    @cuda.jit
-    def sensitive(x):
-        x[0] = 1
-
-    return SimpleNamespace(axpy=axpy, noop=noop, sensitive=sensitive)
 
 
 @pytest.fixture

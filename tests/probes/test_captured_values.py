@@ -103,12 +103,6 @@ def test_a_global_that_was_set_from_elsewhere(module, array):
     assert whole["reason_code"] == "disk", "NVVM makes the same of 2 as of 2.0"
 
 
-def test_a_change_that_nvvm_makes_nothing_of(module, array):
-    text = SCALED.replace("+ OFFSET", "+ 0 * OFFSET").replace("x * FACTOR", "x")
-    module.row(module.load(text, OFFSET=1), array)
-    assert module.row(module.load(text, OFFSET=2), array)["reason_code"] == "disk"
-
-
 def test_recompile_ends_it(module, array):
     module.row(module.load(SCALED, FACTOR=2.0, OFFSET=1), array)
     stale = module.load(SCALED, FACTOR=3.0, OFFSET=1)

@@ -15,7 +15,6 @@ import kernelscope
 from kernelscope.cubin import read
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import live
-from kernelscope.recording.merge import merge
 from kernelscope.views.inspector.code import code_text, line_map
 from kernelscope.views.inspector.model import inspect_kernels
 
@@ -31,13 +30,6 @@ def test_what_is_a_kernel(kernels):
 def test_without_numba_nothing_is_a_kernel(run_python):
     code = "from kernelscope.recorder import live; import sys; print(live.is_kernel(5), 'numba' in sys.modules)"
     assert run_python(code, KERNELSCOPE_DRYRUN="0").stdout == "False False\n"
-
-
-def test_a_kernel_that_has_compiled_nothing(kernels):
-    recording = live.snapshot(kernels.axpy)
-    kernel, = inspect_kernels(recording)
-    assert kernel.name.endswith("axpy")
-    assert kernel.specializations == ()
 
 
 def test_a_snapshot_has_facts_and_code(kernels, array):
@@ -119,15 +111,6 @@ def test_a_kernel_is_not_kept_alive(array):
     brief._reset_overloads()
     gc.collect()
     assert reference() is None
-
-
-def test_a_snapshot_merges_with_the_sessions_recordings(kernels, array):
-    with kernelscope.record() as r:
-        kernels.axpy[1, 32](array, 2.0, array)
-    merged = merge([r.recording, live.snapshot(kernels.axpy)])
-    kernel, = inspect_kernels(merged)
-    assert kernel.launches == 1
-    assert merged.metadata["code"]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from interruptions import handlers, interrupted_at, lines_of
 
 import kernelscope
 from kernelscope import native
-from kernelscope.native.log import ThreadState
 from kernelscope.probes.base import ImportHook
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
@@ -99,23 +98,6 @@ def test_an_exception_of_a_signal_handler_is_never_swallowed(kernels, alarm, no_
                 seen.caught += 1
     assert seen.raised == seen.caught >= 1000
     assert r.recording.health.errors.isna().all()
-
-
-def test_a_handler_that_launches_while_the_threads_state_is_made(kernels, monkeypatch):
-    made, original = [], ThreadState.__init__
-
-    def interrupted(self, *arguments):
-        original(self, *arguments)
-        made.append(self)
-        if len(made) == 1:
-            kernels.noop[1, 1]()
-
-    kernels.noop[1, 1]()
-    monkeypatch.setattr(ThreadState, "__init__", interrupted)
-    with kernelscope.record() as r:
-        kernels.noop[1, 1]()
-    assert len(r.recording.launches) == 2
-    assert len(r.recording.threads) == 1
 
 
 def test_a_plain_function_in_the_place_of_the_driver_call(kernels, array, monkeypatch):
@@ -258,32 +240,3 @@ def test_a_first_launch_that_is_interrupted_is_looked_up_by_the_next(kernels, ar
     lines = [line for line in story(None) if Path(line[0]).name in ("kernels.py", "sink.py", "functions.py")]
     assert len(lines) > 50
     assert any([story(line) for line in lines])
-
-
-@pytest.mark.slow
-def test_an_import_that_failed_once_is_hooked_the_next_time(run_python):
-    result = run_python("""
-import sys
-import kernelscope
-
-class Interrupted:
-    def find_spec(self, name, path=None, target=None):
-        if name == "numba.cuda.locks":  # which numba.cuda.dispatcher imports
-            sys.meta_path.remove(self)
-            raise KeyboardInterrupt
-
-sys.meta_path.insert(0, Interrupted())
-with kernelscope.record() as r:
-    try:
-        from numba import cuda
-    except KeyboardInterrupt:
-        from numba import cuda
-
-    @cuda.jit
-    def touch(x):
-        pass
-
-    touch[1, 32](1)
-print(len(r.recording.launches))
-""", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
-    assert result.stdout.split() == ["1"]

@@ -34,6 +34,8 @@ def test_every_launch_is_one_row(kernels, array, detail):
     assert launches.error.isna().all()
     assert list(launches.cache) == ["compiled"] + ["memory"] * 36 + ["compiled"]
     assert (launches.device_id == 0).all()
+    assert (launches.end_ns > launches.start_ns).all()
+    assert (launches[BOUNDARIES[1:4]].isna() == (detail == "launch")).all(axis=None)
     assert launches.launch_id.tolist() == list(range(38))
 
 
@@ -50,14 +52,6 @@ def test_phases_are_ordered_and_add_up(kernels, array):
     total = (dispatch + launches.compile_ns + (launches.submit_start_ns - launches.dispatch_end_ns)
              + (launches.submit_end_ns - launches.submit_start_ns) + (launches.end_ns - launches.submit_end_ns))
     assert (total == launches.end_ns - launches.start_ns).all()
-
-
-def test_launch_detail_has_no_inner_boundaries(kernels, array):
-    with kernelscope.record(detail="launch") as r:
-        kernels.axpy[2, 32](array, 2.0, array)
-    launches = r.recording.launches
-    assert launches[BOUNDARIES[1:4]].isna().all().all()
-    assert (launches.end_ns > launches.start_ns).all()
 
 
 def test_configurations_are_what_was_asked_for(kernels, array):
@@ -107,31 +101,6 @@ def test_what_was_compiled_before_is_said_so(kernels, array):
     assert len(r.recording.compilations) == 0
 
 
-def test_libraries_that_launch_for_the_user(array):
-    add = cuda.reduce(lambda a, b: a + b)
-
-    with warnings.catch_warnings():
-        # numba's own vectorize reads __array_interface__ of device arrays: not ours to fix
-        warnings.simplefilter("ignore")
-
-        @kernelscope.recorded
-        def everything():
-            from numba import vectorize
-
-            @vectorize(["float32(float32, float32)"], target="cuda")
-            def plus(a, b):
-                return a + b
-
-            plus(np.ones(8, np.float32), np.ones(8, np.float32))
-            add(np.arange(1000.0))
-
-        everything()
-    recording = everything.recording
-    assert len(recording.launches) >= 2
-    assert recording.launches.error.isna().all()
-    assert "vectorized" in " ".join(recording.dispatchers.name) or len(recording.dispatchers) >= 2
-
-
 def test_forall_and_specialize_are_recorded_with_their_function(kernels, array):
     with kernelscope.record() as r:
         kernels.axpy.forall(64)(array, 1.0, array)
@@ -157,23 +126,6 @@ def test_eager_signatures_compile_at_the_definition():
     assert compilations.trigger.tolist() == ["eager", "eager"]
     assert compilations.launch_id.isna().all()
     assert r.recording.launches.cache.tolist() == ["memory", "memory"]
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.complex128])
-@pytest.mark.parametrize("layout", ["C", "F", "A"])
-def test_dtypes_and_layouts_are_specializations_of_their_own(dtype, layout):
-    @cuda.jit
-    def touch(x):
-        x[0, 0] = x[0, 0]
-
-    array = cuda.device_array((8, 8), dtype, order="F" if layout == "F" else "C")
-    if layout == "A":
-        array = array[::2, ::2]
-    with kernelscope.record() as r:
-        touch[1, 1](array)
-        touch[1, 1](array)
-    assert f"array({np.dtype(dtype).name}, 2d, {layout})" in r.recording.specializations.signature[0]
-    assert r.recording.launches.cache.tolist() == ["compiled", "memory"]
 
 
 def test_host_arrays_are_copied_in_prepare_and_back_in_finish(kernels):
@@ -273,18 +225,6 @@ def test_launch_config_sensitive_kernels_count_once(kernels, array):
     assert recording.launches.parent_launch_id.isna().all()
 
 
-def test_numbas_own_counts_agree(kernels, array):
-    wide = cuda.device_array(8, np.float64)
-    with kernelscope.record() as r:
-        for _ in range(3):
-            kernels.axpy[1, 32](array, 1.0, array)
-            kernels.axpy[1, 32](wide, 1.0, wide)
-            kernels.noop[1, 1]()
-    compiled = r.recording.compilations.outcome.eq("compiled").sum()
-    assert compiled == sum(sum(k.stats.cache_misses.values()) for k in (kernels.axpy, kernels.noop)) == 3
-    assert len(r.recording.launches) == 9
-
-
 def launch_path():
     """What a launch runs: the functions themselves, their code and their defaults."""
     functions = [vars(numba_dispatcher.CUDADispatcher)["call"], vars(numba_dispatcher._Kernel)["launch"]]
@@ -315,11 +255,3 @@ def test_arguments_are_not_kept_alive(kernels):
         assert gone() is None
     finally:
         recorder.stop()
-
-
-def test_a_full_chunk_loses_nothing(kernels):
-    with kernelscope.record(detail="launch") as r:
-        for _ in range(9000):
-            kernels.noop[1, 1]()
-    assert len(r.recording.launches) == 9000
-    assert r.recording.launches.start_ns.is_unique

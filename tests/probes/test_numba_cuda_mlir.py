@@ -9,7 +9,7 @@ import pytest
 
 from kernelscope.probes.base import Patches
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe, self_check
-from kernelscope.probes.numba_cuda_mlir.kernels import Facts, mlir_text
+from kernelscope.probes.numba_cuda_mlir.kernels import KernelRows, mlir_text
 from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder.recorder import Recorder
@@ -202,12 +202,12 @@ def test_handles_of_streams():
             return 0, 17
 
     sink = Sink()
-    facts = Facts(sink, SimpleNamespace())
+    rows = KernelRows(sink, SimpleNamespace())
     for stream, handle in ((None, 0), (5, 5), (Protocol(), 17), (SimpleNamespace(handle=SimpleNamespace(value=7)), 7),
                            (SimpleNamespace(handle="?"), None)):
-        held = SimpleNamespace(_available_launch_config={"grid": (1, 1, 1), "block": (1, 1, 1), "sharedmem": None},
-                               _launch_stream=stream, _stream_ref=None)
-        assert sink.configurations.rows[facts.configuration(held)]["stream"] == handle
+        launch = SimpleNamespace(_available_launch_config={"grid": (1, 1, 1), "block": (1, 1, 1), "sharedmem": None},
+                                 _launch_stream=stream, _stream_ref=None)
+        assert sink.configurations.rows[rows.configuration(launch)]["stream"] == handle
 
 
 def test_mlir_of_both_stages_is_one_text():

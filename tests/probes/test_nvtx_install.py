@@ -75,7 +75,7 @@ def test_unknown_nvtx_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     row = next(row for row in r.recording.rows("health") if row["probe"] == "nvtx")
     assert row["status"] == "unavailable"
-    assert "pop_range does not take (domain)" in row["message"]
+    assert "pop_range takes (other), not (domain)" in row["message"]
     assert r.recording.rows("ranges") == []
 
 
@@ -96,21 +96,6 @@ def test_ranges_in_a_file(tmp_path: Path) -> None:
     assert list(loaded.ranges.name) == ["a", "open"]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-def test_import_while_recording(run_python: Run) -> None:
-    run = run_python("""
-import sys, kernelscope
-with kernelscope.record() as r:
-    assert "nvtx" not in sys.modules
-    from nvtx import annotate
-    with annotate("a"):
-        pass
-with kernelscope.record():
-    pass
-print([row["name"] for row in r.recording.rows("ranges")])
-""")
-    assert run.stdout.split() == ["['a']"]
 
 
 def test_nvtx_switched_off(run_python: Run) -> None:

@@ -216,15 +216,19 @@ def test_import_hook_disarmed_never_calls(late_module):
     assert seen == []
 
 
-def test_import_hook_passes_a_failing_import_on(tmp_path, monkeypatch):
-    (tmp_path / "kernelscope_broken.py").write_text("1 / 0\n")
+def test_a_failing_import_has_the_traceback_that_it_has_without_us(tmp_path, monkeypatch):
+    (tmp_path / "kernelscope_broken.py").write_text("def fail():\n    raise LookupError('users')\n\nfail()\n")
     monkeypatch.syspath_prepend(tmp_path)
-    seen = []
+    seen, found = [], []
     hook = ImportHook("kernelscope_broken", seen.append)
-    hook.arm()
-    with pytest.raises(ZeroDivisionError):
-        __import__("kernelscope_broken")
+    for arm in (lambda: None, hook.arm):
+        arm()
+        with pytest.raises(LookupError) as caught:
+            import kernelscope_broken  # noqa: F401
+        found.append([(entry.name, entry.lineno) for entry in caught.traceback])
     hook.disarm()
+    assert found[0] == found[1]
+    assert [name for name, _ in found[0]][1:] == ["<module>", "fail"]
     assert seen == []
 
 

@@ -52,7 +52,8 @@ PAIRS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None,
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, derandomize=True, database=None,
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(PAIRS, PAIRS, PAIRS)
 def test_the_reason_names_an_argument_that_differs(x, y, n):

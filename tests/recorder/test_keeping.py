@@ -41,10 +41,9 @@ def in_text(recording: Any) -> str:
     ({"journal": 3}, "journal 3 is none of None, True and a folder's path"),
     ({"journal": False}, "journal False is none"),
 ])
-@pytest.mark.parametrize("make", [Recorder, kernelscope.record])
-def test_what_there_is_not(make, options, said):
+def test_what_there_is_not(options, said):
     with pytest.raises(ValueError, match=said.replace(".", r"\.")):
-        make(**options)
+        kernelscope.record(**options)
 
 
 @pytest.mark.parametrize(("options", "targets", "message"), [
@@ -144,13 +143,3 @@ def test_what_was_not_asked_for_is_no_difference():
     with Recorder(probes=[], mode="ring", capacity=4), Recorder() as inner, Recorder(mode="ring", capacity=4) as same:
         pass
     assert [row for each in (inner, same) for row in each.recording.rows("health")] == []
-
-
-def test_recorded_functions_take_it_too():
-    @kernelscope.recorded(mode="stop", capacity=2)
-    def work() -> int:
-        return 5
-
-    assert work() == 5
-    assert work.recording.metadata["recorder"] == {
-        "mode": "stop", "capacity": 2, "kept": 0, "lost": 0}

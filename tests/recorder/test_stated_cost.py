@@ -22,7 +22,7 @@ def test_a_cost_that_was_measured() -> None:
     found = overhead.calibrated(calibration())
     assert found.message == "calibrated on this machine on 2026-11-22: 95 ns a launch with detail 'phases' (90 to 101)"
     assert found.cost_ns == 95.0
-    assert found.facts == {"kind": "calibrated", "measured": "2026-11-22T09:00:00+00:00", "low_ns": 90.0,
+    assert found.how == {"kind": "calibrated", "measured": "2026-11-22T09:00:00+00:00", "low_ns": 90.0,
                            "high_ns": 101.0, "is_seen": True}
 
 
@@ -31,19 +31,19 @@ def test_a_cost_that_was_not_seen_counts_as_its_upper_end() -> None:
     assert found.message == ("calibrated on this machine on 2026-11-22: no difference seen with detail 'launch' "
                              "(-9 to 13 ns a launch), counted as 13 ns")
     assert found.cost_ns == 13.0
-    assert found.facts["is_seen"] is False
+    assert found.how["is_seen"] is False
 
 
 def test_an_estimate_says_so() -> None:
     found = overhead.estimated(411.4, "phases")
-    assert (found.message, found.facts) == ("estimated: 411 ns a launch with detail 'phases'", {"kind": "estimated"})
+    assert (found.message, found.how) == ("estimated: 411 ns a launch with detail 'phases'", {"kind": "estimated"})
 
 
 @pytest.fixture
 def on_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, as the calibrations by hand have it."""
     monkeypatch.setattr(overhead.platform, "node", lambda: HERE.machine)
-    monkeypatch.setattr(overhead, "processor", lambda: HERE.processor)
+    monkeypatch.setattr(overhead, "_processor", lambda: HERE.processor)
     monkeypatch.setattr(overhead.platform, "python_version", lambda: HERE.python)
     monkeypatch.setattr(overhead, "_numba_cuda", lambda: HERE.numba_cuda)
 

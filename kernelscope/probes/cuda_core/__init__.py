@@ -71,6 +71,7 @@ class CudaCoreProbe(Probe):
         driver = self._driver or _found()
         if driver is None:
             return  # no driver, no graphs
+        self.is_idle = False
         self._watch = watch = GraphWatch(sink, driver, self._memory.captures)
         sink.driver_calls.is_capturing = lambda: bool(watch.captures_under_way() | watch.earlier.left)
         self._rows = RowMaker(sink, self._memory)

@@ -17,7 +17,7 @@ from kernelscope.probes.sink import KERNEL as IS_KERNEL
 from kernelscope.probes.sink import MEMCPY as IS_MEMCPY
 from kernelscope.probes.sink import MEMSET as IS_MEMSET
 from kernelscope.probes.sink import SYNC as IS_SYNC
-from kernelscope.probes.sink import GpuColumns, Words, constant, translated
+from kernelscope.probes.sink import GpuColumns, Places, constant, translated
 
 #: One buffer holds about 900 launches with their calls.
 BUFFER_BYTES = 256 * 1024
@@ -435,8 +435,8 @@ class Converter:
     def __init__(self, columns: GpuColumns, functions: dict[int, dict[int, str]]) -> None:
         self._columns = columns
         self._functions = functions
-        self._names = Words(columns.names)
-        self._entries = Words(columns.entries)
+        self._names = Places(columns.names)
+        self._entries = Places(columns.entries)
         self._shapes: dict[tuple[int | None, ...], int] = {}
 
     def add(self, arena: np.ndarray, found: Mapping[int, np.ndarray], clock: Any, since: int = 0) -> None:

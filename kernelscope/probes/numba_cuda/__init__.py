@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import Patches, Probe, refuse_older, without_hook
+from kernelscope.probes.base import Patches, Probe, refuse_older, signature_problems, without_hook
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
 from kernelscope.probes.numba_cuda.events import EventTimer
-from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, CodeCapture, Facts
+from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, CodeCapture, KernelRows
 from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -42,7 +41,7 @@ class NumbaProbe(Probe):
         super().__init__()
         self._hooks: Any = None
         self._compiles: Any = None
-        self._facts: Facts | None = None
+        self._rows: KernelRows | None = None
         self._code: CodeCapture | None = None
         self._modules: Any = None
 
@@ -61,10 +60,10 @@ class NumbaProbe(Probe):
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Ask the driver for registers, sizes and occupancy, and read code. See `ProbeProtocol.describe`."""
-        if self._facts is None:
+        if self._rows is None:
             return
         used = list(used)
-        self._facts.describe(used)
+        self._rows.describe(used)
         if self._code is not None and not sink.captures_code:
             self._code.forget_problems()
         elif self._code is not None:
@@ -97,7 +96,7 @@ class NumbaCudaProbe(NumbaProbe):
 
     def unhook(self) -> None:
         """Undo every hook, and let go of attached kernels. See `Probe.unhook`."""
-        if self._attachments is not None:
+        if self._attachments is not None and self._attachments.attached:
             self._attachments.detach()
         super().unhook()
 
@@ -112,9 +111,9 @@ class NumbaCudaProbe(NumbaProbe):
 
         See `ProbeProtocol.synchronize`.
         """
-        if self._facts is None or not len(self._facts.sink.devices):
+        if self._rows is None or not self._rows.sink.devices.rows:
             return None
-        return synchronize(self._facts.sink, self._modules)
+        return synchronize(self._rows.sink, self._modules)
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Ask the driver for registers, sizes, occupancy, and the timed kernels' times.
@@ -124,7 +123,7 @@ class NumbaCudaProbe(NumbaProbe):
         if self._timer is not None:
             self._timer.describe(sink)
         super().describe(sink, used)
-        if self._compiles is not None:
+        if self._compiles is not None and self._compiles.hits.waiting:
             self._compiles.hits.check()
 
     def attach(self, kernel: Any) -> str | None:
@@ -144,9 +143,9 @@ class NumbaCudaProbe(NumbaProbe):
         version = getattr(sys.modules.get("numba_cuda"), "__version__", "none")
         refuse_older("numba-cuda", str(version), OLDEST_VERSION)
         self._modules = load_modules()
-        self._facts = Facts(sink, self._modules)
-        self._code = CodeCapture(sink, self._facts)
-        self._attachments = Attachments(sink, self._facts, self._modules)
+        self._rows = KernelRows(sink, self._modules)
+        self._code = CodeCapture(sink, self._rows)
+        self._attachments = Attachments(sink, self._rows, self._modules)
         # Imported while `cuda.core.launch` was hooked, it has the hook: its launches would be recorded twice.
         sink.recorded_elsewhere.add(_MODULES["dispatcher"])
         if hasattr(self._modules.dispatcher, "launch"):
@@ -157,24 +156,24 @@ class NumbaCudaProbe(NumbaProbe):
                         fix=f"call recorder.attach(kernel), or install a version that is known to work: {_KNOWN}")
             return
         self._hook_launches(sink)
-        self._compiles = CompileHooks(sink, self._facts, self._modules)
+        self._compiles = CompileHooks(sink, self._rows, self._modules)
         missing = self._compiles.install(self.patches)
         if missing:
             self.report(sink, f"this numba-cuda has no {', '.join(missing)}: compiles are incomplete", fix=_KNOWN)
 
     def _hook_launches(self, sink: Sink) -> None:
-        assert self._facts is not None
+        assert self._rows is not None
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
-        self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
+        self._hooks = LaunchHooks(sink, self._target, self._rows.configuration, self._timer)
         self._hooks.install(self.patches, self._modules.dispatcher)
         self._follow_devices()
 
     def _target(self, dispatcher: Any, kernel: Any, error: str | None) -> int:
-        """`Facts.target`; at a kernel's first launch CUDA has started, and may turn out to have several devices."""
+        """`KernelRows.target`; at a kernel's first launch CUDA has started, and may have several devices."""
         self._follow_devices()
-        assert self._facts is not None
-        return self._facts.target(dispatcher, kernel, error)
+        assert self._rows is not None
+        return self._rows.target(dispatcher, kernel, error)
 
     def _follow_devices(self) -> None:
         """Put the hook in that tells devices apart, once there is more than one."""
@@ -196,28 +195,14 @@ def load_modules() -> Any:
 
 
 def self_check(dispatcher: Any) -> list[str]:
-    """Compare the private names that the hooks rely on with what they should be; return what differs."""
-    problems = []
-    for path, wanted, calls in (
-        ("CUDADispatcher.call", ["self", "args", "launch_config"], "_update_launch_config_sensitivity"),
-        ("CUDADispatcher._update_launch_config_sensitivity", ["self", "kernel", "launch_config"], None),
-        ("_Kernel.launch", ["self", "args", "griddim", "blockdim", "stream", "sharedmem"], "launch"),
-        ("_LaunchConfiguration.__call__", ["self", "args"], "call"),
-        ("CUDADispatcher.compile", ["self", "sig"], None),
-    ):
-        owner, name = path.split(".")
-        function = vars(getattr(dispatcher, owner, object)).get(name)
-        if not inspect.isfunction(function):
-            problems.append(f"numba.cuda.dispatcher has no function {path}")
-            continue
-        function = inspect.unwrap(function)
-        if function.__module__ != dispatcher.__name__:
-            continue  # somebody's wrapper: it takes what callers give it, or their launches fail without us too
-        found = list(inspect.signature(function).parameters)
-        if found != wanted:
-            problems.append(f"{path} takes ({', '.join(found)}), not ({', '.join(wanted)})")
-        elif calls is not None and calls not in function.__code__.co_names:
-            problems.append(f"{path} does not call {calls}()")
+    """Return how the private names that the hooks rely on differ from what they should be."""
+    problems = signature_problems(dispatcher, (
+        ("CUDADispatcher.call", ["self", "args", "launch_config"], ("_update_launch_config_sensitivity",)),
+        ("CUDADispatcher._update_launch_config_sensitivity", ["self", "kernel", "launch_config"], ()),
+        ("_Kernel.launch", ["self", "args", "griddim", "blockdim", "stream", "sharedmem"], ("launch",)),
+        ("_LaunchConfiguration.__call__", ["self", "args"], ("call",)),
+        ("CUDADispatcher.compile", ["self", "sig"], ()),
+    ))
     if not callable(getattr(dispatcher, "launch", None)):
         problems.append("numba.cuda.dispatcher has no function launch")
     return problems

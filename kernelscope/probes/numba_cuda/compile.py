@@ -23,7 +23,7 @@ from kernelscope.probes.base import Patches, error_text, hook_codes
 from kernelscope.probes.functions import Definition, captured, is_device_function, is_value
 from kernelscope.probes.numba_cuda import disk
 from kernelscope.probes.numba_cuda.disk import loaded_bounds
-from kernelscope.probes.numba_cuda.kernels import Facts, is_sensitive
+from kernelscope.probes.numba_cuda.kernels import KernelRows, is_sensitive
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -55,43 +55,32 @@ class CompileHooks:
     ----------
     sink : Sink
         Where rows go.
-    facts : Facts
+    rows : KernelRows
         Interns dispatchers, specializations and configurations.
     modules : object
         The modules of numba-cuda that are hooked: ``dispatcher``, ``codegen``, ``driver``, ``launchconfig``, ``lock``.
     """
 
-    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows, modules: Any) -> None:
         self.sink = sink
-        self.facts = facts
+        self.rows = rows
         self.modules = modules
         self.enabled = True
         self.hits = Hits(sink, modules)
-        self._device_builds = DeviceBuilds(sink, facts, modules)
+        self._device_builds = DeviceBuilds(sink, rows, modules)
 
     def install(self, patches: Patches) -> list[str]:
         """Put the hooks in; return the names of those that this version of numba-cuda does not have."""
-        modules, missing = self.modules, []
-
-        def attempt(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            if not callable(vars(owner).get(name)):
-                missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
-                return
-            patches.hook(owner, name, lambda original: self._seen(make(original)))
-
-        attempt(type(modules.lock), "acquire", self._lock)
-        attempt(modules.dispatcher.CUDADispatcher, "compile", self._compile)
-        attempt(modules.dispatcher, "compile_cuda", self._pipeline)
-        for method, cache, phase in _BUILDERS:
-            attempt(modules.codegen.CUDACodeLibrary, method,
-                    lambda original, cache=cache, phase=phase: self._builder(original, cache, phase))
-        attempt(modules.driver.Context, "create_module_image", self._load)
-        return missing
-
-    @staticmethod
-    def _seen(hook: Any) -> Any:
-        hook_codes.add(hook.__code__)
-        return hook
+        modules = self.modules
+        return patches.hook_all((
+            (type(modules.lock), "acquire", self._lock),
+            (modules.dispatcher.CUDADispatcher, "compile", self._compile),
+            (modules.dispatcher, "compile_cuda", self._pipeline),
+            *((modules.codegen.CUDACodeLibrary, method,
+               lambda original, cache=cache, phase=phase: self._builder(original, cache, phase))
+              for method, cache, phase in _BUILDERS),
+            (modules.driver.Context, "create_module_image", self._load),
+        ))
 
     def _lock(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """numba's compiler lock, which its wrapper around ``compile`` takes just before: how long that takes."""
@@ -144,25 +133,25 @@ class CompileHooks:
             row["_before"] = (sum(dispatcher._cache_hits.values()), sum(dispatcher._cache_misses.values()))
             row["_sig"] = sig
             row["trigger"] = _TRIGGERS.get(caller, "compile")
-            row["signature"] = self.facts.signature_text(sig)
-            row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
-            known = [*self.facts.known_of_others(row["dispatcher_id"], dispatcher),
-                     *self.facts.known_before(dispatcher)]
+            row["signature"] = self.rows.signature_text(sig)
+            row["dispatcher_id"] = self.rows.dispatcher(dispatcher)
+            known = [*self.rows.known_of_others(row["dispatcher_id"], dispatcher),
+                     *self.rows.known_before(dispatcher)]
             attributes: dict[str, Any] = {"known_signatures": known[-_MOST_KNOWN:]} if known else {}
             passed = [array_kind(value) for value in values]
             if any(passed):
                 attributes["passed"] = passed
             if row["trigger"] == "specialize":
                 attributes |= {"forall": True} if caller == "forall" else {}
-            elif self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
+            elif self.rows.is_another(row["dispatcher_id"], dispatcher) and not known:
                 attributes["another_dispatcher"] = True
-            configurations = self.facts.known_configurations(dispatcher, sig)
+            configurations = self.rows.known_configurations(dispatcher, sig)
             if configurations:
                 attributes["known_configurations"] = configurations[-_MOST_KNOWN:]
             row["_attributes"] = attributes
             config = self.modules.launchconfig.current_launch_config()
             if config is not None:
-                row["configuration_id"] = self.facts.configuration(config)
+                row["configuration_id"] = self.rows.configuration(config)
             row["_disk"] = disk.look(dispatcher, config, self.modules.dispatcher)
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
@@ -186,25 +175,25 @@ class CompileHooks:
             else:
                 return  # it was in memory already: nobody waited for anything
             if kernel is not None:
-                row["specialization_id"] = self.facts.specialization(dispatcher, kernel, row["outcome"])
+                row["specialization_id"] = self.rows.specialization(dispatcher, kernel, row["outcome"])
                 row["launch_config_sensitive"] = is_sensitive(dispatcher, kernel)
                 if isinstance(sig, str):  # given to kernel.compile() as text, which only numba-cuda may evaluate
-                    row["signature"] = self.facts.signature_text(kernel.argument_types)
+                    row["signature"] = self.rows.signature_text(kernel.argument_types)
             if seen is not None:
-                self._add_cache_facts(row, seen, dispatcher, sig, kernel, error, attributes)
-            note_definition(self.facts, row, attributes)
+                self._add_cache_columns(row, seen, dispatcher, sig, kernel, error, attributes)
+            note_definition(self.rows, row, attributes)
             row["attributes"] = json.dumps(attributes) if attributes else None
             self.sink.add_compile(row, passes)
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
 
-    def _add_cache_facts(self, row: dict[str, Any], seen: disk.Look, dispatcher: Any, sig: Any, kernel: Any,
+    def _add_cache_columns(self, row: dict[str, Any], seen: disk.Look, dispatcher: Any, sig: Any, kernel: Any,
                          error: BaseException | None, attributes: dict[str, Any]) -> None:
         try:
             disk.note(row, attributes, seen, dispatcher, sig, kernel, error, self.modules.dispatcher)
             if row["outcome"] == "disk":
                 others = disk.other_options(dispatcher, kernel)
-                definition = self.facts.definition(row["dispatcher_id"])
+                definition = self.rows.definition(row["dispatcher_id"])
                 if others:
                     attributes["unsafe"] = {"options": others}
                     definition.unsafe = True
@@ -285,22 +274,22 @@ class CompileHooks:
                 state.compilation["_passes"].append(entry)
             elif name != "load" or not self._device_builds.loaded(entry, state):
                 # Outside a launch the thread's kernel is that of its last one, which has nothing to do with this.
-                known = UNKNOWN if state.launch_config is None else self.facts.specialization_of(state.kernel)
+                known = UNKNOWN if state.launch_config is None else self.rows.specialization_of(state.kernel)
                 self.sink.passes.append({**entry, "specialization_id": None if known == UNKNOWN else known})
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
 
 
-def note_definition(facts: Facts, row: dict[str, Any], attributes: dict[str, Any]) -> None:
+def note_definition(rows: KernelRows, row: dict[str, Any], attributes: dict[str, Any]) -> None:
     """Add to a compile's attributes what its definition has changed, and remember what was compiled."""
-    definition = facts.definition(row["dispatcher_id"])
+    definition = rows.definition(row["dispatcher_id"])
     if row["trigger"] == "recompile":
         if "known_signatures" not in attributes:  # it compiles one signature after the other, and this is the first
             definition.recompile()
         attributes["recompiled"] = definition.recompiled
     elif definition.captured is None or row["outcome"] == "compiled":
         definition.look()
-    changes = facts.changes(row["dispatcher_id"])
+    changes = rows.changes(row["dispatcher_id"])
     if changes is not None:
         attributes["redefined"] = changes
     if row["outcome"] in ("compiled", "disk"):
@@ -389,16 +378,16 @@ class Hits:
     def __init__(self, sink: Sink, modules: Any) -> None:
         self._sink = sink
         self._modules = modules
-        self._waiting: list[tuple[dict[str, Any], Any, Any, Definition]] = []
+        self.waiting: list[tuple[dict[str, Any], Any, Any, Definition]] = []
 
     def add(self, row: dict[str, Any], dispatcher: Any, kernel: Any, definition: Definition) -> None:
         """Keep a disk hit for `check`, which tells the definition what it finds."""
-        self._waiting.append((row, dispatcher, kernel, definition))
+        self.waiting.append((row, dispatcher, kernel, definition))
 
     def check(self) -> None:
         """Add to each hit's attributes what was found: ``unsafe.captured``, or ``not_checked`` with the reason."""
         begun = self._sink.clock()
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for row, dispatcher, kernel, definition in waiting:
             try:
                 names = captured_names(dispatcher.py_func)
@@ -463,14 +452,14 @@ def compare(kernel: Any, dispatcher: Any, modules: Any) -> bool:
     _refuse_witnesses(modules)
     library = kernel._codelibrary
     capability = next(iter(library._cubin_cache))
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for lock in _locks(modules.lock):
             # Whoever compiles in another thread may take minutes; stopping does not wait for that.
             if not lock.acquire(timeout=_PATIENCE):
                 raise TimeoutError("another thread is compiling")
-            held.callback(lock.release)
-        held.enter_context(warnings.catch_warnings())
-        held.enter_context(_Undo(modules))
+            stack.callback(lock.release)
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(_Undo(modules))
         warnings.simplefilter("ignore")
         fresh = _lower(kernel, dispatcher, capability[:2], modules)
         if same_llvm(library.llvm_strs, fresh):
@@ -559,15 +548,15 @@ class DeviceBuilds:
     ----------
     sink : Sink
         Where rows go.
-    facts : Facts
+    rows : KernelRows
         Interns what the row refers to.
     modules : object
         numba-cuda's modules: ``devices``, ``dispatcher``.
     """
 
-    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows, modules: Any) -> None:
         self._sink = sink
-        self._facts = facts
+        self._rows = rows
         self._modules = modules
         # Rows whose module is still to be loaded, by thread.
         self._linked: dict[int, tuple[int, dict[str, Any], Any]] = {}
@@ -587,10 +576,10 @@ class DeviceBuilds:
         dispatcher = config.dispatcher
         row: dict[str, Any] = {
             "start_ns": start, "outcome": "failed", "thread_id": state.thread_id, "trigger": "device",
-            "signature": self._facts.signature_text(kernel.argument_types),
-            "dispatcher_id": self._facts.dispatcher(dispatcher),
-            "specialization_id": self._facts.specialization(dispatcher, kernel),
-            "configuration_id": self._facts.configuration(config),
+            "signature": self._rows.signature_text(kernel.argument_types),
+            "dispatcher_id": self._rows.dispatcher(dispatcher),
+            "specialization_id": self._rows.specialization(dispatcher, kernel),
+            "configuration_id": self._rows.configuration(config),
             "launch_config_sensitive": is_sensitive(dispatcher, kernel),
             "attributes": json.dumps({"device": {"ordinal": device.id, "compute_capability": wanted,
                                                  "compiled_for": built}}),

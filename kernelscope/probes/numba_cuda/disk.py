@@ -45,6 +45,43 @@ class Look:
     content: bytes | None = None
     error: str | None = None
 
+    @classmethod
+    def of(cls, cache: Any, launch_key: Any = None) -> Look:
+        """Return what the cache's index holds now."""
+        seen = cls(cache, launch_key)
+        try:
+            with open(cache._cache_file._index_path, "rb") as file:
+                seen.content = file.read()
+        except FileNotFoundError:
+            pass
+        except OSError as problem:
+            seen.error = short(problem)
+        return seen
+
+    def entries(self) -> tuple[dict[str, Any] | None, dict[Any, str]]:
+        """Return the index's entries, or why there are none; read as ``IndexDataCacheFile._load_index`` reads them."""
+        if self.error is not None:
+            return {"state": "unreadable", "error": self.error}, {}
+        if self.content is None:
+            return {"state": "absent", **_moved(self.cache)}, {}
+        file = self.cache._cache_file
+        try:
+            stream = io.BytesIO(self.content)
+            version = pickle.load(stream)
+            if version != file._version:
+                return {"state": "numba_version", "was": str(version), "is": str(file._version)}, {}
+            stamp, entries = pickle.loads(stream.read())
+        except Exception as problem:
+            return {"state": "unreadable", "error": short(problem)}, {}
+        if stamp != file._source_stamp:
+            return {"state": "source", **_stamps(stamp, file._source_stamp)}, {}
+        return None, entries
+
+    def data_file(self, key: Any) -> str | None:
+        """Return the file that has the code under a key, or None."""
+        state, entries = self.entries()
+        return self.cache._cache_file._data_path(entries[key]) if state is None and key in entries else None
+
 
 def look(dispatcher: Any, config: Any, module: Any) -> Look | None:
     """Read the index of a dispatcher's disk cache; None where it has no disk cache.
@@ -61,15 +98,7 @@ def look(dispatcher: Any, config: Any, module: Any) -> Look | None:
     cache = dispatcher._cache
     if not isinstance(cache, module.CUDACache):
         return None
-    seen = Look(cache, _launch_key(dispatcher, cache, config, module))
-    try:
-        with open(cache._cache_file._index_path, "rb") as file:
-            seen.content = file.read()
-    except FileNotFoundError:
-        pass
-    except OSError as problem:
-        seen.error = short(problem)
-    return seen
+    return Look.of(cache, _launch_key(dispatcher, cache, config, module))
 
 
 def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, dispatcher: Any, sig: Any, kernel: Any,
@@ -99,8 +128,7 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, dispatcher
         return
     row["cache_key"] = repr(key)
     if row["outcome"] == "disk":
-        state, entries = entries_of(file, seen.content)
-        row["cache_data_file"] = file._data_path(entries[key]) if state is None and key in entries else None
+        row["cache_data_file"] = seen.data_file(key)
         return
     if row["outcome"] not in ("compiled", "failed"):
         return
@@ -113,7 +141,7 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, dispatcher
         # numba-cuda gives the disk cache up without a word where it cannot write the marker.
         attributes.setdefault("disk", {})["marker_unwritable"] = True
     if row["outcome"] == "compiled" and dispatcher._cache is cache:
-        row["cache_data_file"] = written_to(file, key)
+        row["cache_data_file"] = Look.of(cache).data_file(key)
 
 
 def other_options(dispatcher: Any, kernel: Any) -> dict[str, list[Any]]:
@@ -159,12 +187,7 @@ def _launch_key(dispatcher: Any, cache: Any, config: Any, module: Any) -> Any:
 
 def _found(seen: Look, key: Any, sensitive: bool) -> dict[str, Any]:
     """Why the load before the compile found nothing; `key` is the one that the compile's result is kept under."""
-    file = seen.cache._cache_file
-    if seen.error is not None:
-        return {"state": "unreadable", "error": seen.error}
-    if seen.content is None:
-        return {"state": "absent", **moved(seen.cache)}
-    state, entries = entries_of(file, seen.content)
+    state, entries = seen.entries()
     if state is not None:
         return state
     wanted = key[:4] if seen.launch_key is None else (*key[:4], ("launch_config", seen.launch_key))
@@ -186,38 +209,11 @@ def _found(seen: Look, key: Any, sensitive: bool) -> dict[str, Any]:
     return {"state": "keys", "differs": differs}
 
 
-def entries_of(file: Any, content: bytes | None) -> tuple[dict[str, Any] | None, dict[Any, str]]:
-    """Return the index's entries, or why there are none; read as ``IndexDataCacheFile._load_index`` reads them."""
-    if content is None:
-        return {"state": "absent"}, {}
-    try:
-        stream = io.BytesIO(content)
-        version = pickle.load(stream)
-        if version != file._version:
-            return {"state": "numba_version", "was": str(version), "is": str(file._version)}, {}
-        stamp, entries = pickle.loads(stream.read())
-    except Exception as problem:
-        return {"state": "unreadable", "error": short(problem)}, {}
-    if stamp != file._source_stamp:
-        return {"state": "source", **_stamps(stamp, file._source_stamp)}, {}
-    return None, entries
-
-
 def _stamps(was: Any, present: Any) -> dict[str, Any]:
     """How a source differs: a file's stamp is its time and size, that of a notebook's function its text's hash."""
     if isinstance(was, tuple) and isinstance(present, tuple) and len(was) == len(present) == 2:
         return {"source": "file", "size": [was[1], present[1]], "newer": present[0] > was[0]}
     return {"source": "text"}
-
-
-def written_to(file: Any, key: Any) -> str | None:
-    """Return the data file that a compile has just been saved to."""
-    try:
-        with open(file._index_path, "rb") as index:
-            _, entries = entries_of(file, index.read())
-    except OSError:
-        return None
-    return file._data_path(entries[key]) if key in entries else None
 
 
 def _differences(known: Any, wanted: Any) -> dict[str, Any]:
@@ -243,14 +239,14 @@ def _differences(known: Any, wanted: Any) -> dict[str, Any]:
 
 
 def _configuration(key: Any) -> dict[str, Any] | None:
-    """The launch configuration of a key, in the words of ``specializations.launch_config``."""
+    """The launch configuration of a key, as in ``specializations.launch_config``."""
     value = key[4][1] if len(key) > 4 else None
     if not isinstance(value, tuple) or len(value) != 3:
         return None
     return {"griddim": list(value[0]), "blockdim": list(value[1]), "sharedmem_bytes": value[2]}
 
 
-def moved(cache: Any) -> dict[str, Any]:
+def _moved(cache: Any) -> dict[str, Any]:
     """Return which indexes there are of a function of that name, for another line, another text or another Python."""
     base = cache._impl.filename_base
     name, _, own = base.rpartition("-")
@@ -277,12 +273,12 @@ def moved(cache: Any) -> dict[str, Any]:
                     texts = True
     except OSError:
         return {}
-    told: dict[str, Any] = {"lines": sorted(lines)[:5]} if lines else {}
+    others: dict[str, Any] = {"lines": sorted(lines)[:5]} if lines else {}
     if pythons:
-        told["pythons"] = sorted(pythons)
+        others["pythons"] = sorted(pythons)
     if texts:
-        told["other_text"] = True
-    return told
+        others["other_text"] = True
+    return others
 
 
 def _cache_failure(error: BaseException | None) -> str | None:

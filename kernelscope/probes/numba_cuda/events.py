@@ -16,7 +16,7 @@ import numpy as np
 from kernelscope.probes.base import hide_frame, hook_codes
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import stream_handle
-from kernelscope.probes.sink import KERNEL, GpuColumns, Sink, Words
+from kernelscope.probes.sink import KERNEL, GpuColumns, Places, Sink
 
 #: Each pair of events takes driver memory until recording ends.
 MOST_LAUNCHES = 100_000
@@ -40,8 +40,8 @@ class EventTimer:
         self._taken: list[tuple[int, int, int, Any, Any, Any, int]] = []
         self._left_out = 0
         self._columns = GpuColumns(has_correlation=False)
-        self._names = Words(self._columns.names)
-        self._entries = Words(self._columns.entries)
+        self._names = Places(self._columns.names)
+        self._entries = Places(self._columns.entries)
         self._error_ns = 0.0
 
     def start(self, sink: Sink, driver: Any) -> None:

@@ -42,7 +42,7 @@ SIZES = ("regs", "static_shared_bytes", "local_bytes", "const_bytes", "max_threa
           "spill_load_bytes")
 
 
-class Facts:
+class KernelRows:
     """Interns what launches and compiles refer to, and asks the driver for the rest at stop.
 
     Parameters
@@ -178,24 +178,25 @@ class Facts:
 
     def specialization(self, dispatcher: Any, kernel: Any, origin: str = "before") -> int:
         """Return the id of a compiled overload; `origin` counts at first sight only."""
-
-        def row() -> dict[str, Any]:
-            sensitive = is_sensitive(dispatcher, kernel)
-            key = self._bound_to(dispatcher, kernel) if sensitive else None
-            return {
-                "dispatcher_id": self.dispatcher(dispatcher),
-                "signature": self.signature_text(kernel.argument_types),
-                "launch_config_sensitive": sensitive,
-                "launch_config": _config_json(key),
-                "origin": "before" if origin == "wait" else origin,
-                "entry_name": kernel.entry_name,
-            }
-
-        number = self.sink.specializations.intern((self.framework, id(kernel)), row, live=(dispatcher, kernel))
+        number = self.sink.specializations.intern(
+            (self.framework, id(kernel)),
+            lambda: {"dispatcher_id": self.dispatcher(dispatcher), "origin": "before" if origin == "wait" else origin,
+                     **self._specialization_row(dispatcher, kernel)},
+            live=(dispatcher, kernel))
         if origin in ("compiled", "disk"):
             # Another thread's launch may have seen it a moment earlier than the compile's own hook.
             self.sink.specializations.rows[number]["origin"] = origin
         return number
+
+    def _specialization_row(self, dispatcher: Any, kernel: Any) -> dict[str, Any]:
+        sensitive = is_sensitive(dispatcher, kernel)
+        key = self._bound_to(dispatcher, kernel) if sensitive else None
+        return {
+            "signature": self.signature_text(kernel.argument_types),
+            "launch_config_sensitive": sensitive,
+            "launch_config": None if key is None else json.dumps(_config(key)),
+            "entry_name": kernel.entry_name,
+        }
 
     def _bound_to(self, dispatcher: Any, kernel: Any) -> tuple[Any, ...] | None:
         """The launch configuration that an LC-S kernel is bound to, as numba-cuda's key."""
@@ -353,12 +354,6 @@ def _is_loaded(function: Any) -> bool:
         return False
 
 
-def _config_json(key: tuple[Any, ...] | None) -> str | None:
-    if key is None:
-        return None
-    return json.dumps(_config(key))
-
-
 def _config(key: tuple[Any, ...]) -> dict[str, Any]:
     grid, block, sharedmem = key
     return {"griddim": list(grid), "blockdim": list(block), "sharedmem_bytes": sharedmem}
@@ -390,16 +385,16 @@ class CodeCapture:
     ----------
     sink : Sink
         Where the rows go.
-    facts : Facts
+    rows : KernelRows
         Knows the live objects behind the rows.
     """
 
-    #: The name that what could not be captured is told under.
+    #: The name that health states what could not be captured under.
     framework = FRAMEWORK
 
-    def __init__(self, sink: Sink, facts: Facts) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows) -> None:
         self._sink = sink
-        self._facts = facts
+        self._rows = rows
         self._done: set[int] = set()
         self._sources: set[int] = set()
         self._functions: dict[str, frozenset[tuple[str, int, str]]] = {}
@@ -432,7 +427,7 @@ class CodeCapture:
         for number in specializations:
             live = self._sink.specializations.objects[number]
             row = self._sink.specializations.rows[number]
-            if number in self._done or not isinstance(live, tuple) or not self._facts.is_own(row):
+            if number in self._done or not isinstance(live, tuple) or not self._rows.is_own(row):
                 continue
             self._done.add(number)
             dispatcher, kernel = live
@@ -497,7 +492,7 @@ class CodeCapture:
     def _add_machine_code(self, owner: int, number: int, name: str, kernel: Any) -> bytes | None:
         try:
             library = kernel._codelibrary
-            capability, code = self._facts.machine_code(kernel)
+            capability, code = self._rows.machine_code(kernel)
             texts = library._ptx_cache.get(capability)
             if texts:
                 self._add(owner, number, "ptx", "\n\n".join(texts), **({"before_lto": True} if library._lto else {}))

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import Patches, hide_frame, ids, looked_up
+from kernelscope.probes.base import NativeHooks, Patches, hide_frame, ids
 from kernelscope.probes.numba_cuda.events import EventTimer
-from kernelscope.probes.numba_cuda.kernels import Facts
+from kernelscope.probes.numba_cuda.kernels import KernelRows
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -24,11 +24,9 @@ from kernelscope.schema import UNKNOWN
 # begins, with its kernel and its launch configuration, so that a recording whose process dies has it.
 
 _PROBE = "numba-cuda"
-# A launch configuration object may live for one launch only: those that are known, and held, are bounded.
-_MOST_CONFIGURATIONS = 1024
 
 
-class LaunchHooks:
+class LaunchHooks(NativeHooks):
     """The hooks on the launch path.
 
     Parameters
@@ -45,21 +43,25 @@ class LaunchHooks:
         Stands around the driver call.
     """
 
+    outermost = "call"
+    most = 1024  # a launch configuration object may live for one launch only
+
     def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
                  configuration_of: Callable[[Any], int], timer: EventTimer | None = None) -> None:
-        self.sink = sink
+        super().__init__(sink)
         self.enabled = True
         self.target_of = target_of
         self.configuration_of = configuration_of
         self.timer = timer
-        self._hooks: dict[str, Any] = {}
 
     def install(self, patches: Patches, dispatcher: Any) -> None:
         """Put the hooks in: `dispatcher` is the module ``numba.cuda.dispatcher``."""
         patches.put(dispatcher.CUDADispatcher, "call", self._make("call"))
         patches.put(dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", self._make("found"))
         if self.sink.detail == "phases":
-            patches.put(dispatcher, "launch", self._make("submit"), take=self.timer is None)
+            submit, timer = self._make("submit"), self.timer
+            patches.put(dispatcher, "launch", take=timer is None, make=submit if timer is None else (
+                lambda original: submit(timer.around(original))))
         elif self.timer is not None:
             patches.hook(dispatcher, "launch", self.timer.around, lend=False)
 
@@ -68,25 +70,17 @@ class LaunchHooks:
         patches.put(library, "get_cufunc", self._make("load"))
 
     def disable(self) -> None:
-        """Turn the hooks into pass-throughs, for wrappers that were put over them, and let go of what they hold."""
+        """Turn the hooks into pass-throughs. See `NativeHooks.disable`."""
         self.enabled = False
-        for hook in self._hooks.values():
-            hook.is_enabled = False
-            hook.forget()
-        self._hooks = {}  # they hold this: what they stand for is let go of now, not when garbage is collected
+        super().disable()
 
     def begin(self, dispatcher: Any, launch_config: Any) -> tuple[int, int] | None:
         """Return the ids of a launch configuration that is new and of the kernel as far as it is known.
 
         None where they cannot be had: the launch is not recorded then.
         """
-        found, users = looked_up(_PROBE, self.sink, lambda: (
+        return self._begun(_PROBE, launch_config, lambda: (
             self.configuration_of(launch_config), self.target_of(dispatcher, None, None)))
-        if users is not None:
-            raise users from None
-        if found is not None:
-            self._know("configurations", launch_config, *found)
-        return found
 
     def end(self, dispatcher: Any, kernel: Any, launch_config: Any, error: str | None) -> tuple[Any, ...] | None:
         """Return the ids of a launch that has failed, or whose kernel is new; None where they cannot be had.
@@ -100,32 +94,18 @@ class LaunchHooks:
             self._know("targets", kernel, found[0], 0)
         return found
 
-    def _know(self, table: str, key: Any, first: int, second: int) -> None:
-        hook = self._hooks.get("call")
-        if hook is not None:  # else the recording ended while this launch was under way
-            hook.know(table, key, first, second)
-
-    def _make(self, kind: str) -> Callable[[Any], Any]:
-        def make(original: Any) -> Any:
-            if kind == "submit" and self.timer is not None:
-                original = self.timer.around(original)
-            self._hooks[kind] = self.sink.log.hook(kind, original, self.begin, self.end, _MOST_CONFIGURATIONS)
-            return self._hooks[kind]
-
-        return make
-
 
 # Recording one kernel by numba-cuda's documented seam only: `pre_launch_callbacks` and `capture_compile_config`.
 
 class Attachments:
     """Dispatchers that were given to ``recorder.attach``, and how to let go of them."""
 
-    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows, modules: Any) -> None:
         self._sink = sink
-        self._facts = facts
+        self._rows = rows
         self._modules = modules
         self._undo = ExitStack()
-        self._attached: set[int] = set()
+        self.attached: set[int] = set()
 
     def attach(self, dispatcher: Any) -> None:
         """Add a callback to every launch that is configured from now on.
@@ -137,9 +117,9 @@ class Attachments:
         """
         if not hasattr(dispatcher, "configure") or not hasattr(dispatcher, "py_func"):
             raise ProbeUnavailableError(f"{dispatcher!r} is not a kernel made by numba.cuda.jit")
-        if id(dispatcher) in self._attached:
+        if id(dispatcher) in self.attached:
             return
-        self._attached.add(id(dispatcher))
+        self.attached.add(id(dispatcher))
         capture = self._undo.enter_context(self._modules.launchconfig.capture_compile_config(dispatcher))
         capture["hits"] = sum(dispatcher.stats.cache_hits.values())
         configured: list[Any] = []
@@ -174,24 +154,24 @@ class Attachments:
 
     def detach(self) -> None:
         """Let go of every dispatcher, in reverse order."""
-        self._attached.clear()
+        self.attached.clear()
         self._undo.close()
 
     def _launched(self, dispatcher: Any, kernel: Any, launch_config: Any, capture: dict[str, Any]) -> None:
         """One launch is about to be made: its start is all that the callback can see. It must not call CUDA."""
         instant = self._sink.clock()
-        specialization = self._facts.specialization(dispatcher, kernel)
-        configuration = self._facts.configuration(launch_config)
+        specialization = self._rows.specialization(dispatcher, kernel)
+        configuration = self._rows.configuration(launch_config)
         if capture["config"] is launch_config:
             capture["config"] = None
             hits = sum(dispatcher.stats.cache_hits.values())
             outcome = "disk" if hits > capture["hits"] else "compiled"
             capture["hits"] = hits
             self._sink.compilations.append({
-                "dispatcher_id": self._facts.dispatcher(dispatcher), "specialization_id": specialization,
+                "dispatcher_id": self._rows.dispatcher(dispatcher), "specialization_id": specialization,
                 "thread_id": self._sink.state().thread_id, "configuration_id": configuration,
-                "trigger": "launch", "signature": self._facts.signature_text(kernel.argument_types),
+                "trigger": "launch", "signature": self._rows.signature_text(kernel.argument_types),
                 "start_ns": instant, "outcome": outcome,
             })
-        target = self._sink.target(self._facts.dispatcher(dispatcher), specialization)
+        target = self._sink.target(self._rows.dispatcher(dispatcher), specialization)
         self._sink.launch(instant, UNKNOWN, target, configuration)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import Patches, numbers_of, refuse_older, untried
+from kernelscope.probes.base import Patches, numbers_of, refuse_older, signature_problems, untried
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import device, synchronize
 from kernelscope.probes.numba_cuda import NumbaProbe
 from kernelscope.probes.numba_cuda_mlir.compile import CompileHooks
-from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, CodeCapture, Facts
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, CodeCapture, KernelRows
 from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
 
@@ -49,12 +48,12 @@ class NumbaCudaMlirProbe(NumbaProbe):
 
         See `ProbeProtocol.synchronize`.
         """
-        if self._facts is None or not any(row["framework"] == FRAMEWORK for row in self._facts.sink.dispatchers.rows):
+        if self._rows is None or not any(row["framework"] == FRAMEWORK for row in self._rows.sink.dispatchers.rows):
             return None
         if len(self._modules.devices.gpus) > 1:  # which of them a launch went to is not known
             for gpu in range(len(self._modules.devices.gpus)):
-                device(self._facts.sink, gpu)
-        return synchronize(self._facts.sink, self._modules)
+                device(self._rows.sink, gpu)
+        return synchronize(self._rows.sink, self._modules)
 
     def hook(self, module: Any, sink: Sink) -> None:
         """Hook the launch path and compiles. See `Probe.hook`."""
@@ -66,11 +65,11 @@ class NumbaCudaMlirProbe(NumbaProbe):
             raise ProbeUnavailableError(f"numba-cuda-mlir {shown} has another launch path than this probe knows, and "
                                         f"its launches are not recorded: {'; '.join(problems)}")
         self._modules = load_modules()
-        self._facts = Facts(sink, self._modules)
-        self._code = CodeCapture(sink, self._facts)
-        self._hooks = LaunchHooks(sink, self._facts.target, self._facts.configuration)
+        self._rows = KernelRows(sink, self._modules)
+        self._code = CodeCapture(sink, self._rows)
+        self._hooks = LaunchHooks(sink, self._rows.target, self._rows.configuration)
         self._hooks.install(self.patches, module)
-        self._compiles = CompileHooks(sink, self._facts, self._modules)
+        self._compiles = CompileHooks(sink, self._rows, self._modules)
         missing = self._compiles.install(self.patches)
         if missing:
             self.report(sink, f"numba-cuda-mlir {shown} has no {', '.join(missing)}: compiles are incomplete")
@@ -86,31 +85,15 @@ def load_modules() -> Any:
 
 
 def self_check(descriptor: Any) -> list[str]:
-    """Compare the private names that the launch hooks rely on with what they should be; return what differs."""
-    problems = []
-    for path, wanted, uses in (
+    """Return how the private names that the launch hooks rely on differ from what they should be."""
+    problems = signature_problems(descriptor, (
         ("_ArgMarshaller.__call__", ["self", "args"], ()),
         ("_ArgMarshaller._launch", ["self", "argtypes", "launch_args", "launch_values"],
          ("_launcher", "_launch_config", "_dispatcher")),
         ("_ArgMarshaller.__init__", None, ("_available_launch_config", "_launch_stream", "_stream_ref")),
         ("MLIRDispatcher._can_reuse_overload", None, ()),
         ("MLIRDispatcher._resolve_overload", None, ()),
-    ):
-        owner, name = path.split(".")
-        function = vars(getattr(descriptor, owner, object)).get(name)
-        function = getattr(function, "__func__", function)
-        if not inspect.isfunction(function):
-            problems.append(f"numba_cuda_mlir.descriptor has no function {path}")
-            continue
-        function = inspect.unwrap(function)
-        if function.__module__ != descriptor.__name__:
-            continue  # somebody's wrapper: it takes what callers give it, or their launches fail without us too
-        found = list(inspect.signature(function).parameters)
-        lacking = [each for each in uses if each not in function.__code__.co_names]
-        if wanted is not None and found != wanted:
-            problems.append(f"{path} takes ({', '.join(found)}), not ({', '.join(wanted)})")
-        elif lacking:
-            problems.append(f"{path} has no {', '.join(lacking)}")
+    ))
     if not callable(getattr(descriptor, "_launch_config_key", None)):
         problems.append("numba_cuda_mlir.descriptor has no function _launch_config_key")
     return problems

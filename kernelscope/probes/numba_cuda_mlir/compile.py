@@ -10,8 +10,8 @@ from typing import Any
 
 from kernelscope.probes.base import Patches, error_text, hook_codes
 from kernelscope.probes.numba_cuda.compile import note_definition, pass_rows
-from kernelscope.probes.numba_cuda.disk import Look, entries_of, moved, short, types_of, written_to
-from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, Facts, compiled
+from kernelscope.probes.numba_cuda.disk import Look, types_of
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, KernelRows, compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -40,46 +40,34 @@ class CompileHooks:
     ----------
     sink : Sink
         Where rows go.
-    facts : Facts
+    rows : KernelRows
         Interns dispatchers, specializations and configurations.
     modules : object
         The modules that are hooked: ``descriptor``, ``optimization``, ``driver``, and ``lock``, the compiler lock.
     """
 
-    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+    def __init__(self, sink: Sink, rows: KernelRows, modules: Any) -> None:
         self.sink = sink
-        self.facts = facts
+        self.rows = rows
         self.modules = modules
         self.enabled = True
         self._dropped: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
     def install(self, patches: Patches) -> list[str]:
         """Put the hooks in; return the names of those that this version of numba-cuda-mlir does not have."""
-        missing: list[str] = []
-
-        def attempt(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            if owner is None or not callable(vars(owner).get(name)):
-                missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
-                return
-            patches.hook(owner, name, lambda original: self._seen(make(original)))
-
         dispatcher, optimization = self.modules.descriptor.MLIRDispatcher, self.modules.optimization
-        attempt(dispatcher, "_compile_impl", self._asked_by_launch)
-        attempt(dispatcher, "_compile_public", self._asked_by_others)
-        attempt(dispatcher, "_recompile_impl", self._recompiled)
-        attempt(optimization, "optimize", self._optimized)
-        attempt(optimization, "_call_llvm70_capi", lambda original: self._phase(original, "nvvm"))
-        attempt(optimization, "_compile_to_ptx", lambda original: self._phase(original, "nvvm"))
-        attempt(optimization, "_compile_to_ltoir", lambda original: self._phase(original, "nvvm"))
-        attempt(getattr(self.modules.driver, "_Linker", None), "complete",
-                lambda original: self._phase(original, "link"))
-        attempt(type(self.modules.lock), "acquire", self._lock)
-        return missing
-
-    @staticmethod
-    def _seen(hook: Any) -> Any:
-        hook_codes.add(hook.__code__)
-        return hook
+        linker = getattr(self.modules.driver, "_Linker", None)
+        phases = [(optimization, name, "nvvm") for name in ("_call_llvm70_capi", "_compile_to_ptx",
+                                                            "_compile_to_ltoir")]
+        return patches.hook_all((
+            (dispatcher, "_compile_impl", self._asked_by_launch),
+            (dispatcher, "_compile_public", self._asked_by_others),
+            (dispatcher, "_recompile_impl", self._recompiled),
+            (optimization, "optimize", self._optimized),
+            *((owner, name, lambda original, phase=phase: self._phase(original, phase))
+              for owner, name, phase in (*phases, (linker, "complete", "link"))),
+            (type(self.modules.lock), "acquire", self._lock),
+        ))
 
     def _lock(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The compiler lock: a compile's row may have begun before, or begins just after."""
@@ -118,8 +106,8 @@ class CompileHooks:
 
     def _types(self, values: Any) -> Any:
         """The types that a launch has left for its compile, or else those of its arguments."""
-        held = self.modules.descriptor._compile_arg_types
-        types = getattr(held, "types", None)
+        arguments = self.modules.descriptor._compile_arg_types
+        types = getattr(arguments, "types", None)
         return tuple(types) if types is not None else tuple(map(self.modules.descriptor.typeof, values or ()))
 
     def _row(self, dispatcher: Any, sig: Any, trigger: str, ask: Callable[[], Any]) -> Any:
@@ -149,19 +137,19 @@ class CompileHooks:
         try:
             row["_sig"] = sig
             row["_hits"] = sum(dispatcher._cache_hits.values())
-            row["signature"] = self.facts.signature_text(sig)
-            row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
-            known = self.facts.known_before(dispatcher)
+            row["signature"] = self.rows.signature_text(sig)
+            row["dispatcher_id"] = self.rows.dispatcher(dispatcher)
+            known = self.rows.known_before(dispatcher)
             if known:
                 row["_attributes"]["known_signatures"] = known[-_MOST_KNOWN:]
-            if trigger != "specialize" and self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
+            if trigger != "specialize" and self.rows.is_another(row["dispatcher_id"], dispatcher) and not known:
                 row["_attributes"]["another_dispatcher"] = True
-            configurations = self.facts.known_configurations(dispatcher, sig)
+            configurations = self.rows.known_configurations(dispatcher, sig)
             if configurations:
                 row["_attributes"]["known_configurations"] = configurations[-_MOST_KNOWN:]
             marshaller = state.launch_config
             if trigger == "launch" and getattr(marshaller, "_dispatcher", None) is dispatcher:
-                row["configuration_id"] = self.facts.configuration(marshaller)
+                row["configuration_id"] = self.rows.configuration(marshaller)
             row["_disk"] = look(dispatcher)
         except Exception as problem:
             self.sink.swallow(FRAMEWORK, problem)
@@ -170,16 +158,16 @@ class CompileHooks:
     def _end(self, row: dict[str, Any], dispatcher: Any, result: Any, error: BaseException | None) -> None:
         """Complete the row and keep it, unless nothing was done."""
         row["end_ns"] = self.sink.clock()
-        held = {name: row.pop(name, None) for name in [name for name in row if name.startswith("_")]}
+        seen = {name: row.pop(name, None) for name in [name for name in row if name.startswith("_")]}
         try:
-            attributes, passes, trigger = held["_attributes"], held["_passes"], row["trigger"]
-            row["wait_ns"] = held["_waited"]
+            attributes, passes, trigger = seen["_attributes"], seen["_passes"], row["trigger"]
+            row["wait_ns"] = seen["_waited"]
             kernel = None if error is not None else self._kernel(dispatcher, result, trigger)
             if error is not None:
                 row["error"] = error_text(error)
-            elif held["_compiled"]:
+            elif seen["_compiled"]:
                 row["outcome"] = "compiled"
-            elif sum(dispatcher._cache_hits.values()) > held["_hits"]:
+            elif sum(dispatcher._cache_hits.values()) > seen["_hits"]:
                 row["outcome"] = "disk"
             elif kernel is not None and self._came_while_waiting(kernel, row):
                 row["outcome"] = "wait"
@@ -187,8 +175,8 @@ class CompileHooks:
                 return  # it was in memory already: nobody waited for anything
             if kernel is not None:
                 self._add_kernel(row, dispatcher, kernel, trigger)
-            self._add_cache_facts(row, attributes, held, dispatcher, kernel)
-            note_definition(self.facts, row, attributes)
+            self._add_cache_columns(row, attributes, seen, dispatcher, kernel)
+            note_definition(self.rows, row, attributes)
             if row["signature"] in self._dropped.get(dispatcher, ()) and row["outcome"] == "compiled":
                 row.update(reason_code="recompile", reason=_RECOMPILED,
                            fix="drop the call of recompile() unless a global that the kernel reads has changed")
@@ -206,22 +194,22 @@ class CompileHooks:
         return next((each for each in reversed(known) if each.metadata.get("cubin") is result[0]), None)
 
     def _came_while_waiting(self, kernel: Any, row: dict[str, Any]) -> bool:
-        known = self.facts.specialization_of(kernel)
-        return row["wait_ns"] > 0 and self.facts.seen_ns.get(known, 0) > row["start_ns"]
+        known = self.rows.specialization_of(kernel)
+        return row["wait_ns"] > 0 and self.rows.seen_ns.get(known, 0) > row["start_ns"]
 
     def _add_kernel(self, row: dict[str, Any], dispatcher: Any, kernel: Any, trigger: str) -> None:
-        number = self.facts.specialization(dispatcher, kernel, row["outcome"])
+        number = self.rows.specialization(dispatcher, kernel, row["outcome"])
         row["specialization_id"] = number
         row["launch_config_sensitive"] = self.sink.specializations.rows[number]["launch_config_sensitive"]
         if trigger != "launch":  # text, perhaps, which only numba-cuda-mlir may evaluate
-            row["signature"] = self.facts.signature_text(kernel.signature)
+            row["signature"] = self.rows.signature_text(kernel.signature)
 
-    def _add_cache_facts(self, row: dict[str, Any], attributes: dict[str, Any], held: dict[str, Any], dispatcher: Any,
+    def _add_cache_columns(self, row: dict[str, Any], attributes: dict[str, Any], seen: dict[str, Any], dispatcher: Any,
                          kernel: Any) -> None:
-        if held["_disk"] is None or row["outcome"] not in ("compiled", "disk") or row["launch_config_sensitive"]:
+        if seen["_disk"] is None or row["outcome"] not in ("compiled", "disk") or row["launch_config_sensitive"]:
             return  # kernels that depend on their launch configuration are kept in memory only
         try:
-            note(row, attributes, held["_disk"], kernel.signature,
+            note(row, attributes, seen["_disk"], kernel.signature,
                  self.modules.descriptor.mlir_target.target_context)
             if row["outcome"] == "disk":
                 others = other_options(dispatcher, kernel)
@@ -235,7 +223,7 @@ class CompileHooks:
 
         def _recompile_impl(self_: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                known = set(self.facts.known_before(self_)) if self.enabled else set()
+                known = set(self.rows.known_before(self_)) if self.enabled else set()
             except Exception as problem:
                 known = set()
                 self.sink.swallow(FRAMEWORK, problem)
@@ -310,18 +298,7 @@ _OPTIONS = {"debug": False, "lineinfo": False, "fastmath": False, "opt_level": 3
 
 def look(dispatcher: Any) -> Look | None:
     """Read the index of a dispatcher's disk cache; None where it has none."""
-    file = getattr(dispatcher._cache, "_cache_file", None)
-    if file is None:
-        return None
-    seen = Look(dispatcher._cache, None)
-    try:
-        with open(file._index_path, "rb") as index:
-            seen.content = index.read()
-    except FileNotFoundError:
-        pass
-    except OSError as problem:
-        seen.error = short(problem)
-    return seen
+    return None if getattr(dispatcher._cache, "_cache_file", None) is None else Look.of(dispatcher._cache)
 
 
 def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, sig: Any, context: Any) -> None:
@@ -342,15 +319,11 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, sig: Any, 
     row["cache_file"] = file._index_path
     key = seen.cache._index_key(sig, context.codegen())
     row["cache_key"] = repr(key)
-    state, entries = entries_of(file, seen.content)
+    state, entries = seen.entries()
     if row["outcome"] == "disk":
-        row["cache_data_file"] = file._data_path(entries[key]) if state is None and key in entries else None
+        row["cache_data_file"] = seen.data_file(key)
         return
-    if seen.error is not None:
-        attributes["disk"] = {"state": "unreadable", "error": seen.error}
-    elif seen.content is None:
-        attributes["disk"] = {"state": "absent", **moved(seen.cache)}
-    elif state is not None:
+    if state is not None:
         attributes["disk"] = state
     elif key in entries:
         attributes["disk"] = {"state": "data_file"}
@@ -359,7 +332,7 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, sig: Any, 
     else:
         attributes["disk"] = {"state": "keys", "differs": {}}
     if row["outcome"] == "compiled":
-        row["cache_data_file"] = written_to(file, key)
+        row["cache_data_file"] = Look.of(seen.cache).data_file(key)
 
 
 def other_options(dispatcher: Any, kernel: Any) -> dict[str, list[Any]]:

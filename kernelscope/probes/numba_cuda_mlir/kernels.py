@@ -14,7 +14,7 @@ from kernelscope.errors import CubinError
 from kernelscope.probes.driver import device
 from kernelscope.probes.numba_cuda.kernels import SIZES, inferred_types
 from kernelscope.probes.numba_cuda.kernels import CodeCapture as NumbaCodeCapture
-from kernelscope.probes.numba_cuda.kernels import Facts as NumbaFacts
+from kernelscope.probes.numba_cuda.kernels import KernelRows as NumbaKernelRows
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -38,7 +38,7 @@ _NOT_SHOWN = frozenset({"chip", "cc", "cache", "fast_math", "parallel", "inline"
 _OCCUPANCY_BUDGET_S = 1.0
 
 
-class Facts(NumbaFacts):
+class KernelRows(NumbaKernelRows):
     """Interns what launches and compiles refer to, and asks the driver for the rest at stop.
 
     Parameters
@@ -79,25 +79,15 @@ class Facts(NumbaFacts):
         return [_config(key) for types, key, _ in compiled(dispatcher)
                 if key is not None and self.signature_text(types) == wanted]
 
-    def specialization(self, dispatcher: Any, kernel: Any, origin: str = "before") -> int:
-        """Return the id of a compile result; `origin` counts at first sight only."""
-
-        def row() -> dict[str, Any]:
-            key = next((key for _, key, result in compiled(dispatcher) if result is kernel), None)
-            self.seen_ns[len(self.sink.specializations)] = self.sink.clock()
-            return {
-                "dispatcher_id": self.dispatcher(dispatcher),
-                "signature": self.signature_text(kernel.signature),
-                "launch_config_sensitive": key is not None,
-                "launch_config": None if key is None else json.dumps(_config(key)),
-                "origin": "before" if origin == "wait" else origin,
-                "entry_name": kernel.metadata.get("func_name"),
-            }
-
-        number = self.sink.specializations.intern((FRAMEWORK, id(kernel)), row, live=(dispatcher, kernel))
-        if origin in ("compiled", "disk"):
-            self.sink.specializations.rows[number]["origin"] = origin
-        return number
+    def _specialization_row(self, dispatcher: Any, kernel: Any) -> dict[str, Any]:
+        key = next((key for _, key, result in compiled(dispatcher) if result is kernel), None)
+        self.seen_ns[len(self.sink.specializations)] = self.sink.clock()
+        return {
+            "signature": self.signature_text(kernel.signature),
+            "launch_config_sensitive": key is not None,
+            "launch_config": None if key is None else json.dumps(_config(key)),
+            "entry_name": kernel.metadata.get("func_name"),
+        }
 
     def configuration(self, config: Any) -> int:
         """Return the id of a configured launch: an ``_ArgMarshaller``."""
@@ -236,10 +226,10 @@ def _handle(stream: Any) -> int | None:
 
 
 def _config(key: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """A launch configuration's key, in the words of ``specializations.launch_config``."""
-    held = dict(key)
-    cluster = {} if held.get("cluster") is None else {"cluster": list(held["cluster"])}
-    return {"griddim": list(held["grid"]), "blockdim": list(held["block"]), "sharedmem_bytes": held["sharedmem"],
+    """A launch configuration's key, as in ``specializations.launch_config``."""
+    shape = dict(key)
+    cluster = {} if shape.get("cluster") is None else {"cluster": list(shape["cluster"])}
+    return {"griddim": list(shape["grid"]), "blockdim": list(shape["block"]), "sharedmem_bytes": shape["sharedmem"],
             **cluster}
 
 
@@ -284,7 +274,7 @@ class CodeCapture(NumbaCodeCapture):
         ptx = kernel.metadata.get("ptx") or kernel.metadata.get("lto_ptx")
         if ptx:
             self._add(owner, number, "ptx", ptx)
-        _, code = self._facts.machine_code(kernel)
+        _, code = self._rows.machine_code(kernel)
         if code is not None:
             self._add(owner, number, "cubin", base64.b64encode(code).decode("ascii"))
         return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernelscope.probes.base import Patches, ids, looked_up
+from kernelscope.probes.base import NativeHooks, Patches, ids
 from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK
 from kernelscope.probes.sink import Sink
 
@@ -18,11 +18,8 @@ from kernelscope.probes.sink import Sink
 # boundaries inside a launch only the return from it is seen; on a GPU, CUPTI's record of the driver call brings the
 # others. A launch's slot is written where the launch begins, with its dispatcher and its launch configuration.
 
-# Lists of argument types are new ones for launches with host arrays: those that are known, and held, are bounded.
-_MOST_KNOWN = 1024
 
-
-class LaunchHooks:
+class LaunchHooks(NativeHooks):
     """The hooks on the launch path.
 
     Parameters
@@ -36,14 +33,16 @@ class LaunchHooks:
         ``(marshaller) -> configuration id``.
     """
 
+    outermost = "marshal"
+    most = 1024  # lists of argument types are new ones for launches with host arrays
+
     def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
                  configuration_of: Callable[[Any], int]) -> None:
-        self.sink = sink
+        super().__init__(sink)
         self.target_of = target_of
         self.configuration_of = configuration_of
         #: By the native launcher and the ids of the types themselves; the types keep their ids from being used again.
         self._by_types: dict[tuple[Any, ...], tuple[tuple[int, int], Any]] = {}
-        self._hooks: dict[str, Any] = {}
 
     def install(self, patches: Patches, descriptor: Any) -> None:
         """Put the hooks in: `descriptor` is the module ``numba_cuda_mlir.descriptor``."""
@@ -51,11 +50,8 @@ class LaunchHooks:
         patches.put(descriptor._ArgMarshaller, "__call__", self._make("marshal"))
 
     def disable(self) -> None:
-        """Turn the hooks into pass-throughs, for wrappers that were put over them, and let go of what they hold."""
-        for hook in self._hooks.values():
-            hook.is_enabled = False
-            hook.forget()
-        self._hooks = {}  # they hold this
+        """Turn the hooks into pass-throughs. See `NativeHooks.disable`."""
+        super().disable()
         self._by_types.clear()
 
     def begin(self, marshaller: Any) -> tuple[int, int] | None:
@@ -63,14 +59,8 @@ class LaunchHooks:
 
         None where they cannot be had: the launch is not recorded then.
         """
-        launcher = marshaller._launcher
-        found, users = looked_up(FRAMEWORK, self.sink, lambda: (
+        return self._begun(FRAMEWORK, marshaller._launcher, lambda: (
             self.configuration_of(marshaller), self.target_of(marshaller, None, None)))
-        if users is not None:
-            raise users from None
-        if found is not None:
-            self._know("configurations", launcher, *found)
-        return found
 
     def end(self, marshaller: Any, types: Any, error: str | None) -> tuple[Any, ...] | None:
         """Return the ids of a launch that has failed, or whose types are new. See `ids`."""
@@ -85,20 +75,8 @@ class LaunchHooks:
         known = self._by_types.get(key)
         if known is None:
             known = (self.target_of(marshaller, types, None), self.configuration_of(marshaller)), tuple(types)
-            if len(self._by_types) >= _MOST_KNOWN:
+            if len(self._by_types) >= self.most:
                 self._by_types.clear()
             self._by_types[key] = known
         self._know("launches", (launcher, types), *known[0])
         return known[0]
-
-    def _know(self, table: str, key: Any, first: int, second: int) -> None:
-        hook = self._hooks.get("marshal")
-        if hook is not None:  # else the recording ended while this launch was under way
-            hook.know(table, key, first, second)
-
-    def _make(self, kind: str) -> Callable[[Any], Any]:
-        def make(original: Any) -> Any:
-            self._hooks[kind] = self.sink.log.hook(kind, original, self.begin, self.end, _MOST_KNOWN)
-            return self._hooks[kind]
-
-        return make

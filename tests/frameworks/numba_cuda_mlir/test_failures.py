@@ -14,7 +14,7 @@ from numba_cuda_mlir import cuda, descriptor, mlir_optimization
 from numba_cuda_mlir.numba_cuda.core.compiler_lock import global_compiler_lock
 
 import kernelscope
-from kernelscope.probes.numba_cuda_mlir.kernels import Facts
+from kernelscope.probes.numba_cuda_mlir.kernels import KernelRows
 from kernelscope.recorder.recorder import Recorder
 
 HOOKED = [(descriptor._ArgMarshaller, "__call__"), (descriptor._ArgMarshaller, "_launch"),
@@ -116,8 +116,8 @@ def test_an_error_of_ours_is_counted_and_swallowed(kernels, array, monkeypatch):
     def broken(*_):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(Facts, "target", broken)
-    monkeypatch.setattr(Facts, "known_before", broken)
+    monkeypatch.setattr(KernelRows, "target", broken)
+    monkeypatch.setattr(KernelRows, "known_before", broken)
     with kernelscope.record() as r:
         kernels.axpy[1, 32](array, 2.0, array)
     row = next(row for row in r.recording.rows("health") if row["errors"])
