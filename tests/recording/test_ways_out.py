@@ -182,7 +182,7 @@ def test_nothing_that_a_notebook_saves_has_a_path(recording: Recording, tmp_path
     if graphs:
         widgets["graph"] = graph(recording, graphs[0]["graph_id"])
     for name, widget in widgets.items():
-        shown[f"{name}, what stands in its place"] = "\n".join(widget.twin())
+        shown[f"{name}, what stands in its place"] = "\n".join(widget.static_version())
         shown[f"{name}, text"] = repr(widget) if name != "timeline" else ""
         shown[f"{name}, state"] = repr(widget.get_state())
     if graphs:
@@ -292,7 +292,7 @@ def test_what_is_left_out_on_request_is_in_no_way_out(with_secrets: Recording, t
         bare = with_secrets.redacted(names=names)
         for name, path in exports(bare, tmp_path, paths=True).items():
             assert leaks(path) == [], (name, names)
-        for text in (bare._repr_html_(), bare.summary(), *timeline(bare).twin(), *inspect(bare).twin()):
+        for text in (bare._repr_html_(), bare.summary(), *timeline(bare).static_version(), *inspect(bare).static_version()):
             assert leaks(text) == []
         assert ("axpy" in bare.summary()) is not names
     bare = with_secrets.redacted(names=False)
