@@ -149,8 +149,8 @@ def _views(recording: Recording, folder: Path) -> Iterator[Callable[[], object]]
     yield lambda: recording.to_perfetto(folder / "trace.json")
     yield lambda: recording.to_perfetto(folder / "trace.pftrace")
     yield lambda: recording.to_csv(folder / "csv")
-    yield timeline(recording).twin
-    yield inspect(recording).twin
+    yield timeline(recording).static_version
+    yield inspect(recording).static_version
     yield lambda: [each(recording) for each in (time_by_phase, compile_time, queue_and_execute, gpu_busy)]
     yield lambda: merge([recording, recording]).summary()
 
