@@ -42,3 +42,15 @@ GRAPH_COLOR = "#6b9f7f"
 EVENT_COLOR = "#4f8f8b"
 #: An NVTX range without a color.
 RANGE_COLOR = "#76a88f"
+
+#: What a cell's wall time went into, where that is no phase of a launch; launching as a whole is the color of submit.
+PART_COLORS = {
+    "launch": PHASE_COLORS["submit"],
+    "wait": WAIT_COLOR,
+    "copy": GPU_COLORS["copy"],
+    "memory": "#b9a58a",
+    "graph": GRAPH_COLOR,
+    "call": CALL_COLOR,
+    "recording": "#5f6670",
+    "python": "#c3c8d0",
+}

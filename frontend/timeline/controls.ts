@@ -1,6 +1,6 @@
 // Mouse, wheel and keyboard.
 
-import { closest } from "../shared/dom";
+import { duration } from "../shared/text";
 import type { EventPlace } from "./search";
 import type { Timeline } from "./timeline";
 import type { Track } from "./tracks";
@@ -41,26 +41,7 @@ export class Controls {
     undoing.listen(ruler, "pointerdown", (event) => this.mark(event));
     undoing.listen(ruler, "pointermove", (event) => this.stretch(event));
     undoing.listen(ruler, "pointerup", () => this.marked());
-    const pinned = timeline.part("pin");
-    undoing.listen(pinned, "pointerdown", (event) => this.grab(event, pinned));
     this.buttons();
-  }
-
-  /** A pinned event's head moves its box. */
-  grab(event: PointerEvent, box: HTMLElement) {
-    if (event.button || !closest(event.target, ".kst-tip-head") || closest(event.target, "b")) return;
-    const { clientX, clientY } = event, left = box.offsetLeft, top = box.offsetTop;
-    const move = (moved: PointerEvent) => {
-      box.style.left = `${left + moved.clientX - clientX}px`;
-      box.style.top = `${top + moved.clientY - clientY}px`;
-    };
-    const drop = () => {
-      removeEventListener("pointermove", move);
-      removeEventListener("pointerup", drop);
-    };
-    addEventListener("pointermove", move);
-    addEventListener("pointerup", drop);
-    event.preventDefault();
   }
 
   private buttons() {
@@ -71,6 +52,7 @@ export class Controls {
     press("fit", () => timeline.fit());
     press("boxed", () => this.box(!this.isBoxing));
     press("help", () => { part("keys").hidden = !part("keys").hidden; });
+    press("count", () => timeline.toggleMatches());
     press("next", () => timeline.step(true));
     press("previous", () => timeline.step(false));
     undoing.listen(search, "input", () => timeline.search(search.value.trim()));
@@ -137,7 +119,7 @@ export class Controls {
       view.box = null;
       view.show(from, to);
       this.box(false);
-    } else if (!drag.hasMoved) timeline.pin(view.hit(x, y), event.clientX - timeline.root.getBoundingClientRect().left);
+    } else if (!drag.hasMoved) timeline.pin(view.hit(x, y));
     timeline.changed();
   }
 
@@ -202,8 +184,12 @@ export class Controls {
   }
 
   stretch(event: PointerEvent) {
-    if (!this.marking) return;
     const [x] = this.place(event);
+    if (!this.marking) {
+      const found = this.view.model.axis.breakAt(this.view.time(x)), ruler = this.timeline.part("ruler");
+      ruler.title = found ? `${duration(found.to - found.from)} in which nothing happened: click to draw it (u)` : "";
+      return;
+    }
     if (Math.abs(x - this.marking.x) < CLICK) return;
     const to = this.view.time(Math.max(0, Math.min(this.view.width, x)));
     this.marking.to = to;
@@ -215,8 +201,11 @@ export class Controls {
     const { marking } = this;
     this.marking = null;
     if (!marking) return;
-    if (marking.to === undefined) this.timeline.select(null);
-    else {
+    if (marking.to === undefined) {
+      const found = this.view.model.axis.breakAt(marking.from);
+      if (found) this.timeline.unfold(found);
+      else this.timeline.select(null);
+    } else {
       const ends = [marking.from, marking.to].map(Math.round);
       this.timeline.select(Math.min(...ends), Math.max(...ends));
     }
@@ -280,6 +269,7 @@ export class Controls {
   escape() {
     const { timeline, view } = this, search = timeline.searchField;
     if (view.pinned) timeline.pin(null);
+    else if (!timeline.part("matches").hidden) timeline.listMatches(false);
     else if (view.selection) timeline.select(null);
     else if (view.search) { search.value = ""; timeline.search(""); }
     else if (this.isBoxing) this.box(false);
@@ -307,6 +297,12 @@ export class Controls {
 
   ends({ track, index }: EventPlace) { return [track.end[index], track.start[index] + 1]; }
 
+  /** Draw the idle time in sight as long as it was; where none is, all of it short again. */
+  unfoldIdle() {
+    const { view, timeline } = this;
+    timeline.unfold(view.model.axis.breaks.find((each) => each.at < view.t1 && each.at + each.shown > view.t0) ?? null);
+  }
+
   foldLane() {
     const row = this.view.pinned && this.view.layout.rowOf(this.view.pinned.track);
     if (row) this.timeline.fold(row.lane);
@@ -322,6 +318,7 @@ const KEYS_ANYWHERE: Record<string, Action> = {
   "?": (controls) => controls.timeline.part("help").click(),
   n: (controls) => controls.timeline.step(true),
   N: (controls) => controls.timeline.step(false),
+  m: (controls) => controls.timeline.toggleMatches(),
   w: (controls) => controls.zoomBy(0.7),
   s: (controls) => controls.zoomBy(1 / 0.7),
   "+": (controls) => controls.zoomBy(0.7),
@@ -332,6 +329,7 @@ const KEYS_ANYWHERE: Record<string, Action> = {
   f: (controls) => (controls.view.pinned ? controls.fitEvent(controls.view.pinned) : controls.timeline.fit()),
   l: (controls) => controls.foldLane(),
   r: (controls) => controls.selectShown(),
+  u: (controls) => controls.unfoldIdle(),
 };
 
 const KEYS_IN_LANES: Record<string, Action> = {

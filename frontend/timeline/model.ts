@@ -2,6 +2,7 @@
 // How columns are coded is told in kernelscope/views/timeline/wire.py.
 
 import { inflated } from "../shared/inflate";
+import { type Axis, axisOf } from "./axis";
 import type { ColumnSpec, Facts, Header, LaneSpec, TableName, TableSpec } from "./wire";
 
 /** Of a launch's flags: its end is known. */
@@ -9,26 +10,29 @@ export const ENDED = 8;
 
 /** All that is known of a recording: its tables, its texts, its lanes. */
 export class Model {
-  readonly span: number;
   readonly lanes: LaneSpec[];
   readonly facts: Facts;
   readonly words: Record<string, string[]>;
   readonly tables: Record<TableName, Table>;
   /** How many events there are in all tables. */
   readonly events: number;
+  /** Where times are drawn; the whole of it is `span` long. */
+  axis: Axis;
   private firstKernels?: Int32Array;
   private runs?: Map<number, number>;
   private asked?: Map<number, number[]>;
 
   constructor(readonly header: Header, bytes: Uint8Array) {
-    this.span = header.span_ns;
     this.lanes = header.lanes;
     this.facts = JSON.parse(new TextDecoder().decode(bytes.subarray(header.bytes)));
     this.words = this.facts.words;
     this.tables = Object.fromEntries(Object.entries(header.tables).map(
       ([name, spec]) => [name, new Table(name as TableName, spec, this, bytes)])) as Record<TableName, Table>;
     this.events = Object.values(header.tables).reduce((sum, table) => sum + table.rows, 0);
+    this.axis = axisOf(this, new Set());
   }
+
+  get span(): number { return this.axis.place(this.header.span_ns); }
 
   static async open(header: Header, payload: BufferSource): Promise<Model> {
     return new Model(header, await inflated(payload, header.inflated));

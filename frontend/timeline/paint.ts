@@ -32,6 +32,7 @@ export function paintLanes(view: View, context: CanvasRenderingContext2D) {
     context.fillRect(0, top + lane.height - 1, width, 1);
   }
   paintGrid(view, context);
+  paintBreaks(view, context);
   for (const lane of layout.lanes) {
     for (const row of lane.rows) {
       const top = row.y - scroll;
@@ -43,6 +44,19 @@ export function paintLanes(view: View, context: CanvasRenderingContext2D) {
 function paintGrid(view: View, context: CanvasRenderingContext2D) {
   context.fillStyle = view.theme.line;
   for (const tick of view.ticks().marks) context.fillRect(Math.round(view.x(tick)), 0, 1, view.height);
+}
+
+/** Idle time that is drawn short: stripes, with how long it was where there is room. */
+function paintBreaks(view: View, context: CanvasRenderingContext2D) {
+  const { theme } = view;
+  for (const each of view.model.axis.breaks) {
+    const left = view.x(each.at), wide = Math.max(2, view.x(each.at + each.shown) - left);
+    if (left > view.width || left + wide < 0) continue;
+    context.fillStyle = theme.stripes(context, "#888888", false);
+    context.globalAlpha = 0.35;
+    context.fillRect(left, 0, wide, view.height);
+    context.globalAlpha = 1;
+  }
 }
 
 function paintRow(view: View, context: CanvasRenderingContext2D, row: Row, top: number) {

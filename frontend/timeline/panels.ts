@@ -3,7 +3,7 @@
 
 import { button, element } from "../shared/dom";
 import { COLORS, KERNEL_COLORS, PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
-import { count, duration, line, moment, percent, size } from "../shared/text";
+import { count, counted, duration, line, moment, percent, size } from "../shared/text";
 import { describe, shortName } from "./describe";
 import type { Sums } from "./sums";
 import type { TimelineEvent, View } from "./view";
@@ -20,7 +20,7 @@ export function fillTip(box: HTMLElement, view: View, event: TimelineEvent) {
       key.style.background = color;
       term.prepend(key);
     }
-    list.append(term, element("dd", "", value));
+    list.append(element("div", "", term, element("dd", "", value)));
   }
   box.replaceChildren(head, list);
   return told;
@@ -59,6 +59,33 @@ export function fillSums(panel: HTMLElement, sums: Sums, close: () => void): voi
   }
   const body = element("div", "kst-sums-body", ...parts);
   panel.replaceChildren(head, body);
+  panel.hidden = false;
+}
+
+/** Fill the list of what a search has found; each line shows its event. */
+export function fillMatches(
+  panel: HTMLElement, view: View, found: TimelineEvent[], isByDuration: boolean,
+  does: { order(isByDuration: boolean): void; go(event: TimelineEvent): void; close(): void },
+): void {
+  const order = (text: string, wanted: boolean) => {
+    const made = button("ksv-button", text, `order by ${text}`, () => does.order(wanted));
+    made.setAttribute("aria-pressed", String(wanted === isByDuration));
+    return made;
+  };
+  const total = view.search?.count ?? 0;
+  const head = element("div", "kst-sums-head", element("b", "", counted(total, "match", "matches")),
+    element("span", "", total > found.length ? `the first ${count(found.length)} by` : "by"),
+    order("time", false), order("duration", true), button("kst-close", "×", "Close the list (m)", does.close));
+  const list = element("div", "kst-list", ...found.map((event) => {
+    const told = describe(event, view.model), { track, index } = event;
+    const made = button("kst-match", "", "", () => does.go(event));
+    const name = told.title.startsWith(told.kind) ? told.title : `${told.kind} ${told.title}`;
+    made.append(element("span", "", line(name)),
+      element("span", "", moment(view.model.axis.real(track.start[index]), 1000)),
+      element("span", "", duration(Math.max(0, track.end[index] - track.start[index]))));
+    return made;
+  }));
+  panel.replaceChildren(head, list);
   panel.hidden = false;
 }
 
@@ -111,6 +138,11 @@ export function legend(view: View): HTMLElement[] {
     key(COLORS.wait, "waits for the GPU", "kst-striped");
   }
   key("#888888", "end unknown", "kst-striped-back");
+  const { breaks } = model.axis;
+  if (breaks.length) {
+    const idle = breaks.reduce((sum, each) => sum + each.to - each.from, 0);
+    key("#888888", `${duration(idle)} idle, drawn short: u unfolds`, "kst-striped-back");
+  }
   const left = model.header.left_out;
   if (left.length) keys.push(element("span", "", `left out for size: ${left.join(", ")}`));
   return keys;
@@ -124,8 +156,9 @@ export const KEYS = [
   ["Shift-drag", "zoom into a box"],
   ["drag on the ruler, r", "sum up a stretch; r: what is shown, or the chosen event's"],
   ["Enter, Tab, Shift-Tab", "choose an event of the lane; the next, the one before"],
-  ["click", "pin an event; its text can be copied"],
-  ["/, n, N", "search by name; next match, previous"],
+  ["click", "choose an event: its details are below the lanes"],
+  ["/, n, N, m", "search by name; next match, previous, list of matches"],
   ["l", "fold the lane of the chosen event"],
+  ["u", "draw idle time between cells as long as it was, or short again"],
   ["Esc", "let go: event, selection, search"],
 ];

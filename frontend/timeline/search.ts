@@ -1,7 +1,8 @@
 // Search by name: which names match is decided once a name, which events match follows from their names' numbers.
 
 import type { Model } from "./model";
-import { type Track, above } from "./tracks";
+import { above } from "./axis";
+import type { Track } from "./tracks";
 import type { TableName } from "./wire";
 
 /** An event of a track. */
@@ -44,6 +45,25 @@ export class Search {
   between(track: Track, from: number, to: number) {
     const sums = this.sumsOf(track);
     return sums[to] > sums[from];
+  }
+
+  /** The first matches by start, or the longest ones; at most `most`. */
+  list(isByDuration: boolean, most: number): EventPlace[] {
+    const found: EventPlace[] = [];
+    const key = ({ track, index }: EventPlace) => (
+      isByDuration ? track.start[index] - track.end[index] : track.start[index]);
+    const keep = () => { found.sort((a, b) => key(a) - key(b)).splice(most); };
+    for (const [track, sums] of this.prefix) {
+      for (let index = 0; index < track.n; index++) {
+        if (sums[index + 1] === sums[index]) continue;
+        const full = found.length >= most && key({ track, index }) >= key(found[most - 1]);
+        if (full) { if (isByDuration) continue; break; } // tracks are in order of their starts
+        found.push({ track, index });
+        if (found.length >= 2 * most) keep();
+      }
+      keep();
+    }
+    return found;
   }
 
   /** The next match by start (then by track) after an event, or before it; from the first on where there is none. */

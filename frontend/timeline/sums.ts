@@ -3,7 +3,8 @@
 import { PHASES } from "../shared/generated";
 import type { Model } from "./model";
 import type { EventPlace } from "./search";
-import { LaunchTrack, type Track, above } from "./tracks";
+import { above } from "./axis";
+import { LaunchTrack, type Track } from "./tracks";
 import type { TableName } from "./wire";
 
 const MOST = 8;
@@ -41,13 +42,13 @@ export interface Summed {
   find(table: TableName, row: number): EventPlace | null;
 }
 
-/** Sums between two times, in nanoseconds since the start. */
+/** Sums between two places of the axis; their times are real ones, in nanoseconds since the start. */
 export function sumsOf(view: Summed, from: number, to: number): Sums {
-  const { model } = view;
+  const { model } = view, begin = model.axis.real(from), end = model.axis.real(to);
   return {
-    from, to, span: to - from,
+    from: begin, to: end, span: end - begin,
     ...hostSums(view, from, to),
-    ...gpuSums(model, from, to),
+    ...gpuSums(model, begin, end),
   };
 }
 

@@ -6,18 +6,22 @@ import {
 } from "../shared/dom";
 import { frame, keysOf, searchField } from "../shared/frame";
 import { clean, count, counted, duration, moment } from "../shared/text";
+import { followCard } from "../card/card";
+import type { Break } from "./axis";
 import { Theme } from "./colors";
 import { Controls } from "./controls";
 import type { Lane } from "./layout";
 import { Minimap } from "./minimap";
 import { Model } from "./model";
 import { paintLanes, paintOverlay } from "./paint";
-import { KEYS, fillSums, fillTip, legend, sentence } from "./panels";
+import { KEYS, fillMatches, fillSums, fillTip, legend, sentence } from "./panels";
 import type { EventPlace } from "./search";
 import { type TimelineEvent, View } from "./view";
-import type { Header, Packed } from "./wire";
+import type { Header, Packed, TableName } from "./wire";
 
 const HEIGHT = 420;
+/** So many matches of a search are listed. */
+const MOST_MATCHES = 200;
 /** A tooltip is over the whole page where the browser can: a notebook's output would cut it off. */
 const canPop = "showPopover" in HTMLElement.prototype;
 // Of the lanes' labels: the least and the most pixels, the most of the timeline's width, and what is beside their text.
@@ -29,7 +33,13 @@ export interface Options extends Packed {
 }
 
 /** Draw a recording into an element; what it holds already is kept. `ready` is kept after the first paint. */
-export function mount(host: HTMLElement, options: Options): Timeline { return new Timeline(host, options); }
+export function mount(host: HTMLElement, options: Options): Timeline {
+  const timeline = new Timeline(host, options);
+  timeline.undoing.add(followCard(host, {
+    go: (table, row) => timeline.goTo(table as TableName, row), search: (name) => timeline.searchFor(name),
+  }));
+  return timeline;
+}
 
 export class Timeline {
   readonly ready: Promise<this>;
@@ -225,13 +235,22 @@ export class Timeline {
     const { step, marks } = view.ticks();
     context.font = theme.small;
     context.textBaseline = "middle";
+    for (const each of view.model.axis.breaks) {
+      const left = view.x(each.at), wide = view.x(each.at + each.shown) - left;
+      if (left > view.width || left + wide < 0) continue;
+      context.fillStyle = theme.stripes(context, "#888888", false);
+      context.fillRect(left, 0, Math.max(2, wide), 24);
+    }
+    let taken = -Infinity;
     for (const at of marks) {
       const x = Math.round(view.x(at));
       context.fillStyle = theme.strong;
       context.fillRect(x, 15, 1, 9);
+      if (x < taken) continue; // two ticks are near where idle time is between them
       context.fillStyle = theme.soft;
-      const text = moment(at, step), wide = view.measure(context, text, true);
+      const text = moment(Math.round(view.model.axis.real(at) / step) * step, step), wide = view.measure(context, text, true);
       context.fillText(text, Math.min(Math.max(x + 3, 2), view.width - wide - 2), 9);
+      taken = x + 3 + wide + 6;
     }
   }
 
@@ -257,34 +276,18 @@ export class Timeline {
     tip.hidden = true;
   }
 
-  /** Put the pinned event's box beside a place of the root; the root grows where the box would not fit. */
-  private placePin(box: HTMLElement, x: number, y: number) {
-    const root = this.root.getBoundingClientRect(), { width, height } = box.getBoundingClientRect();
-    const left = x + 14 + width > root.width ? Math.max(4, x - 14 - width) : x + 14;
-    const isBelow = y + 16 + height < root.height || y - 20 - height < 0;
-    const top = isBelow ? Math.max(4, Math.min(y + 16, root.height - height - 8)) : y - 20 - height;
-    box.style.left = `${left}px`;
-    box.style.top = `${top}px`;
-    this.root.style.minHeight = `${top + height + 8}px`;
-  }
-
-  /** Pin an event: its text stays, beside `x` of the root, and can be copied; null lets go. */
-  pin(event: TimelineEvent | null, x?: number) {
+  /** Pin an event: its details stay below the lanes, and can be copied; null lets go. */
+  pin(event: TimelineEvent | null) {
     const { view } = this, pinned = this.part("pin");
     view.pinned = event;
     this.hideTip();
     pinned.hidden = !event;
-    if (!event) this.root.style.minHeight = "";
     if (event) {
       fillTip(pinned, view, event);
       pinned.append(button("kst-close", "×", "Let go (Esc)", () => {
         this.pin(null);
         this.body.focus({ preventScroll: true });
       }));
-      const row = view.layout.rowOf(event.track), at = view.x(event.track.start[event.index]);
-      const root = this.root.getBoundingClientRect(), canvas = this.canvas.getBoundingClientRect();
-      const near = x ?? Math.min(Math.max(at, 0), view.width) + canvas.left - root.left;
-      this.placePin(pinned, near, (row ? row.y + row.height : 0) - 8 - view.scroll + canvas.top - root.top);
       this.say(sentence(view, event));
     }
     this.changed();
@@ -300,16 +303,61 @@ export class Timeline {
     this.pin(event);
   }
 
+  /** Pin a row of one of the tables, bring it into sight, and the timeline with it; whether it is drawn. */
+  goTo(table: TableName, row: number): boolean {
+    const event = this.model?.tables[table] ? this.view.find(table, row) : null;
+    this.go(event);
+    if (event) this.root.scrollIntoView({ block: "nearest", behavior: "instant" });
+    return event !== null;
+  }
+
+  /** Search for a name, or for that of a kernel, as if it had been typed, and show its first match. */
+  searchFor(name: string | number) {
+    const text = typeof name === "string" ? name : this.model.facts.kernels[name]?.name ?? "";
+    this.searchField.value = text;
+    if (this.search(text)) this.step(true);
+    this.root.scrollIntoView({ block: "nearest", behavior: "instant" });
+  }
+
   say(text: string) { this.part("live").textContent = text; }
 
   /** Search by name; an empty text ends the search. Returns how many events match. */
   search(text: string) {
     this.view.seek(text);
     const found = this.view.search?.count ?? 0;
-    this.part("count").textContent = text ? counted(found, "match", "matches") : "";
+    const shown = this.part("count");
+    shown.textContent = text ? counted(found, "match", "matches") : "";
+    shown.hidden = !text;
+    if (!this.part("matches").hidden) this.listMatches(found > 0);
     this.changed();
     return found;
   }
+
+  /** Draw a stretch of idle time as long as it was; without one, all short again. */
+  unfold(found: Break | null) {
+    this.view.unfold(found);
+    this.minimap.forget();
+    this.searchField.value = "";
+    this.search("");
+    this.labels();
+    this.resize();
+    this.pin(this.view.pinned);
+    this.changed();
+  }
+
+  /** Show what the search has found as a list below the lanes, by time or by duration; or put it away. */
+  listMatches(isShown: boolean, isByDuration = false) {
+    const { view } = this, panel = this.part("matches");
+    panel.hidden = true;
+    if (!isShown || !view.search?.count) return;
+    const found = view.search.list(isByDuration, MOST_MATCHES).map(({ track, index }) => view.event(track, index));
+    fillMatches(panel, view, found, isByDuration, {
+      order: (wanted) => this.listMatches(true, wanted), go: (event) => this.go(event),
+      close: () => this.listMatches(false),
+    });
+  }
+
+  toggleMatches() { this.listMatches(this.part("matches").hasAttribute("hidden")); }
 
   step(forward: boolean) {
     const { view } = this;
@@ -343,10 +391,12 @@ function framed(header: Header) {
   keepShortcutsAway(root);
   const tool = (name: string, text: string, title: string) => (
     button(`ksv-button kst-button kst-${name}`, text, title, () => {}));
+  const matches = tool("count", "", "list the matches (m)");
+  matches.hidden = true;
   const bar = element("div", "ksv-bar kst-bar", element("span", "ksv-title", "Timeline"),
     element("span", "kst-about", about(header)));
   if (header.notice) bar.append(element("span", "ksv-chip kst-chip", header.notice));
-  bar.append(searchField("ksv-search kst-search", "Search names  /", "search by name"), element("span", "kst-count"),
+  bar.append(searchField("ksv-search kst-search", "Search names  /", "search by name"), matches,
     element("span", "ksv-buttons", tool("previous", "↑", "previous match (N)"), tool("next", "↓", "next match (n)"),
       tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"),
       tool("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), tool("help", "?", "keys")));
@@ -364,8 +414,9 @@ function framed(header: Header) {
   const tip = hidden("ksv-tip kst-tip");
   tip.setAttribute("popover", "manual");
   const head = element("div", "kst-head", element("canvas", "kst-map"), element("canvas", "kst-ruler"));
-  root.append(bar, keysOf("ksv-keys kst-keys", KEYS), head, body, hidden("kst-sums"), element("div", "kst-legend"),
-    tip, hidden("ksv-tip kst-pin"), hidden("kst-hint"), liveRegion("ksv-live kst-live"));
+  root.append(bar, keysOf("ksv-keys kst-keys", KEYS), head, body, hidden("kst-pin"), hidden("kst-matches"),
+    hidden("kst-sums"),
+    element("div", "kst-legend"), tip, hidden("kst-hint"), liveRegion("ksv-live kst-live"));
   return root;
 }
 

@@ -2,6 +2,7 @@
 // lasted longest in it from a pyramid. A frame costs what its pixels cost, however many events lie in them.
 
 import { NO_END, NO_START } from "../shared/generated";
+import { above } from "./axis";
 import { ENDED, type Model, type Table } from "./model";
 import type { TableName, TrackSpec } from "./wire";
 
@@ -20,6 +21,8 @@ export class Track {
   readonly table: Table;
   /** How many events it has. */
   readonly n: number;
+  /** Where they begin and end on the axis. */
+  readonly start: Float64Array;
   readonly end: Float64Array;
   readonly reach: Float64Array;
   private coarse?: Float64Array;
@@ -28,11 +31,13 @@ export class Track {
 
   /** Without `ids` the track has all rows of its table. */
   constructor(
-    protected readonly model: Model, readonly spec: TrackSpec, readonly ids: Ids, readonly start: Float64Array,
+    protected readonly model: Model, readonly spec: TrackSpec, readonly ids: Ids, times: Float64Array,
   ) {
+    const { axis } = model;
     this.table = model.table(spec.table);
-    this.n = start.length;
-    this.end = this.ends();
+    this.n = times.length;
+    this.start = axis.breaks.length ? times.map((time) => axis.place(time)) : times;
+    this.end = this.ends(times);
     this.reach = this.reaches();
   }
 
@@ -48,10 +53,11 @@ export class Track {
     return this.spec.table !== "launches" && Boolean(this.table.at("flags", this.id(i)) & NO_START);
   }
 
-  private ends() {
-    const end = new Float64Array(this.n), lasting = this.table.col("dur"), { start, ids } = this;
-    if (ids) for (let i = 0; i < end.length; i++) end[i] = start[i] + Math.max(0, lasting[ids[i]]);
-    else for (let i = 0; i < end.length; i++) end[i] = start[i] + Math.max(0, lasting[i]);
+  private ends(times: Float64Array) {
+    const end = new Float64Array(this.n), lasting = this.table.col("dur"), { start, ids, model: { axis } } = this;
+    if (ids) for (let i = 0; i < end.length; i++) end[i] = times[i] + Math.max(0, lasting[ids[i]]);
+    else for (let i = 0; i < end.length; i++) end[i] = times[i] + Math.max(0, lasting[i]);
+    if (axis.breaks.length) for (let i = 0; i < end.length; i++) end[i] = axis.place(end[i]);
     const flags = this.table.spec("flags");
     const usual = this.spec.table === "launches" ? Boolean(flags.b & ENDED) : !(flags.b & NO_END);
     if (flags.k || flags.p || !usual) {
@@ -223,7 +229,7 @@ export class LaunchTrack extends Track {
   /** When the compile inside a launch began: as its own row says, else just before the dispatch ended. */
   private compileStart(id: number, start: number, dispatched: number, compile: number) {
     const row = this.table.at("compilation_id", id);
-    const told = row >= 0 ? this.model.table("compiles").at("start", row) : Infinity;
+    const told = row >= 0 ? this.model.axis.place(this.model.table("compiles").at("start", row)) : Infinity;
     return Math.max(start, Math.min(told, dispatched - compile));
   }
 
@@ -320,13 +326,4 @@ function everyNth(values: Float64Array, step: number) {
   const out = new Float64Array(Math.ceil(values.length / step));
   for (let at = 0; at < out.length; at++) out[at] = values[at * step];
   return out;
-}
-
-/** The first index whose value is above `bound`, in ascending values. */
-export function above(values: ArrayLike<number>, bound: number, low = 0, high = values.length) {
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] > bound) high = middle; else low = middle + 1;
-  }
-  return low;
 }

@@ -2,11 +2,12 @@
 
 import { contextOf } from "../shared/dom";
 import { type Color, type Theme, colorsOf } from "./colors";
+import { type Break, above, axisOf } from "./axis";
 import { Layout } from "./layout";
 import type { Model } from "./model";
 import { type EventPlace, Search } from "./search";
 import { type Sums, sumsOf } from "./sums";
-import { type Track, above, makeTracks } from "./tracks";
+import { type Track, makeTracks } from "./tracks";
 import type { TableName } from "./wire";
 
 /** The least stretch of time that fills the width, in nanoseconds. */
@@ -31,8 +32,10 @@ export interface Raster {
 }
 
 export class View {
-  readonly tracks: Map<number, Track>;
-  readonly layout: Layout;
+  tracks: Map<number, Track>;
+  layout: Layout;
+  /** The starts of breaks that the reader has unfolded. */
+  private readonly unfolded = new Set<number>();
   width = 600;
   height = 200;
   dpr = 1;
@@ -55,6 +58,22 @@ export class View {
     this.tracks = makeTracks(model);
     this.layout = new Layout(model, this.tracks);
     this.fit();
+  }
+
+  /** Draw a stretch of idle time as long as it was, or all of them short again. */
+  unfold(found: Break | null) {
+    const shown = [this.t0, this.t1].map((time) => this.model.axis.real(time)), pinned = this.pinned;
+    if (found) this.unfolded.add(found.from); else this.unfolded.clear();
+    this.model.axis = axisOf(this.model, this.unfolded);
+    const folded = this.layout.lanes.map((lane) => lane.isFolded);
+    this.tracks = makeTracks(this.model);
+    this.layout = new Layout(this.model, this.tracks);
+    this.layout.lanes.forEach((lane, at) => { if (folded[at]) this.layout.fold(lane, true); });
+    this.rasters.clear();
+    this.hover = this.selection = this.box = this.search = null;
+    this.pinned = pinned ? this.find(pinned.table, pinned.id) : null;
+    const [t0, t1] = shown.map((time) => this.model.axis.place(time));
+    this.show(t0, t1);
   }
 
   /** The pixel of a time; exact, for both are differences of whole nanoseconds. */
@@ -90,12 +109,20 @@ export class View {
     this.show(this.t0 + by, this.t1 + by);
   }
 
-  /** Times of the ruler's ticks, about a hundred pixels apart, and their distance. */
+  /** Where the ruler's ticks are, about a hundred pixels apart, at round real times, and the distance of those. */
   ticks() {
     const wanted = ((this.t1 - this.t0) / this.width) * 110, scale = 10 ** Math.floor(Math.log10(wanted));
     const step = Math.max(1, [1, 2, 5, 10].map((digit) => digit * scale).find((each) => each >= wanted) ?? 10 * scale);
-    const marks: number[] = [];
-    for (let at = Math.ceil(this.t0 / step); at * step <= this.t1; at++) marks.push(at * step);
+    const { axis } = this.model, marks: number[] = [];
+    // Stretches of real time between breaks, none of which has a tick inside.
+    const breaks = axis.breaks.filter((each) => each.at + each.shown > this.t0 && each.at < this.t1);
+    const edges = [this.t0, ...breaks.flatMap((each) => [each.at, each.at + each.shown]), this.t1];
+    for (let at = 0; at < edges.length; at += 2) {
+      const from = axis.real(edges[at]), span = edges[at + 1] - edges[at];
+      for (let tick = Math.ceil(from / step); tick * step <= from + span; tick++) {
+        marks.push(edges[at] + tick * step - from);
+      }
+    }
     return { step, marks };
   }
 

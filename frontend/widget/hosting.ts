@@ -75,7 +75,7 @@ const UNCUT = `
 .ks-live, .jp-OutputArea-output:has(> .ks-live), .jp-OutputArea-child:has(> * > .ks-live),
 .jp-Cell:not(.jp-mod-outputsScrolled) :is(.jp-OutputArea, .jp-Cell-outputWrapper):has(.ks-live),
 .jp-Cell:not(.jp-mod-outputsScrolled):has(.ks-live) { overflow: visible !important; }
-.jp-Cell:has(.ks-live :is(.kst-tip, .kst-pin):not([hidden])) { content-visibility: visible; contain: none; z-index: 2; }
+.jp-Cell:has(.ks-live .kst-tip:not([hidden])) { content-visibility: visible; contain: none; z-index: 2; }
 `;
 
 /** Hide every copy of the static version, also one that the notebook puts into the page only later; return the undoing. */

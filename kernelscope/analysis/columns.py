@@ -282,6 +282,36 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
     return result
 
 
+#: Of a histogram.
+BINS = 24
+
+
+def histograms_by(groups: Ints, values: Ints, size: int) -> Ints:
+    """Return histograms by group, with bins of equal ratio from the least value of all groups to the greatest.
+
+    Parameters
+    ----------
+    groups, values : ndarray of int64
+        Rows below 0 in either are left out; a value of 0 counts as 1.
+    size : int
+        How many groups there are.
+
+    Returns
+    -------
+    ndarray of int64, shape (size, BINS)
+    """
+    keep = _selected((groups >= 0) & (values >= 0))
+    groups, logs = groups[keep], np.log2(np.maximum(values[keep], 1))
+    if not len(logs):
+        return np.zeros((size, BINS), dtype=np.int64)
+    low, high = float(logs.min()), float(logs.max())
+    # Where all are about equal they are in the middle one.
+    width = max((high - low) / BINS, 0.01)
+    low -= (BINS * width - (high - low)) / 2
+    places = np.clip(((logs - low) / width).astype(np.int64), 0, BINS - 1)
+    return np.bincount(groups * BINS + places, minlength=size * BINS)[:size * BINS].reshape(size, BINS).astype(np.int64)
+
+
 def _selected(keep: Bools) -> Bools | slice:
     """Return all rows as a slice where none is left out, which copies nothing."""
     return slice(None) if keep.all() else keep

@@ -66,6 +66,9 @@ class CompilationSummary:
         See `kernelscope.analysis.compiles`.
     reason : str
         The same as a sentence.
+    change : str
+        How the arguments differ from those of the nearest known signature, in brief: ``out, x float32 → float64``; an
+        empty string where there is none, or it is not about them.
     fix, error : str or None
         What would avoid it; the exception that it raised.
     launch_config_sensitive : bool or None
@@ -87,6 +90,7 @@ class CompilationSummary:
     configuration_id: int | None
     reason_code: str
     reason: str
+    change: str
     fix: str | None
     error: str | None
     launch_config_sensitive: bool | None
@@ -103,12 +107,14 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
     """Return every compile and disk-cache load with its reason, longest first."""
     recording = explain(recording)
     dispatchers = recording.rows("dispatchers")
+    arguments = [argument_names(row["arguments"]) for row in dispatchers]
     summaries = [
         CompilationSummary(
             **{name: row[name] for name in _AS_RECORDED},
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
             duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
             reason=row["reason"] or "",
+            change=changes(row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
             cached_on_disk=row["cache_file"] is not None,
             framework=str(dispatchers[row["dispatcher_id"]]["framework"]),
             owner=owner_of(dispatchers[row["dispatcher_id"]]),
@@ -131,6 +137,8 @@ def compile_ns(recording: Recording) -> int:
 
 #: So many arguments are named beside the worst one.
 _MOST = 3
+#: And so many that differ alike.
+_MOST_NAMES = 6
 _LONG_TYPE, _LONG_NAME = 100, 40
 
 NUMPY_SCALAR = re.compile(r"^(?:u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))$")
@@ -164,6 +172,30 @@ def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> s
         told = listed([f"{quoted(each.position, each.path, names)} ({_brief(each)})" for each in others], _MOST)
         sentence += f"; {told} differ{'s' if len(others) == 1 else ''} too"
     return sentence
+
+
+def changes(signature: str, nearest: str, names: tuple[str, ...]) -> str:
+    """Return how the arguments of two signatures differ, in brief, those that differ alike together.
+
+    Parameters
+    ----------
+    signature, nearest : str
+        What is wanted, and what was known; without one of them nothing differs.
+    names : tuple of str
+        The arguments' Python names, as far as they are known.
+    """
+    if not signature or not nearest or signature == nearest:
+        return ""
+    alike: dict[str, list[str]] = {}
+    for each in differences(parse_signature(signature), parse_signature(nearest)):
+        if each.position < 0:
+            return f"{each.known.text} → {each.wanted.text}"
+        alike.setdefault(_brief(each, " → "), []).append(quoted(each.position, each.path, names).strip("`"))
+    parts: list[str] = []
+    for how, held in alike.items():
+        more = f" and {len(held) - _MOST_NAMES} more" if len(held) > _MOST_NAMES else ""
+        parts.append(f"{', '.join(held[:_MOST_NAMES])}{more} {how}")
+    return "; ".join(parts[:_MOST]) + (f"; {len(parts) - _MOST} more" if len(parts) > _MOST else "")
 
 
 def argument(difference: Difference, names: tuple[str, ...]) -> str:
@@ -223,15 +255,15 @@ def _aspect(aspect: str, new: ArgumentType, old: ArgumentType) -> str:
     return ""
 
 
-def _brief(difference: Difference) -> str:
+def _brief(difference: Difference, to: str = " to ") -> str:
     """Describe a difference in brief, for the arguments after the first."""
     new, old = difference.wanted, difference.known
     if new.kind != "array" or old.kind != "array":
-        return f"{short(old)} to {short(new)}"
-    dtype = _changed_fields(new.dtype, old.dtype) or f"{_dtype(old.dtype)} to {_dtype(new.dtype)}"
+        return f"{short(old)}{to}{short(new)}"
+    dtype = _changed_fields(new.dtype, old.dtype) or f"{_dtype(old.dtype)}{to}{_dtype(new.dtype)}"
     parts = {
-        "new_dimensions": f"{old.ndim} to {new.ndim} dimensions", "new_dtype": dtype,
-        "new_layout": f"layout {old.layout} to {new.layout}",
+        "new_dimensions": f"{old.ndim}{to}{new.ndim} dimensions", "new_dtype": dtype,
+        "new_layout": f"layout {old.layout}{to}{new.layout}",
         "new_access": "read-only" if new.readonly else "writable",
         "new_alignment": "aligned" if new.aligned else "unaligned",
     }

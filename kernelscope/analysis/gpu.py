@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -32,6 +33,7 @@ from kernelscope.analysis.columns import (
     Floats,
     Intervals,
     Ints,
+    codes,
     data_frame,
     floats,
     ints,
@@ -51,20 +53,29 @@ if TYPE_CHECKING:
 #
 # Every moment has one state. Where several threads are in different ones, or a launch is made inside another one,
 # it is the one nearest to the GPU: submit, prepare, dispatch, finish, compile, a launch without known phases
-# (*unsplit*), a driver call that is no launch (*call*), a wait for the device (*wait*). The rest is *outside*:
-# Python and other code. The dispatch of a launch that compiles is without all compiles, whichever launch they are
-# of. What a library builds for its cache is a compile too; building, updating and launching graphs are driver
-# calls.
+# (*unsplit*), work on graphs (*graph*: building, updating, launching them), a copy, an allocation (*memory*), another
+# call of the driver or the runtime (*call*), a wait for the device (*wait*). The rest is *outside*: Python and other
+# code. The dispatch of a launch that compiles is without all compiles, whichever launch they are of. What a library
+# builds for its cache is a compile too.
+
+#: What a call is that is no recorded launch, by what its name contains: the first that matches.
+_CALLS: dict[str, re.Pattern[str]] = {
+    "graph": re.compile("Graph"),
+    "copy": re.compile("Memcpy|MemPrefetch"),
+    "memory": re.compile("Mem|Malloc|Free|HostAlloc|HostRegister|HostUnregister"),
+    "wait": re.compile("Synchronize"),
+    "call": re.compile(""),
+}
 
 #: States in the order in which tables list them.
-STATES: tuple[str, ...] = (*PHASES, "unsplit", "call", "wait", "outside")
+STATES: tuple[str, ...] = (*PHASES, "unsplit", "graph", "copy", "memory", "call", "wait", "outside")
 
 #: Those of a launch that compiles nothing.
 LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unsplit")
 
 _NONE = np.empty(0, dtype=np.int64)
 #: Of two states at one moment the earlier one here counts.
-_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "call", "wait")
+_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "graph", "copy", "memory", "call", "wait")
 
 
 @dataclass(frozen=True)
@@ -120,22 +131,31 @@ class HostStates:
         return found
 
 
-def host_states(recording: Recording) -> HostStates:
-    """Return what the host was doing when."""
+def host_states(recording: Recording, thread_id: int | None = None) -> HostStates:
+    """Return what the host was doing when.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    thread_id : int, optional
+        The row in ``threads`` of the one to look at; without it, all are.
+    """
+    rows = slice(None) if thread_id is None else _of_thread(recording, "launches", thread_id)
     bounds = [
-        ints(recording, "launches", name)
+        ints(recording, "launches", name)[rows]
         for name in ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
     ]
     start, end = bounds[0], bounds[-1]
-    compiled, compiling = _compiles(recording, start, bounds[1])
-    calls, waits = _calls(recording), _waits(recording)
+    compiled, compiling = _compiles(recording, thread_id)
+    calls = _calls(recording, thread_id)
     if _follow_one_another(start, end):
-        if bool((bounds[1] < 0).all()):
+        if bool((bounds[1] < 0).all()) and not len(compiling):
             parts = {"unsplit": [Intervals(start, end)]}
-            return HostStates(_outside_launches(parts, start, end, compiling, calls, waits))
+            return HostStates(_outside_launches(parts, start, end, compiling, calls))
         if all(_in_order(left, right) for left, right in pairwise(bounds)):
-            return HostStates(_regular(bounds, compiled, compiling, calls, waits))
-    return HostStates(_by_priority(bounds, compiled, compiling, calls, waits))
+            return HostStates(_regular(bounds, np.flatnonzero(compiled[rows]), compiling, calls))
+    return HostStates(_by_priority(bounds, compiled[rows], compiling, calls))
 
 
 def dominant(by_state: dict[str, int]) -> str | None:
@@ -144,8 +164,8 @@ def dominant(by_state: dict[str, int]) -> str | None:
     return state if by_state.get(state, 0) > 0 else None
 
 
-def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, calls: Intervals,
-             waits: Intervals) -> dict[str, list[Intervals]]:
+def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals,
+             calls: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
     """Return the states of launches that do not overlap and have all phases, without sorting."""
     start, dispatched, submitting, submitted, end = bounds
     begin, extra = start, list[Intervals]()
@@ -162,39 +182,35 @@ def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, calls
         "submit": [Intervals(submitting, submitted)],
         "finish": [Intervals(submitted, end)],
     }
-    return _outside_launches(parts, start, end, compiling, calls, waits)
+    return _outside_launches(parts, start, end, compiling, calls)
 
 
 def _outside_launches(parts: dict[str, list[Intervals]], start: Ints, end: Ints, compiling: Intervals,
-                      calls: Intervals, waits: Intervals) -> dict[str, list[Intervals]]:
+                      calls: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
     """Add what the host did where no launch was under way."""
-    if not (len(compiling) or len(calls) or len(waits)):
-        return parts
-    launches = union(start, end)
-    compiling = compiling.minus(launches)
-    calls = calls.minus(launches).minus(compiling)
-    waits = waits.minus(launches).minus(compiling).minus(calls)
-    return parts | {"compile": [*parts.get("compile", []), compiling], "call": [calls], "wait": [waits]}
+    found = {state: each for state, each in (("compile", compiling), *calls.items()) if len(each)}
+    cover = union(start, end) if found else compiling
+    for state, each in found.items():
+        parts[state] = [*parts.get(state, []), each.minus(cover)]
+        cover = joined(cover, each)
+    return parts
 
 
-def _by_priority(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, calls: Intervals,
-                 waits: Intervals) -> dict[str, list[Intervals]]:
+def _by_priority(bounds: Sequence[Ints], compiled: Bools, compiling: Intervals,
+                 calls: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
     """Return the states of launches that overlap or lack phases, by priority."""
     start, dispatched, submitting, submitted, end = bounds
-    is_compiled = np.zeros(len(start), dtype=np.bool_)
-    is_compiled[compiled] = True
     dispatch = _known(start, dispatched)
-    inside = union(*_both(start, dispatched, is_compiled))
-    plain = union(*_both(start, dispatched, ~is_compiled))
+    inside = union(*_both(start, dispatched, compiled))
+    plain = union(*_both(start, dispatched, ~compiled))
     sets = {
         "submit": _known(submitting, submitted),
         "prepare": _known(dispatched, submitting),
-        "dispatch": joined(plain, inside.minus(compiling)) if len(compiled) else dispatch,
+        "dispatch": joined(plain, inside.minus(compiling)) if compiled.any() else dispatch,
         "finish": _known(submitted, end),
         "compile": compiling,
         "unsplit": _known(start, end),
-        "call": calls,
-        "wait": waits,
+        **calls,
     }
     parts: dict[str, list[Intervals]] = {}
     cover = Intervals(start[:0], start[:0])
@@ -223,50 +239,77 @@ def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Int
     return start[known], end[known]
 
 
-def _compiles(recording: Recording, start: Ints, dispatched: Ints) -> tuple[Ints, Intervals]:
-    """Return the launches that compiled or loaded something, and the intervals of all compiles."""
+def _of_thread(recording: Recording, table: str, thread_id: int | None) -> Bools:
+    """Return which rows of a table are a thread's; all, without one."""
+    if thread_id is None:
+        return np.ones(row_count(recording, table), dtype=np.bool_)
+    return ints(recording, table, "thread_id") == thread_id
+
+
+def _compiles(recording: Recording, thread_id: int | None) -> tuple[Bools, Intervals]:
+    """Return which launches compiled or loaded something, and the intervals of all compiles of a thread."""
+    start, dispatched = ints(recording, "launches", "start_ns"), ints(recording, "launches", "dispatch_end_ns")
     spent = ints(recording, "launches", "compile_ns")
-    begun, ended = ints(recording, "compilations", "start_ns"), ints(recording, "compilations", "end_ns")
-    asked = ints(recording, "compilations", "launch_id")
+    rows = _of_thread(recording, "compilations", thread_id)
+    begun, ended, asked = (ints(recording, "compilations", name)[rows] for name in ("start_ns", "end_ns", "launch_id"))
     timed = (begun >= 0) & (ended > begun)
     inside = asked[timed & (asked >= 0) & (asked < len(start))]
-    compiled = np.flatnonzero((spent > 0) & (dispatched >= 0))
+    compiled = (spent > 0) & (dispatched >= 0)
     # A compile whose times were not recorded is taken to be the end of dispatch.
-    alone = np.setdiff1d(compiled, inside)
-    asked_for = _both(ints(recording, "builds", "start_ns"), ints(recording, "builds", "end_ns"),
-                      ~matches(recording, "builds", "outcome", "hit"))
-    return np.union1d(compiled, inside).astype(np.int64), union(
+    alone = compiled.copy()
+    alone[inside] = False
+    if thread_id is not None:
+        alone &= _of_thread(recording, "launches", thread_id)
+    compiled[inside] = True
+    requests = _of_thread(recording, "builds", thread_id)
+    asked_for = _both(ints(recording, "builds", "start_ns")[requests], ints(recording, "builds", "end_ns")[requests],
+                      ~matches(recording, "builds", "outcome", "hit")[requests])
+    return compiled, union(
         np.concatenate((begun[timed], np.maximum(dispatched[alone] - spent[alone], start[alone]), asked_for[0])),
         np.concatenate((ended[timed], dispatched[alone], asked_for[1])),
     )
 
 
-def _calls(recording: Recording) -> Intervals:
-    """Return the intervals of driver calls that were not recorded launches."""
-    begun, ended = _both(ints(recording, "api_calls", "start_ns"), ints(recording, "api_calls", "end_ns"))
+def _calls(recording: Recording, thread_id: int | None) -> dict[str, Intervals]:
+    """Return the intervals of what a thread called that was no recorded launch, by state.
+
+    The recorder's own waits for the device, after a cell's end, are of no thread.
+    """
+    found: dict[str, list[tuple[Ints, Ints]]] = {state: [] for state in _CALLS}
     if row_count(recording, "graph_events"):
         # A capture is no call: between its two ends other code runs.
-        graphs = _both(ints(recording, "graph_events", "start_ns"), ints(recording, "graph_events", "end_ns"),
-                       ~matches(recording, "graph_events", "kind", "capture"))
-        begun, ended = np.concatenate((begun, graphs[0])), np.concatenate((ended, graphs[1]))
-    if not row_count(recording, "activities"):
-        return union(begun, ended)
-    alone = (ints(recording, "activities", "launch_id") < 0) & ~matches(recording, "activities", "kind", "sync")
-    if alone.any():
-        submitting = ints(recording, "activities", "submit_start_ns")[alone]
-        submitted = ints(recording, "activities", "submit_end_ns")[alone]
-        others = _both(submitting, submitted)
-        begun, ended = np.concatenate((begun, others[0])), np.concatenate((ended, others[1]))
-    return union(begun, ended)
+        rows = ~matches(recording, "graph_events", "kind", "capture")
+        rows &= _of_thread(recording, "graph_events", thread_id)
+        found["graph"].append((ints(recording, "graph_events", "start_ns")[rows],
+                               ints(recording, "graph_events", "end_ns")[rows]))
+    for table, name, start, end in (("api_calls", "name", "start_ns", "end_ns"),
+                                    ("activities", "api", "submit_start_ns", "submit_end_ns")):
+        if row_count(recording, table):
+            rows = _of_thread(recording, table, thread_id)
+            if table == "activities":
+                rows &= (ints(recording, table, "launch_id") < 0) & ~matches(recording, table, "kind", "sync")
+            _sort_calls(recording, table, (name, start, end), rows, found)
+    if row_count(recording, "activities"):
+        waits = matches(recording, "activities", "kind", "sync")
+        waits &= _of_thread(recording, "activities", thread_id)
+        found["wait"].append((ints(recording, "activities", "start_ns")[waits],
+                              ints(recording, "activities", "end_ns")[waits]))
+    if thread_id is None:
+        found["wait"].append((ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns")))
+    return {state: joined(*[_known(*times) for times in found[state]]) for state in _FIRST if state in found}
 
 
-def _waits(recording: Recording) -> Intervals:
-    """Return the intervals of waits for the device, the recorder's own after a cell included."""
-    waits = np.flatnonzero(matches(recording, "activities", "kind", "sync"))
-    start = ints(recording, "activities", "start_ns")[waits]
-    end = ints(recording, "activities", "end_ns")[waits]
-    ended, synchronized = ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns")
-    return union(*_both(np.concatenate((start, ended)), np.concatenate((end, synchronized))))
+def _sort_calls(recording: Recording, table: str, columns: tuple[str, str, str], rows: Bools,
+                found: Mapping[str, list[tuple[Ints, Ints]]]) -> None:
+    """Add the times of some calls to those of the state that their name tells."""
+    called, names = codes(recording, table, columns[0])
+    states = [next(state for state, pattern in _CALLS.items() if pattern.search(name)) for name in (*names, "")]
+    for state in dict.fromkeys(states):
+        chosen = rows & np.isin(called, [place if place < len(names) else -1
+                                         for place, each in enumerate(states) if each == state])
+        if chosen.any():
+            start, end = (ints(recording, table, name)[chosen] for name in columns[1:])
+            found[state].append((start, end))
 
 
 def _near(part: Intervals, first: int, last: int) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from kernelscope.analysis.columns import (
     count_by,
     distinct_by,
     floats,
+    histograms_by,
     ints,
     matches,
     percentiles_by,
@@ -349,8 +350,11 @@ class KernelSummary:
         Duration of its compiles and disk-cache loads, inside launches and outside.
     totals : PhaseTotals
         Own host time of its launches and its phases.
-    median_ns, p95_ns : float or None
-        Own host time a launch.
+    median_ns, p99_ns, max_ns : float or None
+        Own host time a launch, without compiles.
+    histogram : tuple of int
+        How many launches took how long: counts in `kernelscope.analysis.columns.BINS` bins of equal ratio, from the
+        shortest launch of all kernels to the longest.
     usual_launches : int
         Launches whose host time is known, without the long ones.
     usual : PhaseTotals
@@ -389,7 +393,9 @@ class KernelSummary:
     compile_ns: int
     totals: PhaseTotals
     median_ns: float | None
-    p95_ns: float | None
+    p99_ns: float | None
+    max_ns: float | None
+    histogram: tuple[int, ...]
     usual_launches: int
     usual: PhaseTotals
     long: LongLaunches | None
@@ -421,7 +427,9 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
     phases = phases or launch_phases(recording)
     dispatcher = ints(recording, "launches", "dispatcher_id")
     configuration = configurations_of(recording)
-    spread = percentiles_by(dispatcher, phases.own_ns, size, (0.5, 0.95))
+    launching = phases.launching_ns
+    spread = percentiles_by(dispatcher, launching, size, (0.5, 0.99, 1.0))
+    histograms = histograms_by(dispatcher, launching, size)
     totals = phases.totals_by(dispatcher, size)
     long = _long(phases, dispatcher, size)
     timed = count_by(dispatcher, size, phases.own_ns >= 0)
@@ -454,7 +462,9 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             **_numbers(counts, at),
             totals=totals[at],
             median_ns=_number(spread[at, 0]),
-            p95_ns=_number(spread[at, 1]),
+            p99_ns=_number(spread[at, 1]),
+            max_ns=_number(spread[at, 2]),
+            histogram=tuple(histograms[at].tolist()),
             usual_launches=int(timed[at]) - (long[at].launches if at in long else 0),
             usual=totals[at].less(long[at].totals) if at in long else totals[at],
             long=long.get(at),

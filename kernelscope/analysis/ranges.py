@@ -8,6 +8,7 @@ launch; without a recorded launch, to that which was innermost when its thread b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from kernelscope.analysis.columns import (
     data_frame,
     ints,
     matches,
+    percentiles_by,
     ran,
     row_count,
     sum_by,
@@ -52,6 +54,10 @@ class RangeSummary:
         How many there were.
     unclosed : int
         How many of them were open when recording ended.
+    inclusive_ns, exclusive_ns : int or None
+        Time from their starts to their ends, with the ranges inside them and without; None where none was closed.
+    shortest_ns, median_ns, longest_ns : float or None
+        How long one took, ranges inside it included.
     launches : int
         Launches that ran and belong to them, and to no range inside them.
     totals : PhaseTotals
@@ -66,11 +72,21 @@ class RangeSummary:
     path: tuple[str, ...]
     ranges: int
     unclosed: int
+    inclusive_ns: int | None
+    exclusive_ns: int | None
+    shortest_ns: float | None
+    median_ns: float | None
+    longest_ns: float | None
     launches: int
     totals: PhaseTotals
     activities: int | None = None
     kernel_ns: int | None = None
     copy_ns: int | None = None
+
+    @property
+    def depth(self) -> int:
+        """Return how many ranges are around it."""
+        return len(self.path) - 1
 
     @property
     def name(self) -> str:
@@ -149,6 +165,7 @@ def by_range(
     _, end = _times(recording)
     counts = count_by(path_of, size)
     unclosed = count_by(path_of, size, end == _EVER.max)
+    durations = _durations(recording, path_of, size)
     # The value at the end is what a launch in no range takes.
     path_at = np.append(path_of, UNKNOWN)
     innermost = attribute(recording)
@@ -159,10 +176,21 @@ def by_range(
     if is_gpu_recorded(recording):
         gpu = _gpu_by(recording, group, path_at[attribute_activities(recording, innermost)], size, joined)
     summaries = [
-        RangeSummary(path, int(counts[at]), int(unclosed[at]), int(launches[at]), totals[at], *gpu[at])
+        RangeSummary(path, int(counts[at]), int(unclosed[at]), *durations[at], int(launches[at]), totals[at], *gpu[at])
         for at, path in enumerate(paths)
     ]
     return sorted(summaries, key=lambda each: (-(each.host_ns or 0), -each.launches, -(each.gpu_ns or 0)))
+
+
+def as_tree(ranges: Sequence[RangeSummary]) -> list[RangeSummary]:
+    """Return `by_range` with each path followed by those inside it; of one depth the longest first."""
+    spent = {each.path: each.inclusive_ns or 0 for each in ranges}
+
+    def place(each: RangeSummary) -> list[tuple[int, str]]:
+        around = (each.path[:depth] for depth in range(1, len(each.path) + 1))
+        return [(-spent.get(path, 0), path[-1]) for path in around]
+
+    return sorted(ranges, key=place)
 
 
 def mark_count(recording: Recording) -> int:
@@ -173,13 +201,32 @@ def mark_count(recording: Recording) -> int:
 def range_table(recording: Recording) -> pd.DataFrame:
     """Return `by_range` as a DataFrame.
 
-    Its columns are ``path``, ``ranges``, ``unclosed``, ``launches``, ``host_ns``, a column a phase, ``unsplit_ns``,
-    ``activities``, ``gpu_ns``, ``kernel_ns`` and ``copy_ns``.
+    Its columns are ``path``, ``ranges``, ``unclosed``, ``inclusive_ns``, ``exclusive_ns``, ``shortest_ns``,
+    ``median_ns``, ``longest_ns``, ``launches``, ``host_ns``, a column a phase, ``unsplit_ns``, ``activities``,
+    ``gpu_ns``, ``kernel_ns`` and ``copy_ns``.
     """
     phases = {f"{name}_ns": f"totals.{name}_ns" for name in (*PHASES, "unsplit")}
-    columns = ("ranges", "unclosed", "launches", "host_ns", *phases, "activities", "gpu_ns", "kernel_ns", "copy_ns")
-    return data_frame(by_range(recording), {"path": "object", **dict.fromkeys(columns, "Int64")}, {
-        "path": "name", **phases})
+    whole = ("ranges", "unclosed", "inclusive_ns", "exclusive_ns")
+    spread = dict.fromkeys(("shortest_ns", "median_ns", "longest_ns"), "Float64")
+    columns = ("launches", "host_ns", *phases, "activities", "gpu_ns", "kernel_ns", "copy_ns")
+    kinds = {"path": "object", **dict.fromkeys(whole, "Int64"), **spread, **dict.fromkeys(columns, "Int64")}
+    return data_frame(by_range(recording), kinds, {"path": "name", **phases})
+
+
+_Durations = tuple[int | None, int | None, float | None, float | None, float | None]
+
+
+def _durations(recording: Recording, path_of: Ints, size: int) -> list[_Durations]:
+    """Return inclusive and exclusive time, and the shortest, median and longest range, by path."""
+    start, end = _times(recording)
+    closed = (start > _EVER.min) & (end < _EVER.max) & (end >= start)
+    lasted = np.where(closed, end - np.where(closed, start, end), UNKNOWN)
+    inside = sum_by(ints(recording, "ranges", "parent_range_id"), lasted, len(lasted))
+    own = np.where(closed, np.maximum(lasted - inside, 0), UNKNOWN)
+    spread = percentiles_by(path_of, lasted, size, (0.0, 0.5, 1.0))
+    known = [[None if np.isnan(value) else float(value) for value in values] for values in spread]
+    sums = zip(_sums(path_of, lasted, size), _sums(path_of, own, size), known, strict=True)
+    return [(inclusive, exclusive, values[0], values[1], values[2]) for inclusive, exclusive, values in sums]
 
 
 def _times(recording: Recording) -> tuple[Ints, Ints]:

@@ -123,6 +123,8 @@ TOP = 6
 
 #: Reasons that a warm-up or a definition explains: they are listed after those that can be fixed.
 _EXPECTED = ("first_use", "eager", "disk", "wait")
+#: What came of a compile.
+_OUTCOMES = {"disk": "from disk", "wait": "waited"}
 
 
 @dataclass(frozen=True)
@@ -301,8 +303,8 @@ def _compiles(recording: Recording, concerned: frozenset[int], with_loads: bool,
 
 
 def _compile(each: CompilationSummary, argument: str | None, width: int) -> list[str]:
-    first = (f"{duration(each.duration_ns):>9}  {labels.outcome(each)} {clean(labels.trigger(each))}: "
-             f"{clean(each.name)} ")
+    outcome = _OUTCOMES.get(each.outcome, each.outcome)
+    first = f"{duration(each.duration_ns):>9}  {outcome} {clean(labels.trigger(each))}: {clean(each.name)} "
     code = each.reason_code + (f", argument {clean(argument)}" if argument else "")
     lines = [first + shorten(clean(each.signature), max(width - width_of(first), 24)),
              _filled(f"why: {clean(each.reason)} [{code}]", width, 11)]

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from kernelscope.palette import GPU_COLORS, PHASE_COLORS
+from kernelscope.palette import GPU_COLORS, PART_COLORS, PHASE_COLORS
 from kernelscope.units import duration, percent
 from kernelscope.views.base import clean, escape
 
@@ -53,26 +53,30 @@ _FRAME = """
   font-size: 11.5px; line-height: 18px; color: var(--ks-soft); white-space: nowrap; }
 .kscope .ks-chip.ks-bad { border-color: var(--ks-warn); color: var(--ks-ink);
   background: var(--ks-alarm); }
-.kscope .ks-notice, .kscope .ks-error { margin: 10px 0 0; padding: 7px 12px; border-left: 3px solid var(--ks-warn);
-  border-radius: 3px; background: var(--ks-alarm); overflow-wrap: anywhere; }
-.kscope .ks-notice { font-weight: 600; }
+.kscope .ks-notice { flex: 0 1 auto; padding: 0 8px; border: 1px solid var(--ks-warn); border-radius: 9px;
+  background: var(--ks-alarm); font-size: 11.5px; line-height: 18px; font-weight: 600; }
+.kscope div.ks-notice { display: inline-block; margin: 8px 0 0; }
+.kscope .ks-error { margin: 8px 0 0; padding: 5px 12px; border-left: 3px solid var(--ks-warn); border-radius: 3px;
+  background: var(--ks-alarm); overflow-wrap: anywhere; }
 .kscope .ks-error { font-family: var(--ks-mono); font-size: 12px; }
-.kscope .ks-figures { --ks-room: minmax(min-content, 1fr); display: grid; gap: 0 20px; margin: 14px 0 2px; padding: 0;
-  grid-template-columns: repeat(4, var(--ks-room)) minmax(min-content, 1.35fr); }
-.kscope .ks-figures.ks-six { grid-template-columns: repeat(4, var(--ks-room)) minmax(min-content, 1.35fr)
-  minmax(min-content, 1.1fr); }
-.kscope .ks-figures > div { margin: 0; padding: 0; min-width: 0; }
-.kscope .ks-figures .ks-label { color: var(--ks-soft); font-size: 11.5px; }
-.kscope .ks-figures .ks-value { font-size: 21px; line-height: 1.25; font-weight: 600; white-space: nowrap;
-  letter-spacing: -.01em; }
-.kscope .ks-figures .ks-note { contain: inline-size; color: var(--ks-soft); font-size: 11.5px; line-height: 1.35; }
+.kscope .ks-verdict { margin: 8px 0 0; font-size: 14px; font-weight: 500; overflow-wrap: anywhere; }
+.kscope .ks-said { margin: 4px 0 0; overflow-wrap: anywhere; }
+.kscope .ks-figures { display: flex; flex-wrap: wrap; gap: 0 16px; margin: 6px 0 2px; color: var(--ks-soft);
+  font-size: 12px; }
 .kscope .ks-head { margin: 18px 0 4px; font-size: 13px; font-weight: 600; }
 .kscope .ks-head span, .kscope .ks-soft { color: var(--ks-soft); font-weight: 400; }
 .kscope .ks-soft { font-size: 12px; }
+.kscope .ks-sections { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 9px 0 0; }
+.kscope details.ks-part { flex: 0 1 auto; max-width: 100%; margin: 0; padding: 0; border: 1px solid var(--ks-line);
+  border-radius: 5px; }
+.kscope details.ks-part[open] { flex: 1 0 100%; min-width: 0; padding: 0 8px 6px; }
+.kscope details.ks-part > summary { padding: 1px 9px 1px 6px; font-size: 12.5px; }
+.kscope details.ks-part[open] > summary { margin: 0 -8px; padding: 3px 9px 3px 6px; }
+.kscope .ks-finding { padding: 4px; overflow-wrap: anywhere; }
+.kscope .ks-finding .ks-name { display: inline-flex; max-width: 40%; vertical-align: bottom; font-weight: 600; }
 .kscope ul.ks-list { margin: 4px 0 0; padding: 0 0 0 18px; list-style: disc; }
 .kscope ul.ks-list li { margin: 0 0 3px; padding: 0; overflow-wrap: anywhere; }
-.kscope .ks-foot { margin: 16px 0 0; padding: 9px 0 0; border-top: 1px solid var(--ks-line); color: var(--ks-soft);
-  font-size: 12px; overflow-wrap: anywhere; }
+.kscope .ks-foot { padding: 2px 4px 0; color: var(--ks-soft); font-size: 12px; overflow-wrap: anywhere; }
 .kscope .ks-foot div { margin: 0 0 2px; }
 .kscope .ks-foot .ks-trouble { color: var(--ks-ink); padding-left: 9px; border-left: 3px solid var(--ks-warn); }
 """
@@ -83,17 +87,18 @@ _BARS = """
 .kscope .ks-bar.ks-thin { height: 4px; margin: 3px 0 0; border-radius: 1px; }
 .kscope .ks-large + .ks-thin { height: 6px; margin: -4px 0 9px; }
 .kscope .ks-bar span { min-width: 2px; }
+.kscope .ks-histogram { display: flex; align-items: flex-end; gap: 1px; height: 14px; margin: 4px 0 0; }
+.kscope .ks-histogram span { flex: 1 1 0; background: var(--ks-soft); }
 .kscope .ks-legend { display: flex; flex-wrap: wrap; gap: 3px 20px; margin: 0; padding: 0; font-size: 12px; }
-.kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; white-space: nowrap; }
+.kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; }
 .kscope .ks-legend b { font-weight: 600; }
 .kscope .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; }
-.kscope .ks-legend .ks-wrap { white-space: normal; }
-.kscope .ks-device { margin-top: 8px; }
+.kscope .ks-share { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0 10px; align-items: start;
+  margin: 6px 0 0; }
+.kscope .ks-share > .ks-device { font-size: 12px; line-height: 15px; min-width: 26px; }
+.kscope .ks-share .ks-large { margin: 0 0 5px; }
 .kscope ul.ks-facts { margin-top: 7px; }
 .kscope .ks-idle, .kscope .ks-outside { background: rgba(127, 127, 127, .24); }
-.kscope .ks-wait { background: repeating-linear-gradient(90deg, rgba(127, 127, 127, .62) 0 1px,
-  rgba(127, 127, 127, .2) 1px 4px); }
-.kscope .ks-call { background: rgba(127, 127, 127, .6); }
 .kscope .ks-unsplit { background: repeating-linear-gradient(135deg, rgba(127, 127, 127, .75) 0 2px,
   rgba(127, 127, 127, .22) 2px 5px); }
 """
@@ -125,8 +130,6 @@ _TABLES = """
 .kscope col.ks-word { width: 104px; }
 .kscope col.ks-phases { width: 22%; }
 .kscope col.ks-share { width: 13%; }
-.kscope col.ks-third { width: 36%; }
-.kscope col.ks-fifth { width: 20%; }
 .kscope .ks-name { display: flex; min-width: 0; font-family: var(--ks-mono); font-size: 12.5px;
   unicode-bidi: isolate; white-space: pre; }
 .kscope .ks-name span:first-child { overflow: hidden; text-overflow: ellipsis; }
@@ -155,33 +158,19 @@ _TABLES = """
 """
 
 _SIZES = """
-@container (max-width: 860px) {
-  .kscope .ks-figures { gap: 0 14px; }
-  .kscope .ks-figures .ks-value { font-size: 18px; }
-}
 @container (max-width: 760px) {
   .kscope col.ks-number { width: 74px; }
   .kscope col.ks-time, .kscope col.ks-gpu, .kscope col.ks-execute { width: 70px; }
   .kscope col.ks-word { width: 92px; }
   .kscope col.ks-phases { width: 17%; }
-  .kscope col.ks-third { width: 34%; }
   .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
 }
 @container (max-width: 680px) {
-  .kscope .ks-figures.ks-figures { grid-template-columns: repeat(3, var(--ks-room)); gap: 10px 14px; }
   .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
 }
 @container (max-width: 560px) {
-  .kscope .ks-figures.ks-figures { grid-template-columns: repeat(2, var(--ks-room)); }
   .kscope table.ks-table .ks-left:first-child { min-width: 84px; }
   .kscope table.ks-table:has(col.ks-phases) :is(col, th, td):last-child { display: none; }
-  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) { display: block; }
-  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) thead { display: none; }
-  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) tbody { display: block; }
-  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) tr { display: grid;
-    grid-template-columns: minmax(0, 5fr) auto minmax(0, 4fr); }
-  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) td:last-child { grid-column: 1 / -1; padding: 0 4px 8px;
-    border: 0; }
 }
 @media print {
   .kscope { break-inside: auto; max-width: none; }
@@ -219,8 +208,9 @@ main .kscope { margin: 0 0 18px; }
 
 def style() -> str:
     """Return the style sheet of one or more cards."""
+    colors = PHASE_COLORS | GPU_COLORS | PART_COLORS
     phases = "".join(
-        f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in (PHASE_COLORS | GPU_COLORS).items()
+        f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in colors.items()
     )
     stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
                for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
@@ -239,6 +229,27 @@ def heading(text: str, note: str = "") -> str:
     """Return a part's heading. It is no <h4>: JupyterLab lists those in its table of contents."""
     more = f" <span>{escape(note)}</span>" if note else ""
     return f'<div class="ks-head" role="heading" aria-level="4">{escape(text)}{more}</div>'
+
+
+def part(key: str, heading: str, number: str, inside: str, is_open: bool, explanation: str = "") -> str:
+    """Return a part of a card that can be folded, under a heading that carries its number; `inside` is HTML."""
+    title = f' title="{escape(explanation)}"' if explanation else ""
+    figures = f': <span>{escape(number)}</span>' if number else ""
+    return (f'<details class="ks-part" data-ks-part="{escape(key)}"{" open" * is_open}><summary{title}>'
+            f'<b role="heading" aria-level="4">{escape(heading)}</b>{figures}</summary>{inside}</details>')
+
+
+def histogram(counts: Sequence[int]) -> str:
+    """Return a histogram as bars beside each other; an empty string where nothing was counted, or all in one bin."""
+    if sum(each > 0 for each in counts) < 2:
+        return ""
+    most = max(counts)
+    # A single launch among thousands is still seen.
+    bars = "".join([f'<span style="height:{max(round(100 * each / most), 12) if each else 0}%"></span>'
+                    for each in counts])
+    text = (f"how many of {sum(counts):,} launches took how long: from the shortest of all kernels to the longest, on "
+            "a log scale, without compiles")
+    return f'<div class="ks-histogram" role="img" aria-label="{text}" title="{text}">{bars}</div>'
 
 
 def bar(parts: Sequence[tuple[str, str, int]], whole_ns: int, kind: str, prefix: str = "") -> str:

@@ -163,10 +163,12 @@ def test_gaps_as_moment_by_moment(made: Script, seed: int) -> None:
     assert {(lane.device_id, lane.stream) for lane in gaps(recording)} == set(busy)
 
 
-ORDER = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "call", "wait")
+ORDER = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "graph", "copy", "memory", "call", "wait")
+CALLS = {"cuGraphUpload": "graph", "cuMemcpyHtoD_v2": "copy", "cuMemAlloc_v2": "memory", "cudaFreeAsync": "memory",
+         "cuMemsetD8_v2": "memory", "cuCtxSynchronize": "wait", "cuLibraryLoadData": "call", "cuLaunchKernel": "call"}
 
 
-def one_by_one(recording: Recording, last: int) -> list[str]:
+def one_by_one(recording: Recording, last: int, thread_id: int | None = None) -> list[str]:
     """The state at each moment, found the slow way."""
     held: list[set[str]] = [set() for _ in range(last)]
 
@@ -177,14 +179,19 @@ def one_by_one(recording: Recording, last: int) -> list[str]:
             if not any(a <= at < b for a, b in without):
                 held[at].add(state)
 
+    def rows(table: str) -> list[dict[str, Any]]:
+        return [row for row in recording.rows(table) if thread_id is None or row["thread_id"] == thread_id]
+
     launches = recording.rows("launches")
-    compiles = [(row["start_ns"], row["end_ns"]) for row in recording.rows("compilations")]
+    compiles = [(row["start_ns"], row["end_ns"]) for row in rows("compilations")]
     asked = {row["launch_id"] for row in recording.rows("compilations")}
     for number, row in enumerate(launches):
-        if row["compile_ns"] and number not in asked and row["dispatch_end_ns"] is not None:
+        if (row["compile_ns"] and number not in asked and row["dispatch_end_ns"] is not None
+                and thread_id in (None, row["thread_id"])):
             compiles.append((row["dispatch_end_ns"] - row["compile_ns"], row["dispatch_end_ns"]))
             asked.add(number)
-    for number, row in enumerate(launches):
+    for row in rows("launches"):
+        number = row["launch_id"]
         bounds = [row[f"{name}_ns"] for name in ("start", "dispatch_end", "submit_start", "submit_end", "end")]
         mark("dispatch", bounds[0], bounds[1], tuple(compiles) if number in asked else ())
         mark("prepare", bounds[1], bounds[2])
@@ -193,14 +200,14 @@ def one_by_one(recording: Recording, last: int) -> list[str]:
         mark("unsplit", bounds[0], bounds[4])
     for start, end in compiles:
         mark("compile", start, end)
-    for row in recording.rows("api_calls"):
-        mark("call", row["start_ns"], row["end_ns"])
-    for row in recording.rows("activities"):
+    for row in rows("api_calls"):
+        mark(CALLS[row["name"]], row["start_ns"], row["end_ns"])
+    for row in rows("activities"):
         if row["kind"] == "sync":
             mark("wait", row["start_ns"], row["end_ns"])
         elif row["launch_id"] is None:
             mark("call", row["submit_start_ns"], row["submit_end_ns"])
-    for row in recording.rows("cells"):
+    for row in recording.rows("cells") if thread_id is None else []:
         mark("wait", row["end_ns"], row["synchronized_ns"])
     return [next((state for state in ORDER if state in each), "outside") for each in held]
 
@@ -249,7 +256,7 @@ def test_waits_and_other_calls(made: Script) -> None:
     made.api_call(start_ns=200, end_ns=210)
     made.activity("kernel", "cupy_add", start_ns=300, submit_start_ns=260, submit_end_ns=270)
     found = host_states(made.recording()).time_in(spans((0, 500)))
-    assert (found["finish"], found["wait"], found["call"]) == (50, 60 - 10 + 50, 10 + 10)
+    assert (found["finish"], found["wait"], found["memory"], found["call"]) == (50, 60 - 10 + 50, 10, 10)
     assert sum(found.values()) == 500
 
 
@@ -285,10 +292,13 @@ def test_host_states_as_moment_by_moment() -> None:
             row["launch_id"] = renumbered[row["launch_id"]]
         for _ in range(int(random.integers(0, 5))):
             begun = int(random.integers(0, 400))
-            made.api_call(start_ns=begun, end_ns=begun + int(random.integers(1, 60)))
+            made.api_call(str(random.choice(list(CALLS))), start_ns=begun, end_ns=begun + int(random.integers(1, 60)),
+                          thread_id=int(random.integers(0, 2)))
             begun = int(random.integers(0, 400))
             made.activity("sync", "stream", start_ns=begun, duration_ns=int(random.integers(0, 90)))
         recording = made.recording()
+        of_thread = host_states(recording, 0).time_in(spans((0, last)))
+        assert of_thread == sums(one_by_one(recording, last, 0), 0, last)
         states, found = one_by_one(recording, last), host_states(recording)
         for start, end in [(0, last), *np.sort(random.integers(0, last, (12, 2)), axis=1).tolist()]:
             assert found.time_in(spans((start, end))) == sums(states, start, end)
@@ -303,11 +313,11 @@ def test_host_states_as_moment_by_moment() -> None:
         assert found.times_in([]) == []
 
 
-def test_building_for_a_cache_is_a_compile_and_what_is_done_for_graphs_a_call(made: Script) -> None:
+def test_building_for_a_cache_is_a_compile_and_capturing_a_graph_is_no_work_on_it(made: Script) -> None:
     made.build(start_ns=0, end_ns=100)
     made.build(outcome="hit", start_ns=100, end_ns=150)
     made.graph_event("capture", 0, start_ns=200, end_ns=400)
     made.graph_event("instantiate", 0, start_ns=400, end_ns=450)
     made.graph_event("before", 0, start_ns=None)
     found = host_states(made.recording()).time_in(spans((0, 500)))
-    assert (found["compile"], found["call"], found["outside"]) == (100, 50, 350)
+    assert (found["compile"], found["graph"], found["outside"]) == (100, 50, 350)

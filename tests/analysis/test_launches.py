@@ -186,8 +186,10 @@ def test_kernels_come_in_order_of_host_time() -> None:
     assert slow.host_ns == 1_040 + 130 + 230 + 330 + 40
     assert (slow.launches, slow.configurations, slow.specializations) == (5, 2, 2)
     assert (slow.compiles, slow.disk_hits, slow.memory_hits, slow.errors) == (1, 1, 3, 0)
-    assert (slow.median_ns, slow.compile_ns) == (230, 1_000)
-    assert slow.p95_ns == pytest.approx(330 + 0.8 * (1_040 - 330))
+    # Without compiles: 40, 40, 130, 230 and 330.
+    assert (slow.median_ns, slow.max_ns, slow.compile_ns) == (130, 330, 1_000)
+    assert slow.p99_ns == pytest.approx(230 + 0.96 * (330 - 230))
+    assert (sum(slow.histogram), slow.histogram[-1], sum(fast.histogram), fast.histogram[0]) == (5, 1, 2, 1)
     assert (slow.usual_launches, slow.usual, slow.long) == (5, slow.totals, None), "its compile does not count"
     assert (fast.launches, fast.compiles, fast.failed_compiles, fast.waits, fast.errors) == (2, 1, 1, 1, 1)
     assert (fast.totals.unsplit_ns, fast.host_ns) == (5, 9)

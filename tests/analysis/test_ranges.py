@@ -8,7 +8,7 @@ from counting import lines_run
 from handmade import Script, many_launches
 
 from kernelscope.analysis.launches import PHASES
-from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities, by_range
+from kernelscope.analysis.ranges import UNNAMED, as_tree, attribute, attribute_activities, by_range
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
@@ -227,3 +227,30 @@ def test_launches_timed_with_events_have_gpu_time() -> None:
     script.launch(execute_ns=500)
     only = by_range(script.recording())[0]
     assert (only.kernel_ns, only.activities) == (500, 0)
+
+
+def test_durations_with_and_without_what_is_inside() -> None:
+    found = {each.name: each for each in by_range(recording_of([
+        {"name": "step", "start_ns": 0, "end_ns": 100},
+        {"name": "load", "start_ns": 10, "end_ns": 40, "parent_range_id": 0, "depth": 1},
+        {"name": "load", "start_ns": 50, "end_ns": 60, "parent_range_id": 0, "depth": 1},
+        {"name": "step", "start_ns": 200, "end_ns": 500},
+        {"name": "open", "start_ns": 600, "end_ns": None},
+    ], []))}
+    step, load, unclosed = found["step"], found["step / load"], found["open"]
+    assert (step.inclusive_ns, step.exclusive_ns) == (400, 360)
+    assert (step.shortest_ns, step.median_ns, step.longest_ns) == (100, 200, 300)
+    assert (load.inclusive_ns, load.exclusive_ns, load.depth) == (40, 40, 1)
+    assert (unclosed.inclusive_ns, unclosed.exclusive_ns, unclosed.median_ns) == (None, None, None)
+
+
+def test_a_tree_has_the_longest_first_and_what_is_inside_below() -> None:
+    ranges = [
+        {"name": "short", "start_ns": 0, "end_ns": 10},
+        {"name": "long", "start_ns": 20, "end_ns": 90},
+        {"name": "b", "start_ns": 20, "end_ns": 30, "parent_range_id": 1, "depth": 1},
+        {"name": "a", "start_ns": 40, "end_ns": 80, "parent_range_id": 1, "depth": 1},
+        {"name": "b", "start_ns": 50, "end_ns": 60, "parent_range_id": 3, "depth": 2},
+    ]
+    assert [each.name for each in as_tree(by_range(recording_of(ranges, [])))] == [
+        "long", "long / a", "long / a / b", "long / b", "short"]

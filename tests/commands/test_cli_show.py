@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_card(cli: Any, recorded: Path) -> None:
     text = cli("show", str(recorded)).stdout
-    assert "Launches: 3" in text
+    assert "3 launches" in text
     assert "<second>" in text
 
 

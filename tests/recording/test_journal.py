@@ -74,7 +74,7 @@ def test_the_card_names_what_was_under_way(tmp_path: Path) -> None:
     recording = read_journal(story().write(tmp_path))
     text, html = recording.summary(), recording._repr_html_()
     assert "1 launch unfinished: axpy" in text.splitlines()[2]
-    assert "Launches: 22 (1 configuration, 1 failed, 1 unfinished, 1 inside others)" in text
+    assert "22 launches, 1 failed, 1 unfinished, 1 inside others, " in text
     assert "training: In [3] (unfinished)" in text
     assert '<div class="ks-error">1 launch unfinished: axpy</div>' in html
 

@@ -12,6 +12,7 @@ from functools import partial
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
+from kernelscope.units import counted
 from kernelscope.views.base import clean, escape, shorten
 from kernelscope.views.card.sections import (
     Bar,
@@ -36,9 +37,10 @@ from kernelscope.views.html import (
     bar,
     document,
     folded,
-    heading,
+    histogram,
     left_out,
     name_of,
+    part,
     sentence,
     style,
     table_of,
@@ -85,47 +87,61 @@ def _of(recording: Recording, paths: bool = False) -> str:
 
 def printed(card: Card, draw: _Draw) -> str:
     """Return a card as HTML without its style sheet; `draw` makes the picture of a graph, by its row in ``graphs``."""
+    shares = "".join([_shares(each) for each in card.shares])
     sections = "".join([_section(each, draw) for each in card.sections])
-    waited = f'<div class="ks-soft">{escape(card.waited)}</div>' if card.waited else ""
-    return f'<div class="kscope">{_head(card)}{_figures(card.figures)}{waited}{sections}{_foot(card.health)}</div>'
+    return (f'<div class="kscope">{_head(card)}{_verdict(card)}{_figures(card.figures)}{shares}'
+            f'<div class="ks-sections">{sections}{_recording(card.health)}</div></div>')
 
 
 def _head(card: Card) -> str:
     bad = "" if card.status == "ok" else " ks-bad"
     chip = f'<span class="ks-chip{bad}">{escape(card.status)}</span>' if card.status else ""
     title, maker = escape(card.title), escape(f"KernelScope · {card.device}" if card.device else "KernelScope")
-    notice = f'<div class="ks-notice" role="note">{escape(card.notice)}</div>' if card.notice else ""
+    notice = f'<span class="ks-notice" role="note">{escape(card.notice)}</span>' if card.notice else ""
     problems = "".join([f'<div class="ks-error">{escape(text)}</div>' for _, text in card.problems])
     return (
         f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3" title="{title}">{title}</span>'
-        f'{chip}<span class="ks-maker">{maker}</span></div>{notice}{problems}'
+        f'{chip}{notice}<span class="ks-maker">{maker}</span></div>{problems}'
     )
+
+
+def _verdict(card: Card) -> str:
+    """Return where the time went, what stands out, and what to do first."""
+    lines = [f'<div class="ks-verdict">{escape(" ".join(card.verdict))}</div>'] if card.verdict else []
+    if card.stands_out:
+        lines.append(f'<div class="ks-said"><span{_at(card.stands_out_at)}>{escape(card.stands_out)}</span></div>')
+    if card.action:
+        effect = f' <span class="ks-soft">{escape(card.action.effect)}</span>' if card.action.effect else ""
+        lines.append(f'<div class="ks-said ks-fix"><b>First</b> {sentence(card.action.text)}{effect}</div>')
+    return "".join(lines)
 
 
 def _figures(figures: Sequence[Figure]) -> str:
     if not figures:
         return ""
-    tiles = "".join([
-        f'<div><div class="ks-label">{escape(figure.label)}</div><div class="ks-value">{escape(figure.value)}</div>'
-        f'<div class="ks-note">{escape(figure.note)}</div></div>'
-        for figure in figures
-    ])
-    six = " ks-six" if len(figures) > 5 else ""
-    return f'<div class="ks-figures{six}">{tiles}</div>'
+    texts = "".join([f'<span title="{escape(each.meaning)}">{escape(each.value)}</span>' for each in figures])
+    return f'<div class="ks-figures">{texts}</div>'
 
 
-def _foot(lines: Sequence[Health]) -> str:
+def _recording(lines: Sequence[Health]) -> str:
+    """Return what recording cost and how it went: unfolded where something is wrong."""
     texts: list[str] = []
     for each in lines:
         kind = ' class="ks-trouble"' if each.is_trouble else ""
         fix = f' <span class="ks-fix"><b>Fix</b> {escape(each.fix)}</span>' if each.fix else ""
         texts.append(f"<div{kind}>{escape(each.text)}{fix}</div>")
-    return f'<div class="ks-foot">{"".join(texts)}</div>'
+    first, *rest = texts
+    bad = sum(each.is_trouble for each in lines)
+    number = counted(bad, "problem") if bad else "complete"
+    return part("recording", "Recording", number, f'<div class="ks-foot">{first}{"".join(rest)}</div>', bad > 0,
+                "what recording itself cost, and whether anything is missing")
 
 
 def _section(section: Section, draw: _Draw) -> str:
     blocks = [_block(each, draw) for each in section.blocks]
-    return heading(section.heading, section.note) + "".join(blocks) if any(blocks) or not blocks else ""
+    if blocks and not any(blocks):
+        return ""
+    return part(section.key, section.heading, section.number, "".join(blocks), section.is_open, section.explanation)
 
 
 def _block(block: Block, draw: _Draw) -> str:
@@ -153,14 +169,16 @@ def _block(block: Block, draw: _Draw) -> str:
 
 def _shares(block: Shares) -> str:
     label = f'<div class="ks-soft ks-device">{escape(block.label)}</div>' if block.label else ""
+    kind = ' class="ks-share"' if block.label else ""
     entries = [
         f'<div title="{escape(meaning)}"><span class="ks-key ks-{name}"></span><b>{escape(label)}</b> {escape(share)}'
         "</div>"
         for name, label, share, meaning in block.legend
     ]
     if block.note:
-        entries.append(f'<div class="ks-soft ks-wrap">{escape(block.note)}</div>')
-    return f'{label}{_bars(block.bars, "ks-bar ks-large")}<div class="ks-legend">{"".join(entries)}</div>'
+        entries.append(f'<div class="ks-soft">{escape(block.note)}</div>')
+    return (f'<div{kind}>{label}<div>{_bars(block.bars, "ks-bar ks-large")}'
+            f'<div class="ks-legend">{"".join(entries)}</div></div></div>')
 
 
 def _bars(bars: Sequence[Bar], kind: str = "ks-bar") -> str:
@@ -198,12 +216,14 @@ def _name(named: str, row: Row) -> str:
     code = f' <span class="ks-code">{escape(row.code)}</span>' if row.code else ""
     below = f'<small class="ks-line" title="{place}">{place}</small>' if place else ""
     notes = "".join([f"<small>{escape(each)}</small>" for each in row.notes])
-    return f'<td class="ks-left"{title}>{name}{code}{below}{notes}</td>'
+    linked = f"<span{_at(row.at)}>{name}</span>" if row.at else name
+    inset = f' style="padding-left:{4 + 14 * row.depth}px"' if row.depth else ""
+    return f'<td class="ks-left"{title}{inset}>{linked}{code}{below}{notes}</td>'
 
 
 def _cell(column: Column, row: Row) -> str:
     if column.kind == "bars":
-        return f'<td class="ks-phase">{_bars(row.bars) or "–"}</td>'  # noqa: RUF001 - a dash, as tables print it
+        return f'<td class="ks-phase">{_bars(row.bars) or "–"}{histogram(row.histogram)}</td>'  # noqa: RUF001 - a dash
     value = row.values[column.key]
     if column.below:
         return two(value, row.values[column.below])
@@ -211,26 +231,21 @@ def _cell(column: Column, row: Row) -> str:
     return f"<td{left}>{escape(value)}</td>"
 
 
+def _at(at: str) -> str:
+    """Return the attribute by which a page's script links a name to the timeline."""
+    return f' data-ks-at="{escape(at)}"' if at else ""
+
+
 def _findings(block: Findings) -> str:
-    columns = (
-        (block.width, *block.head), ("time", "Took", ""), ("word", "Outcome", block.requested), ("", "Why", "fix"))
-    rows = [_finding(each) for each in block.findings]
-    return _apart(block, table_of(columns, rows, left=(0, 2, 3)))
+    return _apart(block, f'<div class="ks-findings">{"".join([_finding(each) for each in block.findings])}</div>')
 
 
 def _finding(each: Finding) -> str:
-    fix = f'<span class="ks-fix"><b>Fix</b> {sentence(each.fix)}</span>' if each.fix else ""
-    signature = requested = ""
-    if each.signature:
-        signature = (f'<small class="ks-code ks-clip" title="{escape(each.signature)}">{_signature(each.signature)}'
-                     "</small>")
-    if each.requested:
-        requested = f"<small>{escape(each.requested)}</small>"
-    return (
-        f'<td class="ks-left">{name_of(each.name)}{signature}</td><td>{escape(each.took)}</td>'
-        f'<td class="ks-left">{escape(each.outcome)}{requested}</td>'
-        f'<td class="ks-left"><span class="ks-why">{sentence(each.why)}</span>{fix}</td>'
-    )
+    fix = f'<div class="ks-fix"><b>Fix</b> {sentence(each.fix)}</div>' if each.fix else ""
+    title = f' title="{escape(each.detail)}"' if each.detail else ""
+    name, why = f"<span{_at(each.at)}>{name_of(each.name)}</span>", sentence(each.why)
+    line = f"{name} {escape(each.outcome)}, <b>{escape(each.took)}</b>: {why}"
+    return f'<div class="ks-finding"><div{title}>{line}</div>{fix}</div>'
 
 
 def _signature(text: str) -> str:

@@ -31,6 +31,19 @@ PHASE_MEANINGS = {
 #: What a part of host time is called, where that is not its name.
 _PART_LABELS = {"unsplit": "other"}
 
+#: What each part of the cells' time is.
+TIME_MEANINGS = {
+    "python": "what the main thread did outside of launches and CUDA calls: Python, and libraries",
+    "compile": "compiling kernels, and loading them from a disk cache",
+    "launch": "launches without compiles: dispatch, prepare, submit and finish",
+    "wait": "calls that wait for the GPU, such as synchronize",
+    "copy": "calls that copy between host and device, where CUPTI recorded them",
+    "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
+    "graph": "capturing, building, updating and launching CUDA graphs",
+    "call": "other calls of the driver or the runtime, such as loading modules",
+    "recording": "what recording itself cost: an estimate, taken out of Python's part",
+}
+
 _LONG_WAIT_NS = 1_000_000
 _NAMED = 5
 
@@ -40,22 +53,17 @@ def part_label(name: str) -> str:
     return _PART_LABELS.get(name, name)
 
 
-def launches_note(shown: Overview) -> str:
-    """Return what is worth knowing about the launches: configurations, graphs, failures, nesting, threads."""
-    notes = [counted(shown.configurations, "configuration")]
-    if shown.captured:
-        notes.append(f"{count(shown.captured)} captured")
-    if shown.graph_launches:
-        notes.append(counted(shown.graph_launches, "graph launch", "graph launches"))
-    if shown.errors:
-        notes.append(f"{count(shown.errors)} failed")
-    if shown.unfinished:
-        notes.append(f"{count(sum(shown.unfinished.values()))} unfinished")
-    if shown.nested:
-        notes.append(f"{count(shown.nested)} inside others")
-    if shown.threads > 1:
-        notes.append(f"{count(shown.threads)} threads")
-    return ", ".join(notes)
+def launch_figures(shown: Overview) -> tuple[tuple[int, str, str], ...]:
+    """Return what else is worth knowing of the launches: a number, the text with it, and what it means."""
+    unfinished = sum(shown.unfinished.values())
+    return (
+        (shown.errors, f"{count(shown.errors)} failed", "launches that raised"),
+        (unfinished, f"{count(unfinished)} unfinished", "launches that had not returned when the process died"),
+        (shown.captured, f"{count(shown.captured)} captured", "launches that went into a graph, and did not run"),
+        (shown.graph_launches, counted(shown.graph_launches, "graph launch", "graph launches"), "of whole graphs"),
+        (shown.nested, f"{count(shown.nested)} inside others", "launches that another launch made"),
+        (max(shown.threads - 1, 0), f"{count(shown.threads)} threads", "host threads that launched"),
+    )
 
 
 def unfinished_note(shown: Overview) -> str:
@@ -114,10 +122,31 @@ def ranges_note(shown: Overview) -> str:
     return ", ".join(parts)
 
 
+#: What is new in a compile, by its reason; other reasons need a sentence.
+NEW = {
+    "first_use": "its first use", "new_dtype": "a new dtype", "new_dimensions": "another number of dimensions",
+    "new_layout": "a new layout", "new_access": "a read-only array", "new_alignment": "another alignment",
+    "new_scalar": "another type of number", "tuple_arity": "another length of a tuple", "optional": "an optional",
+    "literal": "a new literal", "new_type": "a new type", "argument_count": "another number of arguments",
+    "launch_config": "a new launch configuration", "redefined": "a new definition", "recompile": "recompile()",
+}
+
+
 def outcome(each: CompilationSummary) -> str:
-    """Return what came of a compile."""
-    words = {"compiled": "compiled", "disk": "from disk", "wait": "waited", "failed": "failed"}
-    return words.get(each.outcome, each.outcome)
+    """Return what came of a compile, such as ``compiled again``."""
+    if each.outcome == "compiled":
+        return "compiled again" if each.reason_code not in ("first_use", "eager", "unknown") else "compiled"
+    said = {"disk": "loaded from disk", "wait": "waited for another thread's compile", "failed": "failed to compile"}
+    return said.get(each.outcome, each.outcome)
+
+
+def compile_reason(each: CompilationSummary) -> str:
+    """Return why a compile was needed: what is new in brief where that says it all, else the whole sentence."""
+    if each.outcome != "compiled" or each.reason_code not in NEW:
+        return each.reason
+    if each.reason_code in ("launch_config", "redefined", "recompile", "argument_count"):
+        return each.reason
+    return each.change or NEW[each.reason_code]
 
 
 def trigger(each: CompilationSummary) -> str:
@@ -206,7 +235,10 @@ DOING = {
     "submit": "submitting launches",
     "finish": "finishing launches",
     "unsplit": "in launches",
-    "call": "in other driver calls",
+    "graph": "working on graphs",
+    "copy": "copying",
+    "memory": "allocating or freeing memory",
+    "call": "in other CUDA calls",
     "wait": "waiting for the device",
     "outside": "outside of launches",
 }

@@ -28,7 +28,9 @@ from kernelscope.analysis.launches import (
     kept,
     launch_phases,
 )
+from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
+from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
@@ -115,6 +117,10 @@ class Overview:
         What a warm disk cache would have saved; None where that is nothing.
     wall_ns : int or None
         The cells' time from start to end.
+    time : WallTime or None
+        Where the cells' time went; None where it was not recorded.
+    outliers : Outliers or None
+        Launches that stand out by their time; None where none do.
     synchronize_ns : int or None
         Time in which the device was waited for after the cells' ends.
     totals : PhaseTotals
@@ -165,6 +171,8 @@ class Overview:
     compile_parts: tuple[Part, ...]
     warm_cache: WarmCache | None
     wall_ns: int | None
+    time: WallTime | None
+    outliers: Outliers | None
     synchronize_ns: int | None
     totals: PhaseTotals
     by_kernel: tuple[KernelSummary, ...]
@@ -260,6 +268,8 @@ def overview(recording: Recording) -> Overview:
         compile_parts=total_parts(times),
         warm_cache=warm_cache(recording, times),
         wall_ns=wall,
+        time=total(wall_times(recording)),
+        outliers=outliers(recording, phases),
         synchronize_ns=sum(waits) if waits else None,
         totals=totals,
         by_kernel=kernels,

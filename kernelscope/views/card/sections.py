@@ -16,16 +16,19 @@ from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.launches import PHASES, KernelSummary, PhaseTotals
+from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import defined_at
+from kernelscope.views.base import clean, defined_at
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
+from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
 
 #: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
 FIRST_ROWS = 12
 FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
+FIRST_FAILED = 3
 MOST_ROWS = 500
 MOST_GRAPH_ROWS = 200
 MOST_DETAILS = 20
@@ -49,11 +52,18 @@ _WITHOUT_COMPILE = "excluding compilation"
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the headline: a label, a value, and what is below it."""
+    """One figure of the headline: a value with its unit, and what it means with further figures."""
 
-    label: str
     value: str
-    note: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Action:
+    """What to do first: the advice with the largest effect, and the host time that it is about."""
+
+    text: str
+    effect: str
 
 
 @dataclass(frozen=True)
@@ -133,8 +143,15 @@ class Row:
         Lines below that.
     bars : tuple of Bar
         Its column ``bars``.
+    histogram : tuple of int
+        Below them: how many launches took how long.
     terminal : tuple of str
         Lines below the row on a terminal.
+    at : str
+        Where a page finds it in the timeline: a table of the timeline and a row of it, as in ``cells:3``, or ``name:``
+        and what to search for; empty where it is nowhere.
+    depth : int
+        How far it is indented, in a table that shows a tree.
     """
 
     name: str
@@ -143,7 +160,10 @@ class Row:
     place: str = ""
     notes: tuple[str, ...] = ()
     bars: tuple[Bar, ...] = ()
+    histogram: tuple[int, ...] = ()
     terminal: tuple[str, ...] = ()
+    at: str = ""
+    depth: int = 0
 
 
 @dataclass(frozen=True)
@@ -211,35 +231,38 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that took time, why it was needed, and what would avoid it.
+    """Something that took time, why it was needed, and what would avoid it: a line, and a line for the fix.
 
     Attributes
     ----------
-    name, signature : str
-        The kernel or the algorithm, and its argument types where it has some.
-    took, outcome, requested : str
-        How long it took, what came of it, and by what it was requested.
-    why, fix : str
-        Sentences in which names in `backticks` are code.
+    name : str
+        The kernel or the algorithm.
+    outcome, took : str
+        What came of it, such as ``compiled again``, and how long it took.
+    why : str
+        The reason in brief, or as a sentence in which names in `backticks` are code.
+    detail : str
+        All that is known of it, which a page shows on hover: the argument types and the whole reason.
+    fix : str
+        What would avoid it, as a sentence.
+    at : str
+        As of `Row`.
     """
 
     name: str
-    signature: str
-    took: str
     outcome: str
-    requested: str
+    took: str
     why: str
+    detail: str
     fix: str
+    at: str = ""
 
 
 @dataclass(frozen=True)
 class Findings:
     """Findings, longest first; `is_first` where they are in sight, and so on a terminal too. See `Table`."""
 
-    head: tuple[str, str]
     findings: tuple[Finding, ...]
-    width: str
-    requested: str = ""
     is_first: bool = True
     is_apart: bool = False
     more: str = ""
@@ -271,11 +294,28 @@ Block = Shares | Lines | Table | Findings | Picture | Fold
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with its note, and what is below it; a section none of whose blocks an encoder prints is left out."""
+    """A part of the card that can be folded; one none of whose blocks an encoder prints is left out.
 
+    Attributes
+    ----------
+    key : str
+        By what a page remembers whether the reader has folded it.
+    heading, number : str
+        What it is about, and its figures: together ``Compiles: 2, 128 ms``.
+    blocks : tuple of Block
+        What is in it.
+    explanation : str
+        One sentence about the figures.
+    is_open : bool
+        Whether it is unfolded at first.
+    """
+
+    key: str
     heading: str
-    note: str = ""
+    number: str = ""
     blocks: tuple[Block, ...] = ()
+    explanation: str = ""
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -297,10 +337,16 @@ class Card:
         As in `Overview`; empty where there is none.
     problems : tuple of tuple of str
         What went wrong: a label, which may be empty, and a message.
+    verdict : tuple of str
+        Where the time went, in sentences; none where it was not recorded.
+    stands_out, stands_out_at : str
+        Which launches took far longer than others, or an empty string; and where the longest is, as of `Row`.
+    action : Action or None
+        What to do first.
     figures : tuple of Figure
         The headline; none where nothing ran.
-    waited : str
-        How long the device was waited for.
+    shares : tuple of Shares
+        The cells' time, and that of each device.
     sections : tuple of Section
         In order.
     health : tuple of Health
@@ -312,8 +358,12 @@ class Card:
     notice: str
     device: str
     problems: tuple[tuple[str, str], ...]
+    verdict: tuple[str, ...]
+    stands_out: str
+    stands_out_at: str
+    action: Action | None
     figures: tuple[Figure, ...]
-    waited: str
+    shares: tuple[Shares, ...]
     sections: tuple[Section, ...]
     health: tuple[Health, ...]
 
@@ -340,37 +390,94 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
 
 def _card(shown: Overview) -> Card:
     if shown.is_empty:
-        sections = [Section(f"{EMPTY}; check:", "", (Lines(EMPTY_CHECKS),)), ranges_section(shown)]
+        checks = Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),), is_open=True)
+        sections = [checks, ranges_section(shown)]
     else:
         sections = [make(shown) for make in SECTIONS]
     problems = [("error", shown.error)] if shown.error else []
     if shown.unfinished:
         problems.append(("", labels.unfinished_note(shown)))
+    largest = None if shown.is_empty else _largest(shown)
     return Card(
         title=shown.title, status=shown.status, notice=shown.notice, device=shown.device or "",
-        problems=tuple(problems), figures=() if shown.is_empty else figures(shown),
-        waited=labels.synchronize_note(shown), sections=tuple(each for each in sections if each is not None),
+        problems=tuple(problems),
+        verdict=() if shown.is_empty else verdict(
+            shown.time, len(shown.by_cell), shown.compilations, shown.launches, shown.gpu),
+        stands_out=outliers_line(shown.outliers) if shown.outliers is not None else "",
+        stands_out_at=f"launches:{shown.outliers.longest[0].launch_id}" if shown.outliers is not None else "",
+        action=_action(shown), figures=() if shown.is_empty else figures(shown),
+        shares=() if shown.is_empty else (*_time_shares(shown), *_gpu_shares(shown)),
+        sections=tuple(replace(each, is_open=each.is_open or each.key == largest)
+                       for each in sections if each is not None),
         health=_health(shown),
     )
 
 
+#: The section about each part of the wall time.
+_ABOUT = {"compile": "compiles", "launch": "kernels", "graph": "graphs", "python": "ranges"}
+#: A part that is less of the wall time has its section folded.
+_OPEN_SHARE = 0.25
+
+
+def _largest(shown: Overview) -> str | None:
+    """Return the key of the section about what took most of the time, which is unfolded."""
+    if shown.time is None or not shown.time.wall_ns:
+        return "kernels"
+    name, spent = groups(shown.time)[0]
+    if name == "compile" and not shown.compilations:
+        return "builds"
+    if name == "launch" and len(shown.by_kernel) < 2:
+        return None  # the verdict says it all
+    return _ABOUT.get(name) if spent >= _OPEN_SHARE * shown.time.wall_ns else None
+
+
+def _action(shown: Overview) -> Action | None:
+    """Return the first advice with the host time that it is about."""
+    if not shown.advice:
+        return None
+    first = shown.advice[0]
+    # Host time of several threads can be more than passed meanwhile.
+    is_part = shown.wall_ns and first.weight_ns <= shown.wall_ns
+    share = f", {percent(first.weight_ns / shown.wall_ns)}" if is_part and shown.wall_ns else ""
+    effect = f"about {duration(first.weight_ns)}{share}" if first.weight_ns > 0 else ""
+    return Action(first.text, effect)
+
+
+def _time_shares(shown: Overview) -> tuple[Shares, ...]:
+    """Return where the cells' time went."""
+    time = shown.time
+    if time is None or not time.wall_ns:
+        return ()
+    parts = tuple([Part(name, GROUPS[name][1], value) for name, value in groups(time)])
+    legend = tuple([(each.name, each.label, f"{duration(each.duration_ns)}, {_share(each.duration_ns, time.wall_ns)}",
+                     labels.TIME_MEANINGS[each.name]) for each in parts])
+    spent = [f"{each.label} {duration(each.duration_ns)}" for each in parts]
+    waited = labels.synchronize_note(shown)
+    lines = [f"time: {', '.join(spent)}", *([waited] if waited else [])]
+    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, waited, tuple(lines)),)
+
+
 def figures(shown: Overview) -> tuple[Figure, ...]:
-    """Return the headline's figures."""
-    compiles = [f"{duration(shown.compile_ns)} in all"] if shown.compilations else []
+    """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
+    compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
+    found = [
+        Figure(counted(shown.launches, "launch", "launches"), counted(shown.configurations, "configuration")),
+        *[Figure(text, meaning) for number, text, meaning in labels.launch_figures(shown) if number],
+        Figure(counted(shown.kernels, "kernel"), counted(shown.specializations, "specialization")),
+        Figure(counted(shown.compiles, "compile"), compiling),
+    ]
     if shown.failed_compiles:
-        compiles.append(f"{count(shown.failed_compiles)} failed")
-    hits = [f"{count(shown.disk_hits)} from disk"]
+        found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised"))
+    found.append(Figure(f"{count(shown.memory_hits)} found in memory", "launches whose specialization was there"))
+    if shown.disk_hits:
+        found.append(Figure(f"{count(shown.disk_hits)} from disk", "specializations that a disk cache had"))
     if shown.waits:
-        hits.append(counted(shown.waits, "wait"))
-    gpu = [Figure("GPU busy", *labels.busy_figure(shown.gpu))] if shown.gpu is not None else []
-    return (
-        Figure("Launches", count(shown.launches), labels.launches_note(shown)),
-        Figure("Kernels", count(shown.kernels), counted(shown.specializations, "specialization")),
-        Figure("Compiles", count(shown.compiles), ", ".join(compiles) or "nothing compiled"),
-        Figure("Found in memory", count(shown.memory_hits), ", ".join(hits)),
-        Figure("Host time in launches", duration(shown.totals.host_ns), labels.share_note(shown)),
-        *gpu,
-    )
+        found.append(Figure(counted(shown.waits, "wait"), "requests that waited for another thread's compile"))
+    found.append(Figure(f"{duration(shown.totals.host_ns)} in launches", labels.share_note(shown)))
+    if shown.gpu is not None:
+        share, note = labels.busy_figure(shown.gpu)
+        found.append(Figure(f"GPU busy {share}", note))
+    return tuple(found)
 
 
 def _health(shown: Overview) -> tuple[Health, ...]:
@@ -393,7 +500,7 @@ def phases_section(shown: Overview) -> Section | None:
             *(Row(kernel.name, _phase_values(kernel.totals)) for kernel in kernels[:FIRST_ROWS])]
     table = Table(("kernel", ""), tuple(rows), terminal=_phase_columns(bool(totals.unsplit_ns)))
     if not totals.segments:
-        return Section("Host time in launches by phase", "", (table,))
+        return Section("phases", "Host time by phase", duration(totals.host_ns), (table,))
     legend: list[tuple[str, str, str, str]] = []
     for name in (*PHASES, *(["unsplit"] if totals.unsplit_ns else [])):
         value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
@@ -403,7 +510,9 @@ def phases_section(shown: Overview) -> Section | None:
         legend.append((name, labels.part_label(name), share, labels.PHASE_MEANINGS[name]))
     rest = totals.host_ns - (totals.compile_ns or 0)
     note = f"{_WITHOUT_COMPILE}: {duration(rest)}" if totals.compile_ns and rest > 0 else ""
-    return Section("Host time in launches by phase", "", (Shares("", phase_bars(totals), tuple(legend), note), table))
+    return Section("phases", "Host time by phase", duration(totals.host_ns),
+                   (Shares("", phase_bars(totals), tuple(legend), note), table),
+                   "own host time of all launches, from the call to its return")
 
 
 def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
@@ -445,18 +554,18 @@ def _share(value: float | None, whole: float | None) -> str:
 
 # The GPU's side.
 
-def gpu_section(shown: Overview) -> Section | None:
-    """Return what the GPU did, where it was recorded and anything ran: busy and idle time, copies, other kernels."""
+def _gpu_shares(shown: Overview) -> tuple[Shares, ...]:
+    """Return how busy each device was, and what the host did while it idled."""
     gpu = shown.gpu
     if gpu is None or not labels.is_shown(shown):
-        return None
-    blocks: list[Block] = []
+        return ()
+    found: list[Shares] = []
     idle = {each.device_id: each for each in gpu.idle}
     for busy in gpu.busy:
         where, parts = labels.device_name(shown, busy.device_id), _parts(labels.gpu_parts(busy))
         shares = [(each, _share(each.duration_ns, busy.window_ns)) for each in parts]
         text = ", ".join([f"{each.label} {duration(each.duration_ns)} ({share})" for each, share in shares])
-        bars, note, lines = [Bar(parts, busy.window_ns)], "", [f"{where}: {text}" if where else text]
+        bars, note, lines = [Bar(parts, busy.window_ns)], "", [f"{where or 'GPU'}: {text}"]
         lane = idle.get(busy.device_id)
         if lane is not None and lane.idle_ns:
             states = _parts(labels.states(lane))
@@ -466,7 +575,16 @@ def gpu_section(shown: Overview) -> Section | None:
             lines += [note, f"while idle: {spent}"]
         legend = [(each.name, each.label, f"{duration(each.duration_ns)}, {share}", labels.PART_MEANINGS[each.name])
                   for each, share in shares]
-        blocks.append(Shares(where, tuple(bars), tuple(legend), note, tuple(lines)))
+        found.append(Shares(where or "GPU", tuple(bars), tuple(legend), note, tuple(lines)))
+    return tuple(found)
+
+
+def gpu_section(shown: Overview) -> Section | None:
+    """Return what the GPU did, where it was recorded and anything ran: kernels, copies, other kernels."""
+    gpu = shown.gpu
+    if gpu is None or not labels.is_shown(shown):
+        return None
+    blocks: list[Block] = []
     facts = tuple(labels.gpu_lines(shown))
     if facts:
         blocks.append(Lines(facts, "facts"))
@@ -482,7 +600,9 @@ def gpu_section(shown: Overview) -> Section | None:
                 Column("Median", "median", "p99", "p99", "time")),
             is_dense=True, left_out=max(len(gpu.others) - MOST_GRAPH_ROWS, 0))
         blocks.append(Fold((others,), bold=counted(len(gpu.others), "other kernel")))
-    return Section("GPU", "in the time until the device was synchronized" if gpu.busy else "", tuple(blocks))
+    ran = duration(gpu.execute.total_ns) if gpu.execute else ""
+    return Section("gpu", "GPU", ", ".join([counted(gpu.kernels, "kernel"), *([ran] if ran else [])]), tuple(blocks),
+                   "what ran on the GPU until it was synchronized after the cell")
 
 
 def _execution_row(each: KernelExecution) -> Row:
@@ -514,9 +634,9 @@ def _more(total: int, first: int, noun: str) -> str:
 # Advice.
 
 def advice_section(shown: Overview) -> Section | None:
-    """Return the advice; see `kernelscope.analysis.advice`."""
-    lines = tuple([each.text for each in shown.advice])
-    return Section("Advice", "", (Lines(lines),)) if lines else None
+    """Return the advice behind the first; see `kernelscope.analysis.advice`."""
+    lines = tuple([each.text for each in shown.advice[1:]])
+    return Section("advice", "More advice", count(len(lines)), (Lines(lines),)) if lines else None
 
 
 # Cells, kernels and ranges.
@@ -532,7 +652,7 @@ def cells_section(shown: Overview) -> Section | None:
             "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
             "wall": duration(each.wall_ns), "status": labels.cell_problem(each),
             "gpu": percent(None if busy is None or each.cell_id is None else busy.get(each.cell_id)),
-        }, bars=phase_bars(each.totals))
+        }, bars=phase_bars(each.totals), at="" if each.cell_id is None else f"cells:{each.cell_id}")
         for each in shown.by_cell[:MOST_ROWS]
     ]
     columns = (
@@ -545,8 +665,11 @@ def cells_section(shown: Overview) -> Section | None:
         *_terminal("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
         *(() if busy is None else _terminal(("GPU", "gpu"))), TerminalColumn("status", "status", "words"),
     )
-    return Section("Cells", "", _first_and_folded(
-        Table(("Cell", ""), tuple(rows), columns, terminal, named="words"), len(shown.by_cell), "cell"))
+    failed = [each.label for each in shown.by_cell if each.status not in ("ok", "")]
+    more = f" and {count(len(failed) - FIRST_FAILED)} more" if len(failed) > FIRST_FAILED else ""
+    number = count(len(shown.by_cell)) + (f", failed: {', '.join(failed[:FIRST_FAILED])}{more}" if failed else "")
+    return Section("cells", "Cells", number, _first_and_folded(
+        Table(("Cell", ""), tuple(rows), columns, terminal, named="words"), len(shown.by_cell), "cell"), is_open=True)
 
 
 def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
@@ -572,17 +695,19 @@ def kernels_section(shown: Overview) -> Section | None:
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         rows.append(Row(kernel.name, _kernel_values(kernel, host, gpu), place=place, notes=tuple(notes),
-                        bars=phase_bars(kernel.totals), terminal=(below,)))
+                        bars=phase_bars(kernel.totals), histogram=kernel.histogram, terminal=(below,),
+                        at=f"kernels:{kernel.dispatcher_id}"))
     columns = (
         Column("Launches", "launches", "configs", "configurations"),
         Column("Compiled", "compiles", "specializations", "specializations"),
         Column("In memory", "memory", "from disk", "disk"), Column("Host time", "host", "share", "share", "time"),
-        Column("Median", "median", "p95", "p95", "time"),
+        Column("Median", "median", "p99", "p99", "time"), Column("Max", "max", width="time"),
         *([] if gpu is None else [Column("GPU time", "gpu", "median", "gpu_median", "execute")]), _bars_column(shown),
     )
     terminal = (
-        *_terminal("launches", ("compiled", "compiles"), "disk", "memory", "host", "share", "median"),
-        TerminalColumn("p95", "p95", is_wide=True),
+        *_terminal("launches", ("compiled", "compiles")), TerminalColumn("disk", "disk", is_wide=True),
+        *_terminal("memory", "host", "share", "median"),
+        TerminalColumn("p99", "p99", is_wide=True), TerminalColumn("max", "max"),
     )
     more = _more(len(shown.by_kernel), FIRST_ROWS, "kernel")
     blocks: tuple[Block, ...] = (Table(("Kernel", ""), tuple(rows), columns, terminal, more=more),)
@@ -595,7 +720,8 @@ def kernels_section(shown: Overview) -> Section | None:
         ), is_dense=True, left_out=len(rest) - len(others))
         share = f", {_share(spent, host)} of the host time" if host else ""
         blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
-    return Section("Kernels by host time in launches", "", blocks)
+    number = f"{count(len(shown.by_kernel))}, {counted(shown.launches, 'launch', 'launches')}, {duration(host)}"
+    return Section("kernels", "Kernels", number, blocks, "by own host time of their launches")
 
 
 def _kernel_values(
@@ -606,7 +732,8 @@ def _kernel_values(
         "launches": count(kernel.launches), "configurations": count(kernel.configurations),
         "compiles": count(kernel.compiles), "specializations": count(kernel.specializations),
         "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits), "host": duration(kernel.host_ns),
-        "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p95": duration(kernel.p95_ns),
+        "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p99": duration(kernel.p99_ns),
+        "max": duration(kernel.max_ns),
         "gpu": _total(run), "gpu_median": _median(run),
     }
 
@@ -617,25 +744,30 @@ def ranges_section(shown: Overview) -> Section | None:
         return None
     heading, note, host = "Ranges", labels.ranges_note(shown), shown.totals.host_ns
     if not shown.by_range:
-        return Section(heading, note)
+        return Section("ranges", heading, note)
     rows = [
-        Row(each.name, _phase_values(each.totals) | {
-            "ranges": count(each.ranges), "launches": count(each.launches), "host": duration(each.host_ns),
-            "share": _share(each.host_ns, host), "gpu": duration(each.gpu_ns), "copies": duration(each.copy_ns),
-        }, bars=phase_bars(each.totals))
-        for each in shown.by_range[:MOST_ROWS]
+        Row(each.path[-1], _phase_values(each.totals) | {
+            "ranges": count(each.ranges), "inclusive": duration(each.inclusive_ns),
+            "exclusive": duration(each.exclusive_ns), "min": duration(each.shortest_ns),
+            "median": duration(each.median_ns), "max": duration(each.longest_ns), "launches": count(each.launches),
+            "host": duration(each.host_ns), "share": _share(each.host_ns, host), "gpu": duration(each.gpu_ns),
+            "copies": duration(each.copy_ns),
+        }, bars=phase_bars(each.totals), at=f"name:{clean(each.path[-1])}", depth=each.depth)
+        for each in as_tree(shown.by_range)[:MOST_ROWS]
     ]
     is_gpu = shown.gpu is not None
     columns = (
-        Column("Ranges", "ranges"), Column("Launches", "launches"),
-        Column("Host time", "host", "share", "share", "time"),
+        Column("Ranges", "ranges"), Column("Total", "inclusive", "own", "exclusive", "time"),
+        Column("Median", "median", "min", "min", "time"), Column("Max", "max", width="time"),
+        Column("Launches", "launches", "host time", "host", "time"),
         *([Column("GPU time", "gpu", "copies", "copies", "gpu")] if is_gpu else []), _bars_column(shown),
     )
-    with_others = any(each.totals.unsplit_ns for each in shown.by_range[:FIRST_ROWS])
-    terminal = (*_terminal("ranges", "launches", "host", *(["gpu"] if is_gpu else [])),
-                *_phase_columns(with_others, is_wide=True))
-    return Section(heading, note, _first_and_folded(
-        Table(("Path", ""), tuple(rows), columns, terminal), len(shown.by_range), "path"))
+    terminal = (*_terminal("ranges", ("total", "inclusive"), ("own", "exclusive")),
+                *(TerminalColumn(each, each, is_wide=True) for each in ("min", "median")),
+                *_terminal("max", "launches", "host", *(["gpu"] if is_gpu else [])))
+    return Section("ranges", heading, note, _first_and_folded(
+        Table(("Range", ""), tuple(rows), columns, terminal), len(shown.by_range), "path"),
+        "NVTX ranges as a tree: own is without ranges inside; launches and GPU time are of the innermost range")
 
 
 # Compiles and build caches.
@@ -644,31 +776,30 @@ def compiles_section(shown: Overview) -> Section | None:
     """Return the compiles, longest first, with why they were needed and what would avoid them."""
     if not shown.compilations:
         return None
-    note = f"{counted(len(shown.compilations), 'request')}, {duration(shown.compile_ns)} in all"
+    number = f"{count(len(shown.compilations))}, {duration(shown.compile_ns)}"
     notes = tuple(labels.compile_notes(shown))
     rest = shown.compilations[FIRST_FINDINGS:]
     found = _findings(
-        Findings(("Kernel", "signature"),
-                 tuple([_compile(each) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]]), "third",
-                 "requested"),
+        Findings(tuple([_compile(each) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]])),
         len(shown.compilations), "compile", f", {duration(sum(each.duration_ns for each in rest))}")
-    return Section("Compiles and disk-cache loads", note, (*([Lines(notes, "notes")] if notes else []), *found))
+    return Section("compiles", "Compiles" if shown.compiles or shown.failed_compiles else "Loads from disk", number,
+                   (*found, *([Lines(notes, "notes")] if notes else [])),
+                   "compiles and loads from a disk cache, in launches and outside, the longest first")
 
 
 def _compile(each: CompilationSummary) -> Finding:
-    return Finding(each.name, each.signature, duration(each.duration_ns), labels.outcome(each), labels.trigger(each),
-                   each.reason, each.fix or "")
+    known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason)
+    detail = "\n".join([clean(text) for text in known if text])
+    return Finding(each.name, labels.outcome(each), duration(each.duration_ns), labels.compile_reason(each), detail,
+                   each.fix or "", f"compiles:{each.compilation_id}")
 
 
 def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple[Block, ...]:
     """Return the first findings, and on a page the remaining ones folded."""
-    found, head, width = all_of_them.findings, all_of_them.head, all_of_them.width
-    more = _more(total, FIRST_FINDINGS, noun)
-    blocks: tuple[Block, ...] = (Findings(head, found[:FIRST_FINDINGS], width, all_of_them.requested,
-                                          is_apart=all_of_them.is_apart, more=more),)
+    found, more = all_of_them.findings, _more(total, FIRST_FINDINGS, noun)
+    blocks: tuple[Block, ...] = (replace(all_of_them, findings=found[:FIRST_FINDINGS], more=more),)
     if more:
-        rest = Findings(head, found[FIRST_FINDINGS:], width, all_of_them.requested, is_first=False,
-                        left_out=total - len(found))
+        rest = Findings(found[FIRST_FINDINGS:], is_first=False, left_out=total - len(found))
         blocks = (*blocks, Fold((rest,), bold=more, after=after))
     return blocks
 
@@ -694,14 +825,13 @@ def builds_section(shown: Overview) -> Section | None:
         more=_more(len(shown.builds), MOST_GRAPH_ROWS, "algorithm"), left_out=len(shown.builds) - len(rows))
     cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
     found = tuple([_miss(each, cells) for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
-    more = _findings(Findings(("Algorithm", ""), found, "fifth", is_apart=True), len(misses), "request",
-                     " that were no hits") if found else ()
-    return Section("Build caches", labels.builds_note(shown), (table, *more))
+    more = _findings(Findings(found, is_apart=True), len(misses), "request", " that were no hits") if found else ()
+    return Section("builds", "Build caches", labels.builds_note(shown), (table, *more))
 
 
 def _miss(each: Miss, cells: Mapping[int, str]) -> Finding:
-    return Finding(each.algorithm, "", duration(each.duration_ns), labels.miss_outcome(each, cells), "",
-                   labels.miss_reason(each), each.fix or "")
+    return Finding(each.algorithm, labels.miss_outcome(each, cells), duration(each.duration_ns),
+                   labels.miss_reason(each), "", each.fix or "")
 
 
 # Graphs.
@@ -725,7 +855,7 @@ def graphs_section(shown: Overview) -> Section | None:
     if len(shown.by_graph) > len(shown.by_topology):
         blocks.append(Fold((_graph_table(shown, shown.by_graph),), bold=counted(len(shown.by_graph), "graph"),
                            after=" one by one"))
-    return Section("Graphs", labels.graphs_note(shown), tuple(blocks))
+    return Section("graphs", "Graphs", labels.graphs_note(shown), tuple(blocks))
 
 
 def _graph_table(shown: Overview, graphs: Sequence[GraphSummary], terminal: tuple[TerminalColumn, ...] = (),
@@ -779,7 +909,7 @@ def configurations_section(shown: Overview) -> Section | None:
                       after=f"{of_all}, {counted(total, 'configuration')}", scrolls=False)]
     columns = _terminal("grid", "block", "shared", "stream", "launches", "median", "occupancy", ("regs", "registers"))
     terminal = tuple([replace(each, is_optional=True) for each in columns])
-    return Section("Launch configurations", "by kernel",
+    return Section("configurations", "Launch configurations", count(shown.configurations),
                    (Table(("kernel", ""), tuple(first), terminal=terminal), *folds))
 
 
@@ -813,6 +943,6 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
 
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
-    phases_section, gpu_section, advice_section, cells_section, kernels_section, graphs_section, ranges_section,
-    compiles_section, builds_section, configurations_section,
+    advice_section, cells_section, kernels_section, compiles_section, builds_section, graphs_section, ranges_section,
+    gpu_section, phases_section, configurations_section,
 )

@@ -17,7 +17,6 @@ from kernelscope.views.base import (
     dims,
     shorten,
     table,
-    width_of,
     with_notice,
     wrap,
 )
@@ -62,21 +61,21 @@ def printed(card: Card, width: int) -> str:
 
 def _head(card: Card, width: int) -> str:
     status = f" ({card.status})" if card.status else ""
-    lines = [shorten(clean(f"KernelScope: {card.title}{status}"), width)]
+    device = f", {card.device}" if card.device else ""
+    lines = [shorten(clean(f"KernelScope: {card.title}{status}{device}"), width)]
     if card.notice:
         lines.append(clean(f"*** {card.notice} ***"))
     problems = [f"{label}: {text}" if label else text for label, text in card.problems]
-    figures = [f"{each.label}: {each.value} ({each.note})" for each in card.figures]
-    lines += [wrap(clean(each), width) for each in (*problems, *figures)]
-    if card.waited:
-        lines.append(card.waited)
-    if card.device:
-        lines.append(shorten(clean(f"device: {card.device}"), width))
+    action = [f"First: {card.action.text}" + (f" ({card.action.effect})" if card.action.effect else "")
+              ] if card.action else []
+    said = [" ".join(card.verdict), card.stands_out, *action, ", ".join([each.value for each in card.figures]),
+            *[line for each in card.shares for line in each.terminal]]
+    lines += [wrap(clean(each), width, hanging=2) for each in (*problems, *said) if each]
     return "\n".join(lines)
 
 
 def _section(section: Section, width: int) -> str:
-    heading = f"{section.heading} ({section.note})" if section.note else section.heading
+    heading = clean(f"{section.heading}: {section.number}" if section.number else section.heading)
     blocks = [_block(each, width) for each in section.blocks]
     held = [each for each in blocks if each]
     return "\n".join([heading, *held]) if held or not blocks else ""
@@ -99,7 +98,8 @@ def _block(block: Block, width: int) -> str:
 
 
 def _table(block: Table, width: int) -> str:
-    rows = [[clean(row.name), *[clean(row.values.get(each.key, "")) for each in block.terminal]] for row in block.rows]
+    rows = [["  " * row.depth + clean(row.name), *[clean(row.values.get(each.key, "")) for each in block.terminal]]
+            for row in block.rows]
     shown = [0]
     for place, column in enumerate(block.terminal, start=1):
         is_dull = column.is_optional and all([row[place] in _DULL for row in rows])
@@ -117,12 +117,8 @@ def _table(block: Table, width: int) -> str:
 
 
 def _finding(each: Finding, width: int) -> list[str]:
-    how = f"{each.outcome} {each.requested}" if each.requested else each.outcome
-    first = clean(f"{each.took:>8}  {how}: {each.name} ")
-    room = max(width - len(INDENT) - width_of(first), 24)
-    line = shorten(first + shorten(clean(each.signature), room), width - len(INDENT)).rstrip()
-    said = [f"why: {each.why}", *([f"fix: {each.fix}"] if each.fix else [])]
-    return [INDENT + line, *[wrap(clean(text), width, 12) for text in said]]
+    lines = [wrap(clean(f"{each.name} {each.outcome}, {each.took}: {each.why}"), width, 2, hanging=4)]
+    return [*lines, wrap(clean(f"fix: {each.fix}"), width, 6)] if each.fix else lines
 
 
 def _and_more(more: str) -> list[str]:

@@ -147,12 +147,13 @@ def test_long_names_keep_both_ends_and_their_title(long: Any) -> None:
 
 def test_bars_have_exact_numbers_that_add_up(story: Any, gpu_story: Any) -> None:
     def totals(recording: Recording, *beginnings: str) -> list[int]:
-        labels = [value for name, value in Reader(card(recording)).attributes if name == "aria-label"]
-        found = [next(label for label in labels if label.startswith(each)) for each in beginnings]
-        return [sum(int(ns.replace(",", "")) for ns in re.findall(r"\(([\d,]+) ns", label)) for label in found]
+        page = Reader(card(recording))
+        labels = [value for name, value in page.attributes if name == "aria-label" and "ns" in value]
+        sums = {label: sum(int(ns.replace(",", "")) for ns in re.findall(r"\(([\d,]+) ns", label)) for label in labels}
+        return [max(value for label, value in sums.items() if label.startswith(each)) for each in beginnings]
 
     host = overview(story().recording())
-    assert totals(story().recording(), "dispatch") == [host.totals.host_ns]
+    assert totals(story().recording(), "dispatch", "Python") == [host.totals.host_ns, host.wall_ns]
     shown = overview(gpu_story().recording()).gpu
     assert shown is not None
     spent = totals(gpu_story().recording(), "kernel ", "while idle: ")
@@ -169,7 +170,7 @@ def test_phases_that_were_not_recorded_say_so(script: Any) -> None:
     assert "not recorded" in html
     assert "other 10.0 µs (10,000 ns, 100 %)" in html
     made.rows["launches"][0]["end_ns"] = None
-    assert 'class="ks-bar' not in card(made.recording()).split("</style>")[1]
+    assert "10,000 ns" not in card(made.recording())
 
 
 def test_the_style_sheet_touches_nothing_else(story: Any) -> None:
@@ -188,13 +189,6 @@ def test_phase_colors_stand_out_from_the_ground(ground: str) -> None:
     for color in PHASE_COLORS.values():
         light, dark = sorted((luminance(color), luminance(ground)), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 2
-
-
-def test_signatures_break_between_arguments(script: Any) -> None:
-    made = script()
-    made.kernel()
-    made.compilation(signature="(array(float32, 1d, C), int64)")
-    assert "(array(float32,&nbsp;1d,&nbsp;C), int64)" in card(made.recording())
 
 
 def test_an_error_of_many_lines_is_shown_in_brief(script: Any) -> None:

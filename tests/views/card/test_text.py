@@ -35,8 +35,8 @@ def test_what_was_not_recorded_is_a_dash(script: Any) -> None:
     made.configuration()
     made.launch(phases=None, specialization=None, end_ns=None, cache=None, error="TypingError")
     text = summary(made.recording(), 100)
-    assert f"Host time in launches: {MISSING} (of 100 ms wall time)" in text
-    assert "Host time in launches by phase" not in text
+    assert f"{MISSING} in launches" in text
+    assert "Host time by phase" not in text
     assert "Recording's own cost: not known" in text
     # Registers are those of specializations that were launched.
     assert "0 specializations, 1 launch failed" in text

@@ -1,0 +1,145 @@
+// A card beside its timeline: folds that are remembered, tables that are sorted, and links into the timeline.
+//
+// The card is HTML that kernelscope/views/card/html.py writes, and is whole without this: what it names has
+// data-ks-at, a table of the recording and a row of it, or a name to search for.
+
+import STYLE from "./card.css";
+import { Undoing, closest, element, keepShortcutsAway } from "../shared/dom";
+import { type Order, valueOf } from "./sort";
+
+/** What a card's links do. */
+export interface Links {
+  /** Show a row of one of the recording's tables; whether there is such an event. */
+  go(table: string, row: number): boolean;
+  /** Search for a name, or for that of a kernel. */
+  search(name: string | number): void;
+}
+
+/** The reader's choice of what is folded lasts as long as the page. */
+const FOLDS = "kernelscope:folds";
+
+/** Bring the card that belongs to a view to life: now, or when the notebook has put it into the page. */
+export function followCard(host: HTMLElement, links: Links): () => void {
+  const undoing = new Undoing(), area = host.closest(".jp-OutputArea") ?? host.getRootNode() as ParentNode & Node;
+  const found = () => {
+    const card = [...area.querySelectorAll<HTMLElement>(".kscope")].find((each) => each.querySelector(".ks-sections"));
+    if (!card) return false;
+    undoing.add(enliven(card, links));
+    return true;
+  };
+  if (!found()) {
+    const watch = new MutationObserver(() => { if (found()) watch.disconnect(); });
+    watch.observe(area, { childList: true, subtree: true });
+    undoing.add(() => watch.disconnect());
+  }
+  return () => undoing.run();
+}
+
+/** Give a card its behavior; returns the end of it. */
+export function enliven(card: HTMLElement, links: Links): () => void {
+  const undoing = new Undoing(), style = element("style", "", STYLE);
+  card.append(style);
+  undoing.add(() => style.remove());
+  rememberFolds(card, undoing);
+  sortTables(card, undoing);
+  linkNames(card, links, undoing);
+  return () => undoing.run();
+}
+
+function folds(): Record<string, boolean> {
+  try {
+    return JSON.parse(sessionStorage.getItem(FOLDS) ?? "{}") as Record<string, boolean>;
+  } catch { // a page that may keep nothing, or what another page kept
+    return {};
+  }
+}
+
+function rememberFolds(card: HTMLElement, undoing: Undoing) {
+  const parts = [...card.querySelectorAll<HTMLDetailsElement>("details[data-ks-part]")], known = folds();
+  for (const part of parts) {
+    const key = part.dataset.ksPart ?? "";
+    if (key in known) part.open = known[key];
+    // A click, not the event "toggle": that also comes where a script opens it.
+    const summary = part.querySelector("summary");
+    if (!summary) continue;
+    keepShortcutsAway(summary);
+    undoing.listen(summary, "click", () => {
+      try {
+        sessionStorage.setItem(FOLDS, JSON.stringify({ ...folds(), [key]: !part.open }));
+      } catch { /* It is forgotten with the page. */ }
+    });
+  }
+}
+
+function sortTables(card: HTMLElement, undoing: Undoing) {
+  for (const table of card.querySelectorAll<HTMLTableElement>("table.ks-table")) {
+    const body = table.tBodies[0], heads = [...table.querySelectorAll("th")];
+    if (!body || body.rows.length < 2) continue;
+    const original = [...body.rows];
+    heads.forEach((head, column) => {
+      if (!head.textContent || original.some((row) => row.cells[column]?.classList.contains("ks-phase"))) return;
+      head.setAttribute("role", "columnheader");
+      head.tabIndex = 0;
+      keepShortcutsAway(head);
+      const sort = () => {
+        const order = nextOrder(head);
+        for (const each of heads) each.removeAttribute("aria-sort");
+        if (order) head.setAttribute("aria-sort", order);
+        body.append(...(order ? sorted(original, column, order) : original));
+      };
+      undoing.listen(head, "click", sort);
+      undoing.listen(head, "keydown", (event) => { if (isPress(event)) sort(); });
+    });
+    undoing.add(() => {
+      body.append(...original);
+      for (const head of heads) for (const name of ["role", "tabindex", "aria-sort"]) head.removeAttribute(name);
+    });
+  }
+}
+
+/** From the largest, from the smallest, and as it was. */
+function nextOrder(head: Element): Order | null {
+  const now = head.getAttribute("aria-sort");
+  return now === "descending" ? "ascending" : now === "ascending" ? null : "descending";
+}
+
+function sorted(rows: HTMLTableRowElement[], column: number, order: Order): HTMLTableRowElement[] {
+  const keys = new Map(rows.map((row) => [row, valueOf(firstLine(row.cells[column]))]));
+  const sign = order === "descending" ? -1 : 1;
+  return [...rows].sort((left, right) => {
+    const [a, b] = [keys.get(left), keys.get(right)];
+    // What was not recorded is last, whichever the order.
+    if (a === null || b === null || a === undefined || b === undefined) return Number(a === null) - Number(b === null);
+    if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+    return sign * String(a).localeCompare(String(b));
+  });
+}
+
+/** A cell's own text, without the lines below it. */
+function firstLine(cell: HTMLTableCellElement | undefined): string {
+  if (!cell) return "";
+  const own = [...cell.childNodes].filter((node) => node.nodeName !== "SMALL");
+  return own.map((node) => node.textContent ?? "").join("").trim();
+}
+
+function linkNames(card: HTMLElement, links: Links, undoing: Undoing) {
+  for (const name of card.querySelectorAll<HTMLElement>("[data-ks-at]")) {
+    name.setAttribute("role", "link");
+    name.tabIndex = 0;
+    keepShortcutsAway(name);
+    undoing.add(() => { for (const each of ["role", "tabindex"]) name.removeAttribute(each); });
+  }
+  const follow = (event: Event) => {
+    const at = closest(event.target, "[data-ks-at]")?.dataset.ksAt;
+    if (!at) return;
+    const cut = at.indexOf(":"), table = at.slice(0, cut), key = at.slice(cut + 1);
+    if (table === "name") links.search(key);
+    else if (table === "kernels") links.search(Number(key));
+    else if (!links.go(table, Number(key))) links.search("");
+    event.preventDefault();
+  };
+  undoing.listen(card, "click", follow);
+  undoing.listen(card, "keydown", (event) => { if (isPress(event)) follow(event); });
+}
+
+function isPress(event: KeyboardEvent) { return event.key === "Enter" || event.key === " "; }

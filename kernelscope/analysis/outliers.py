@@ -1,0 +1,172 @@
+"""Launches that took far longer than others of their kernel, and what else happened meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, union
+from kernelscope.analysis.launches import PHASES, LaunchPhases, launch_phases, long_ones
+from kernelscope.recording.model import Recording
+
+#: Long launches stand out where they take at least this share of the time, and are at most this share of the launches.
+LEAST_TIME, MOST_LAUNCHES = 0.1, 0.1
+#: Of fewer launches none stands out.
+FEW = 20
+#: So many of the longest are described.
+DESCRIBED = 5
+
+_LOADING = ("ModuleLoad", "LibraryLoad", "LibraryGetModule", "LinkCreate")
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """What else happened during a launch.
+
+    Attributes
+    ----------
+    kind : str
+        ``load`` (its thread loaded code into the device), ``copy`` (it copied), ``memory`` (it allocated or freed),
+        ``compile`` (another thread compiled), ``threads`` (other threads launched).
+    count : int
+        How often; of ``threads``, how many of them.
+    duration_ns : int
+        For how much of the launch.
+    size_bytes : int or None
+        How much was copied, where that is known.
+    """
+
+    kind: str
+    count: int
+    duration_ns: int
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class LongLaunch:
+    """A launch that took long.
+
+    Attributes
+    ----------
+    launch_id : int
+        Its row in ``launches``.
+    kernel : str
+        The kernel's name.
+    launching_ns : int
+        Its own host time without compiles.
+    phase : str or None
+        The phase in which it spent the most; None where phases were not recorded.
+    phase_ns : int
+        How much it spent there.
+    is_first : bool
+        Whether it is its specialization's first in the recording: code is loaded then, and looked up for the first
+        time.
+    meanwhile : tuple of Meanwhile
+        What else happened, the longest first.
+    """
+
+    launch_id: int
+    kernel: str
+    launching_ns: int
+    phase: str | None
+    phase_ns: int
+    is_first: bool
+    meanwhile: tuple[Meanwhile, ...]
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """Launches that took more than `kernelscope.analysis.launches.LONG` times the median of their kernel.
+
+    Attributes
+    ----------
+    launches, of : int
+        How many there are, and how many launches there are in all.
+    spent_ns, of_ns : int
+        Their own host time without compiles, and that of all launches.
+    longest : tuple of LongLaunch
+        The longest of them, at most `DESCRIBED`.
+    """
+
+    launches: int
+    of: int
+    spent_ns: int
+    of_ns: int
+    longest: tuple[LongLaunch, ...]
+
+
+def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outliers | None:
+    """Return the launches that took far longer than others; None where they hold no more than their share.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases, optional
+        `launch_phases` of it, where it is at hand.
+    """
+    phases = launch_phases(recording) if phases is None else phases
+    spent, owner = phases.launching_ns, ints(recording, "launches", "dispatcher_id")
+    timed = spent >= 0
+    of, of_ns = int(timed.sum()), int(spent[timed].sum())
+    rows = long_ones(owner, spent, int(owner.max()) + 1) if of >= FEW else owner[:0]
+    held = int(spent[rows].sum())
+    if not len(rows) or held < LEAST_TIME * of_ns or len(rows) > MOST_LAUNCHES * of:
+        return None
+    longest = rows[np.argsort(-spent[rows], kind="stable")][:DESCRIBED].tolist()
+    names = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
+    return Outliers(len(rows), of, held, of_ns, tuple([
+        _described(recording, phases, row, names.get(int(owner[row]), "")) for row in longest]))
+
+
+def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:
+    by_phase = {name: int(phases.own_phases[name][row]) for name in PHASES if name != "compile"}
+    phase = max(by_phase, key=lambda name: by_phase[name])
+    is_known = by_phase[phase] >= 0
+    used = ints(recording, "launches", "specialization_id")
+    is_first = bool(used[row] >= 0) and int(np.argmax(used == used[row])) == row
+    return LongLaunch(row, kernel, int(phases.launching_ns[row]), phase if is_known else None,
+                      by_phase[phase] if is_known else 0, is_first, _meanwhile(recording, row))
+
+
+def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
+    start, end = (int(ints(recording, "launches", name)[row]) for name in ("start_ns", "end_ns"))
+    thread = int(ints(recording, "launches", "thread_id")[row])
+    found: list[Meanwhile] = []
+
+    def during(table: str, begin: str, finish: str, where: Bools, kind: str, size: Ints | None = None) -> None:
+        begun, ended = ints(recording, table, begin), ints(recording, table, finish)
+        chosen = np.flatnonzero(where & (ended > start) & (begun < end) & (ended >= begun))
+        if len(chosen):
+            times = union(np.maximum(begun[chosen], start), np.minimum(ended[chosen], end))
+            amount = None if size is None or bool((size[chosen] < 0).any()) else int(size[chosen].sum())
+            found.append(Meanwhile(kind, len(chosen), times.total_ns, amount))
+
+    if row_count(recording, "api_calls"):
+        called, names = codes(recording, "api_calls", "name")
+        own = ints(recording, "api_calls", "thread_id") == thread
+        loads = _named(called, names, _LOADING)
+        during("api_calls", "start_ns", "end_ns", own & loads, "load")
+        during("api_calls", "start_ns", "end_ns", own & ~loads & _named(called, names, ("Mem", "Malloc", "Free")),
+               "memory")
+    if row_count(recording, "activities"):
+        own = matches(recording, "activities", "kind", "memcpy")
+        own &= ints(recording, "activities", "thread_id") == thread
+        during("activities", "submit_start_ns", "submit_end_ns", own, "copy",
+               ints(recording, "activities", "size_bytes"))
+    if row_count(recording, "compilations"):
+        during("compilations", "start_ns", "end_ns", ints(recording, "compilations", "thread_id") != thread, "compile")
+    threads = ints(recording, "launches", "thread_id")
+    begun, ended = ints(recording, "launches", "start_ns"), ints(recording, "launches", "end_ns")
+    others = np.flatnonzero((threads != thread) & (ended > start) & (begun < end))
+    if len(others):
+        times = union(np.maximum(begun[others], start), np.minimum(ended[others], end))
+        found.append(Meanwhile("threads", len(np.unique(threads[others])), times.total_ns))
+    return tuple(sorted(found, key=lambda each: -each.duration_ns))
+
+
+def _named(called: Ints, names: list[str], contained: tuple[str, ...]) -> Bools:
+    places = [place for place, name in enumerate(names) if any(each in name for each in contained)]
+    return np.isin(called, places)
+

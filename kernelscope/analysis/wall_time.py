@@ -1,0 +1,200 @@
+"""The wall time of each cell, split into what is known of it: the parts add up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelscope.analysis.columns import Intervals, codes, count_by, ints, row_count, sum_by
+from kernelscope.analysis.gpu import STATES, HostStates, host_states
+from kernelscope.recording.model import Recording
+
+#: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
+#: other CUDA calls (`kernelscope.analysis.gpu.STATES`), what recording cost, and the rest: Python and libraries.
+PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "recording", "python")
+
+#: So many threads have rows of their own; the others are left out.
+MOST_THREADS = 16
+
+#: Who runs a notebook's cells.
+_MAIN = "MainThread"
+_EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events")
+
+
+@dataclass(frozen=True)
+class ThreadTime:
+    """What a thread did in launches and other CUDA calls, in nanoseconds, by state; what it did else is not known."""
+
+    thread_id: int
+    name: str
+    parts: dict[str, int]
+
+    @property
+    def total_ns(self) -> int:
+        """Return all of it."""
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
+class WallTime:
+    """Where the wall time of one cell, or of several, went.
+
+    Attributes
+    ----------
+    cell_id : int or None
+        The cell's row in ``cells``; None for several.
+    wall_ns : int
+        From start to end.
+    parts : dict of str to int
+        Nanoseconds of the main thread by part (`PARTS`); they add up to `wall_ns`. ``recording`` is an estimate that is
+        taken out of ``python``.
+    ranges : dict of str to int
+        How much of ``python`` was in which NVTX range, by the name of the innermost one; the longest first.
+    threads : tuple of ThreadTime
+        What other threads did meanwhile, the busiest first: at most `MOST_THREADS`.
+    """
+
+    cell_id: int | None
+    wall_ns: int
+    parts: dict[str, int]
+    ranges: dict[str, int]
+    threads: tuple[ThreadTime, ...]
+
+    def share(self, *parts: str) -> float:
+        """Return the share of some parts together, from 0 to 1."""
+        return sum(self.parts[part] for part in parts) / self.wall_ns if self.wall_ns else 0.0
+
+
+def wall_times(recording: Recording, host: HostStates | None = None) -> list[WallTime]:
+    """Return where the wall time of each cell went, in order; a cell whose clock went back is left out.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    host : HostStates, optional
+        `host_states` of the whole recording, where it is at hand: it serves where one thread was active.
+    """
+    start, end = ints(recording, "cells", "start_ns"), ints(recording, "cells", "end_ns")
+    cells = np.flatnonzero(end >= start).tolist()
+    if not cells:
+        return []
+    windows = [_window(int(start[cell]), int(end[cell])) for cell in cells]
+    active = _active(recording)
+    main = _main_threads(recording, cells)
+    costs = _recording_costs(recording, cells)
+    names = {row["thread_id"]: row["name"] or "" for row in recording.rows("threads")}
+    states = {thread: host if host is not None and active == [thread] else host_states(recording, thread)
+              for thread in dict.fromkeys((*main, *active[:MOST_THREADS + 1])) if thread is not None}
+    found = {thread: each.times_in(windows) for thread, each in states.items()}
+    result: list[WallTime] = []
+    for place, cell in enumerate(cells):
+        thread, wall = main[place], windows[place].total_ns
+        parts = dict.fromkeys(STATES, 0) | {"outside": wall} if thread is None else dict(found[thread][place])
+        rest = parts.pop("outside")
+        recorded = min(round(costs[place]), rest)
+        others = [ThreadTime(each, names.get(each, ""), {state: value for state, value in times[place].items()
+                                                         if value and state != "outside"})
+                  for each, times in found.items() if each != thread]
+        others = sorted((each for each in others if each.parts), key=lambda each: -each.total_ns)
+        result.append(WallTime(
+            cell, wall, {part: parts.get(part, 0) for part in PARTS[:-2]} | {"recording": recorded,
+                                                                             "python": rest - recorded},
+            _by_range(recording, thread, windows[place], None if thread is None else states[thread]), tuple(others)))
+    return result
+
+
+def total(times: Sequence[WallTime]) -> WallTime | None:
+    """Return the sum over cells; None without any."""
+    if len(times) < 2:
+        return times[0] if times else None
+    threads: dict[int, ThreadTime] = {}
+    ranges: dict[str, int] = {}
+    for each in times:
+        for thread in each.threads:
+            held = threads.get(thread.thread_id)
+            parts = dict(held.parts) if held else {}
+            for state, value in thread.parts.items():
+                parts[state] = parts.get(state, 0) + value
+            threads[thread.thread_id] = ThreadTime(thread.thread_id, thread.name, parts)
+        for name, value in each.ranges.items():
+            ranges[name] = ranges.get(name, 0) + value
+    return WallTime(
+        None, sum(each.wall_ns for each in times), {part: sum(each.parts[part] for each in times) for part in PARTS},
+        _longest_first(ranges), tuple(sorted(threads.values(), key=lambda each: -each.total_ns)))
+
+
+def _window(start: int, end: int) -> Intervals:
+    within = slice(0, 1 if start < end else 0)
+    return Intervals(np.array([start], dtype=np.int64)[within], np.array([end], dtype=np.int64)[within])
+
+
+def _active(recording: Recording) -> list[int]:
+    """Return the threads that did anything that was recorded, the busiest first."""
+    events = np.zeros(row_count(recording, "threads"), dtype=np.int64)
+    for table in _EVENTS:
+        if row_count(recording, table):
+            events += count_by(ints(recording, table, "thread_id"), len(events))
+    return [thread for thread in np.argsort(-events, kind="stable").tolist() if events[thread]]
+
+
+def _main_threads(recording: Recording, cells: Sequence[int]) -> list[int | None]:
+    """Return the main thread of each cell; None where it did nothing that was recorded, or is not known.
+
+    Several recordings that were merged have several: a cell's is the one that launched most in it. Where none has
+    Python's name of it, an only thread is taken to be it.
+    """
+    rows = recording.rows("threads")
+    named = [row["thread_id"] for row in rows if row["name"] == _MAIN] or ([0] if len(rows) == 1 else [])
+    if len(named) < 2:
+        return [named[0] if named else None] * len(cells)
+    cell_of, thread_of = ints(recording, "launches", "cell_id"), ints(recording, "launches", "thread_id")
+    counts = {thread: count_by(cell_of[thread_of == thread], max(cells) + 1) for thread in named}
+    return [max(named, key=lambda thread: int(counts[thread][cell])) for cell in cells]
+
+
+def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:
+    """Return what recording cost in each cell, in nanoseconds: the stated cost, by the cells' launches and ranges."""
+    stated = sum(row["total_cost_ns"] or 0.0 for row in recording.rows("health"))
+    counts = np.zeros(row_count(recording, "cells"), dtype=np.int64)
+    events = 0
+    for table in ("launches", "ranges"):
+        if row_count(recording, table):
+            owner = ints(recording, table, "cell_id")
+            counts += count_by(owner, len(counts))
+            events += len(owner)
+    return [stated * int(counts[cell]) / events if events else 0.0 for cell in cells]
+
+
+def _by_range(recording: Recording, thread: int | None, window: Intervals, states: HostStates | None) -> dict[str, int]:
+    """Return how much of the time in which a thread did nothing that is known was in which NVTX range."""
+    if not row_count(recording, "ranges") or thread is None or states is None or not len(window):
+        return {}
+    rows = np.flatnonzero((ints(recording, "ranges", "thread_id") == thread)
+                          & (ints(recording, "ranges", "end_ns") > ints(recording, "ranges", "start_ns")))
+    begin, finish = int(window.start[0]), int(window.end[0])
+    start = np.clip(ints(recording, "ranges", "start_ns")[rows], begin, finish)
+    end = np.clip(ints(recording, "ranges", "end_ns")[rows], begin, finish)
+    spent = np.zeros(row_count(recording, "ranges"), dtype=np.int64)
+    spent[rows] = np.rint(_rest(window, states).common(start, end))
+    parent = ints(recording, "ranges", "parent_range_id")
+    own = np.maximum(spent - sum_by(np.where(spent > 0, parent, -1), spent, len(spent)), 0)
+    label, names = codes(recording, "ranges", "name")
+    sums = sum_by(np.where(label < 0, len(names), label), own, len(names) + 1).tolist()
+    return _longest_first({name: value for name, value in zip((*names, ""), sums, strict=True) if value})
+
+
+def _rest(window: Intervals, states: HostStates) -> Intervals:
+    rest = window
+    for parts in states.parts.values():
+        for part in parts:
+            rest = rest.minus(part)
+    return rest
+
+
+def _longest_first(values: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(values.items(), key=lambda item: -item[1]))
+
+

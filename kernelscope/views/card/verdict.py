@@ -1,0 +1,159 @@
+"""The first lines of a card: where the time went, and which launches stand out, from the data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kernelscope.analysis.compiles import CompilationSummary
+from kernelscope.analysis.gpu import LAUNCHING, GpuSummary
+from kernelscope.analysis.outliers import LongLaunch, Meanwhile, Outliers
+from kernelscope.analysis.wall_time import WallTime
+from kernelscope.units import count, counted, duration, percent, size
+from kernelscope.views.base import clean, shorten
+from kernelscope.views.card.labels import NEW
+
+#: Parts of the wall time that a reader tells apart, in the order in which equal ones are listed, and what a sentence
+#: calls them.
+GROUPS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "python": (("python",), "Python outside launches"),
+    "compile": (("compile",), "compiling"),
+    "launch": (LAUNCHING, "launching"),
+    "wait": (("wait",), "waiting for the GPU"),
+    "copy": (("copy",), "copying"),
+    "memory": (("memory",), "allocating and freeing memory"),
+    "graph": (("graph",), "working on graphs"),
+    "call": (("call",), "other CUDA calls"),
+    "recording": (("recording",), "recording"),
+}
+
+#: What is a smaller share of the wall time is not mentioned, but for the largest part.
+_LEAST = 0.01
+#: So many parts, and so many reasons, are mentioned.
+_MOST = 4
+_NAME = 40
+
+_TIMES = {1: "", 2: " twice"}
+
+
+def groups(time: WallTime) -> list[tuple[str, int]]:
+    """Return the parts of a wall time as a reader tells them apart (`GROUPS`), those that took time, longest first."""
+    found = [(name, sum(time.parts[part] for part in parts)) for name, (parts, _) in GROUPS.items()]
+    return sorted(((name, value) for name, value in found if value > 0), key=lambda each: -each[1])
+
+
+def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSummary], launches: int,
+            gpu: GpuSummary | None) -> tuple[str, ...]:
+    """Return where the time went: a sentence on the host, then one on other threads and one on the GPU.
+
+    Parameters
+    ----------
+    time : WallTime or None
+        The wall time of the cells together; None where none was recorded.
+    cells : int
+        How many there are.
+    compiled : sequence of CompilationSummary
+        What was compiled, or loaded from disk.
+    launches : int
+        How many launches ran.
+    gpu : GpuSummary or None
+        The GPU's side; None where it was not recorded.
+    """
+    found: list[str] = []
+    if time is not None and time.wall_ns:
+        begin = f"{duration(time.wall_ns)} in {counted(cells, 'cell')}" if cells > 1 else duration(time.wall_ns)
+        parts = groups(time)
+        shown = [each for each in parts if each[1] >= _LEAST * time.wall_ns][:_MOST] or parts[:1]
+        said = [f"{percent(value / time.wall_ns)} {_what(name, compiled, launches)}" for name, value in shown]
+        found.append(f"{begin}: {', '.join(said)}.")
+        if time.threads:
+            busiest = time.threads[0]
+            who = (f"{len(time.threads)} other threads" if len(time.threads) > 1
+                   else f"Another thread ({clean(shorten(busiest.name, _NAME))})" if busiest.name else "Another thread")
+            each = "up to " if len(time.threads) > 1 else ""
+            of_each = " each" if len(time.threads) > 1 else ""
+            found.append(f"{who} launched and called CUDA meanwhile, for {each}{duration(busiest.total_ns)}{of_each}.")
+    if gpu is not None:
+        found += _of_gpu(gpu)
+    return tuple(found)
+
+
+def _what(name: str, compiled: Sequence[CompilationSummary], launches: int) -> str:
+    text = GROUPS[name][1]
+    if name == "launch" and launches:
+        return f"{text} {counted(launches, 'time')}" if launches > 1 else text
+    return f"{text}{_compiles(compiled)}" if name == "compile" else text
+
+
+def _compiles(compiled: Sequence[CompilationSummary]) -> str:
+    """Return what was compiled, how often and why, as the end of a phrase: of one kernel, else of how many."""
+    own = [each for each in compiled if each.outcome in ("compiled", "failed")]
+    if not own:
+        return " or loading code from disk" if compiled else ""
+    names = list(dict.fromkeys(each.name for each in own))
+    if len(names) > 1:
+        times = f", {count(len(own))} times" if len(own) > len(names) else ""
+        return f" {counted(len(names), 'kernel')}{times}"
+    reasons = [NEW[each.reason_code] for each in own if each.reason_code in NEW]
+    times = _TIMES.get(len(own), f" {count(len(own))} times")
+    why = f" ({_then(reasons)})" if len(reasons) == len(own) and len(own) <= _MOST else ""
+    return f" {clean(shorten(names[0], _NAME))}{times}{why}"
+
+
+def _then(reasons: Iterable[str]) -> str:
+    """Return reasons in order, those that follow each other once."""
+    told: list[str] = []
+    for each in reasons:
+        if not told or told[-1] != each:
+            told.append(each)
+    return ", then ".join(told)
+
+
+def _of_gpu(gpu: GpuSummary) -> list[str]:
+    if not gpu.busy:
+        return []
+    shares = [each.share for each in gpu.busy if each.share is not None]
+    if not shares:
+        return []
+    if len(shares) == 1:
+        return [f"The GPU worked {percent(shares[0])} of the time." if shares[0] else "The GPU did nothing."]
+    return [f"The {len(shares)} GPUs worked {percent(min(shares))} to {percent(max(shares))} of the time."]
+
+
+def outliers_line(found: Outliers) -> str:
+    """Return how many launches took long, how much of the time, and what is known of the longest."""
+    share, longest = percent(found.launches / found.of), found.longest[0]
+    who = (f"{count(found.launches)} of {count(found.of)} launches ({share})" if found.launches > 1
+           else f"1 of {count(found.of)} launches, {launch_line(longest)},")
+    took = f"took {duration(found.spent_ns)} of {duration(found.of_ns)}"
+    return f"{who} {took}; the longest, {launch_line(longest)}." if found.launches > 1 else f"{who} {took}."
+
+
+def launch_line(each: LongLaunch) -> str:
+    """Return which launch it is, where its time went, and what else happened meanwhile."""
+    name = f"launch {each.launch_id} ({clean(shorten(each.kernel, _NAME))})"
+    took = duration(each.launching_ns)
+    if each.phase is not None:
+        much = "" if each.phase_ns > _ALL * each.launching_ns else f", {duration(each.phase_ns)} of it"
+        took += f"{much} in {each.phase}"
+    what = (["its first"] if each.is_first else []) + [_meanwhile(held) for held in each.meanwhile[:_SAID]]
+    return f"{name}, {took}" + (f" ({', '.join(what)})" if what else "")
+
+
+#: A phase that is more of a launch is all of it, and so many things that happened meanwhile are mentioned.
+_ALL, _SAID = 0.9, 3
+
+
+def _meanwhile(each: Meanwhile) -> str:
+    took = duration(each.duration_ns)
+    match each.kind:
+        case "load":
+            return f"{took} loading code"
+        case "copy":
+            amount = "" if each.size_bytes is None else f" {size(each.size_bytes)}"
+            return f"{took} copying{amount}"
+        case "memory":
+            return f"{took} in {counted(each.count, 'allocation or release', 'allocations and releases')}"
+        case "compile":
+            return f"another thread compiled for {took} of it"
+        case _:
+            return f"{counted(each.count, 'other thread')} launched for {took} of it"

@@ -1,0 +1,122 @@
+"""Where the wall time of a cell went: parts of the main thread that add up to it, other threads beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from handmade import Script
+
+import kernelscope
+from kernelscope.analysis.gpu import host_states
+from kernelscope.analysis.wall_time import PARTS, total, wall_times
+
+RECORDINGS = sorted((Path(__file__).parents[2] / "notebooks" / "recordings").glob("*.kscope"))
+
+
+def made_of(*threads: str) -> Script:
+    made = Script()
+    made.rows["threads"] = [{"thread_id": place, "ident": place + 1, "name": name}
+                            for place, name in enumerate(threads)]
+    made.kernel()
+    made.configuration()
+    return made
+
+
+def test_the_parts_add_up_to_the_wall_time() -> None:
+    made = made_of("MainThread")
+    made.cell(start_ns=1_000, end_ns=2_000)
+    made.now = 1_100
+    made.launch(specialization=None, phases=(10, 100, 20, 30, 40))
+    made.compilation(start_ns=1_105, end_ns=1_205, launch_id=0)
+    made.api_call("cuMemcpyHtoD_v2", start_ns=1_400, end_ns=1_450)
+    made.api_call("cuMemAlloc_v2", start_ns=1_450, end_ns=1_460)
+    made.api_call("cuCtxSynchronize", start_ns=1_950, end_ns=2_100)  # its end is outside of the cell
+    made.graph_event("instantiate", 0, start_ns=1_500, end_ns=1_570)
+    found, = wall_times(made.recording())
+    assert found.cell_id == 0 and found.wall_ns == 1_000 and found.threads == () and found.ranges == {}
+    assert found.parts == dict.fromkeys(PARTS, 0) | {
+        "dispatch": 10, "compile": 100, "prepare": 20, "submit": 30, "finish": 40, "copy": 50, "memory": 10,
+        "graph": 70, "wait": 50, "python": 620}
+    assert found.share("dispatch", "prepare", "submit", "finish") == 0.1
+
+
+def test_what_recording_cost_is_taken_out_of_the_rest_by_launches() -> None:
+    made = made_of("MainThread")
+    made.cell(start_ns=0, end_ns=1_000)
+    made.cell(start_ns=2_000, end_ns=2_100)
+    for start, cell in ((100, 0), (200, 0), (300, 0), (2_000, 1)):
+        made.now = start
+        made.launch(specialization=None, phases=(10, 0, 10, 10, 66 if cell else 10), cell_id=cell)
+    made.health(cost_ns=5.0, total_cost_ns=20.0)
+    first, second = wall_times(made.recording())
+    assert (first.parts["recording"], first.parts["python"]) == (15, 865)
+    assert (second.parts["recording"], second.parts["python"]) == (4, 0)  # there is no more of it
+    both = total([first, second])
+    assert both is not None and both.wall_ns == 1_100 == sum(both.parts.values())
+
+
+def test_other_threads_are_beside_the_main_one() -> None:
+    made = made_of("MainThread", "worker", "idle")
+    made.cell(start_ns=0, end_ns=1_000)
+    made.now = 100
+    made.launch(specialization=None, phases=(10, 0, 10, 10, 10), thread_id=1)
+    made.now = 100
+    made.launch(specialization=None, phases=(1, 0, 1, 1, 1), thread_id=0)
+    found, = wall_times(made.recording())
+    assert found.parts["python"] == 996
+    assert [(each.name, each.parts) for each in found.threads] == [
+        ("worker", {"dispatch": 10, "prepare": 10, "submit": 10, "finish": 10})]
+
+
+@pytest.mark.parametrize("names", [("worker", "other"), ("worker",)])
+def test_without_the_main_thread_an_only_one_is_it(names: tuple[str, ...]) -> None:
+    made = made_of(*names)
+    made.cell(start_ns=0, end_ns=1_000)
+    made.now = 100
+    made.launch(specialization=None, phases=(10, 0, 10, 10, 10))
+    found, = wall_times(made.recording())
+    assert found.parts["python"] == (1_000 if len(names) == 2 else 960)
+    assert len(found.threads) == len(names) - 1
+
+
+def test_merged_recordings_have_a_main_thread_each() -> None:
+    made = made_of("MainThread", "MainThread")
+    for cell in (0, 1):
+        made.cell(start_ns=0, end_ns=1_000)
+        made.now = 100
+        made.launch(specialization=None, phases=(10, 0, 10, 10, 10 * cell), thread_id=cell, cell_id=cell)
+    assert [each.parts["finish"] for each in wall_times(made.recording())] == [0, 10]
+
+
+def test_the_rest_is_split_by_the_innermost_range() -> None:
+    made = made_of("MainThread", "worker")
+    made.cell(start_ns=0, end_ns=1_000)
+    made.now = 150
+    made.launch(specialization=None, phases=(10, 0, 10, 10, 10))
+    made.range("outer", start_ns=100, end_ns=500)
+    made.range("inner", start_ns=120, end_ns=300, parent_range_id=0, depth=1)
+    made.range("outer", start_ns=900, end_ns=1_500)
+    made.range("elsewhere", start_ns=0, end_ns=1_000, thread_id=1)
+    made.range("open", start_ns=50, end_ns=None)
+    found, = wall_times(made.recording())
+    assert found.ranges == {"outer": 220 + 100, "inner": 140}
+
+
+def test_odd_cells() -> None:
+    assert wall_times(Script().recording()) == [] and total([]) is None
+    made = made_of("MainThread")
+    made.cell(start_ns=100, end_ns=50)
+    made.cell(start_ns=100, end_ns=100)
+    found, = wall_times(made.recording())
+    assert (found.cell_id, found.wall_ns, found.share("python")) == (1, 0, 0.0)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_in_recordings_of_gpus(path: Path) -> None:
+    recording = kernelscope.load(path)
+    found = wall_times(recording, host_states(recording))
+    assert len(found) == len(recording.cells)
+    assert [sum(each.parts.values()) for each in found] == [each.wall_ns for each in found]
+    assert all(value >= 0 for each in found for value in each.parts.values())
+    assert found == wall_times(recording)
