@@ -408,6 +408,25 @@ def test_a_handler_that_is_put_over_ours_stays(run_python: Any, tmp_path: Path) 
     assert ended.returncode == -signal.SIGBUS and "Fatal Python error: Bus error" in ended.stderr
 
 
+_COVERED = """
+import faulthandler, os, signal, sys
+import kernelscope
+
+for name in ("one", "two"):
+    with kernelscope.record(journal=os.path.join(sys.argv[1], name)):
+        if name == "one":
+            faulthandler.enable()  # over our handler, which it puts back before it raises the signal again
+        else:
+            os.kill(os.getpid(), signal.SIGBUS)
+"""
+
+
+@pytest.mark.slow
+def test_a_handler_over_an_earlier_one_of_ours_ends_the_process(run_python: Any, tmp_path: Path) -> None:
+    ended = run_python(_COVERED, str(tmp_path / "journals"), check=False, timeout=60)
+    assert ended.returncode == -signal.SIGBUS and "Fatal Python error: Bus error" in ended.stderr
+
+
 @pytest.mark.parametrize(("mode", "capacity", "kept"), [("grow", 0, 9000), ("ring", 100, 100)])
 def test_a_killed_process_leaves_every_launch(run_python: Any, tmp_path: Path, mode: str, capacity: int,
                                               kept: int) -> None:

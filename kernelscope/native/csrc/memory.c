@@ -60,7 +60,7 @@ static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
 /* What SIGBUS did when our handler was put in last, and first: another handler may stand over an earlier one of ours. */
 static struct sigaction before, first_before;
 static bool is_covered;
-static _Thread_local volatile sig_atomic_t is_passing_on;
+static _Thread_local volatile sig_atomic_t is_passing_on, has_passed_on;
 
 /* Puts zeros in the place of a page that its file has lost. */
 static bool replace_page(uintptr_t address) {
@@ -84,7 +84,10 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
         errno = held;
         return;
     }
-    const struct sigaction *next = is_passing_on ? &first_before : &before;
+    /* A handler over an earlier one of ours, such as faulthandler's, may put that back and raise the signal again, which
+     * comes when this call has returned: to that handler once more, it would never end. */
+    bool is_again = is_passing_on || (has_passed_on && info->si_code <= 0);
+    const struct sigaction *next = is_again ? &first_before : &before;
     if (!(next->sa_flags & SA_SIGINFO) && (next->sa_handler == SIG_DFL || next->sa_handler == SIG_IGN)) {
         if (info->si_code > 0 || next->sa_handler == SIG_DFL) {
             signal(number, SIG_DFL); /* it comes again, and ends the process */
@@ -92,7 +95,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
                 raise(number);
         }
     } else {
-        is_passing_on = true;
+        is_passing_on = has_passed_on = true;
         if (next->sa_flags & SA_SIGINFO)
             next->sa_sigaction(number, info, context);
         else
