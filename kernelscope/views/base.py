@@ -142,6 +142,14 @@ def shorten(text: str, width: int) -> str:
     return f"{head}{_ELLIPSIS}{tail}"
 
 
+_MOST_LETTERS = 2_000
+
+
+def cut(text: str) -> str:
+    """Return a text of the user's without its middle where it is longer than any name or type that can be read."""
+    return text if len(text) <= _MOST_LETTERS else shorten(text, _MOST_LETTERS)
+
+
 #: An attribute of a picture whose letters are as wide as `drawn_width` says; others are rounded to whole pixels.
 EXACT_LETTERS = "text-rendering='geometricPrecision'"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kernelscope.palette import GPU_COLORS, PART_COLORS, PHASE_COLORS
 from kernelscope.units import duration, percent
-from kernelscope.views.base import clean, escape
+from kernelscope.views.base import clean, cut, escape
 
 # The card's style sheet, scoped to its class: it reads no font, image or script from anywhere.
 #
@@ -266,7 +266,8 @@ def bar(parts: Sequence[tuple[str, str, int]], whole_ns: int, kind: str, prefix:
 
 
 def name_of(text: str) -> str:
-    """Return a name that gives way in its middle where it has too little room; its title has all of it."""
+    """Return a name that gives way in its middle where it has too little room; its title has all of it (`cut`)."""
+    text = cut(text)
     shown = clean(text)
     if len(shown) <= 2 * _TAIL:
         return f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown)}</span></span>'

@@ -13,7 +13,7 @@ from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted
-from kernelscope.views.base import clean, escape, shorten
+from kernelscope.views.base import clean, cut, escape, shorten
 from kernelscope.views.card.sections import (
     Bar,
     Block,
@@ -96,9 +96,9 @@ def printed(card: Card, draw: _Draw) -> str:
 def _head(card: Card) -> str:
     bad = "" if card.status == "ok" else " ks-bad"
     chip = f'<span class="ks-chip{bad}">{escape(card.status)}</span>' if card.status else ""
-    title, maker = escape(card.title), escape(f"KernelScope · {card.device}" if card.device else "KernelScope")
+    title, maker = escape(cut(card.title)), escape(f"KernelScope · {card.device}" if card.device else "KernelScope")
     notice = f'<span class="ks-notice" role="note">{escape(card.notice)}</span>' if card.notice else ""
-    problems = "".join([f'<div class="ks-error">{escape(text)}</div>' for _, text in card.problems])
+    problems = "".join([f'<div class="ks-error">{escape(cut(text))}</div>' for _, text in card.problems])
     return (
         f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3" title="{title}">{title}</span>'
         f'{chip}{notice}<span class="ks-maker">{maker}</span></div>{problems}'
@@ -202,18 +202,18 @@ def _apart(block: Table | Findings, table: str) -> str:
 
 
 def _name(named: str, row: Row) -> str:
-    title, place = "", escape(row.place)
+    title, place = "", escape(cut(row.place))
     match named:
         case "name":
             name = name_of(row.name)
         case "signature":
-            name = f'<span class="ks-code">{_signature(row.name)}</span>'
+            name = f'<span class="ks-code">{_signature(cut(row.name))}</span>'
         case "bold":
-            name = f"<b>{escape(row.name)}</b>"
+            name = f"<b>{escape(cut(row.name))}</b>"
         case _:
             short = shorten(row.name, _NAME_WIDTH)
-            title, name = "" if short == row.name else f' title="{escape(row.name)}"', escape(short)
-    code = f' <span class="ks-code">{escape(row.code)}</span>' if row.code else ""
+            title, name = "" if short == row.name else f' title="{escape(cut(row.name))}"', escape(short)
+    code = f' <span class="ks-code">{escape(cut(row.code))}</span>' if row.code else ""
     below = f'<small class="ks-line" title="{place}">{place}</small>' if place else ""
     notes = "".join([f"<small>{escape(each)}</small>" for each in row.notes])
     linked = f"<span{_at(row.at)}>{name}</span>" if row.at else name
@@ -233,7 +233,7 @@ def _cell(column: Column, row: Row) -> str:
 
 def _at(at: str) -> str:
     """Return the attribute by which a page's script links a name to the timeline."""
-    return f' data-ks-at="{escape(at)}"' if at else ""
+    return f' data-ks-at="{escape(cut(at))}"' if at else ""
 
 
 def _findings(block: Findings) -> str:
@@ -241,9 +241,9 @@ def _findings(block: Findings) -> str:
 
 
 def _finding(each: Finding) -> str:
-    fix = f'<div class="ks-fix"><b>Fix</b> {sentence(each.fix)}</div>' if each.fix else ""
-    title = f' title="{escape(each.detail)}"' if each.detail else ""
-    name, why = f"<span{_at(each.at)}>{name_of(each.name)}</span>", sentence(each.why)
+    fix = f'<div class="ks-fix"><b>Fix</b> {sentence(cut(each.fix))}</div>' if each.fix else ""
+    title = f' title="{escape(cut(each.detail))}"' if each.detail else ""
+    name, why = f"<span{_at(each.at)}>{name_of(each.name)}</span>", sentence(cut(each.why))
     line = f"{name} {escape(each.outcome)}, <b>{escape(each.took)}</b>: {why}"
     return f'<div class="ks-finding"><div{title}>{line}</div>{fix}</div>'
 

@@ -20,7 +20,7 @@ from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import clean, defined_at
+from kernelscope.views.base import clean, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
 from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
@@ -665,7 +665,7 @@ def cells_section(shown: Overview) -> Section | None:
         *_terminal("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
         *(() if busy is None else _terminal(("GPU", "gpu"))), TerminalColumn("status", "status", "words"),
     )
-    failed = [each.label for each in shown.by_cell if each.status not in ("ok", "")]
+    failed = [shorten(each.label, _CELL_WIDTH) for each in shown.by_cell if each.status not in ("ok", "")]
     more = f" and {count(len(failed) - FIRST_FAILED)} more" if len(failed) > FIRST_FAILED else ""
     number = count(len(shown.by_cell)) + (f", failed: {', '.join(failed[:FIRST_FAILED])}{more}" if failed else "")
     return Section("cells", "Cells", number, _first_and_folded(

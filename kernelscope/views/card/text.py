@@ -14,6 +14,7 @@ from kernelscope.views.base import (
     INDENT,
     clean,
     columns,
+    cut,
     dims,
     shorten,
     table,
@@ -65,7 +66,7 @@ def _head(card: Card, width: int) -> str:
     lines = [shorten(clean(f"KernelScope: {card.title}{status}{device}"), width)]
     if card.notice:
         lines.append(clean(f"*** {card.notice} ***"))
-    problems = [f"{label}: {text}" if label else text for label, text in card.problems]
+    problems = [f"{label}: {cut(text)}" if label else cut(text) for label, text in card.problems]
     action = [f"First: {card.action.text}" + (f" ({card.action.effect})" if card.action.effect else "")
               ] if card.action else []
     said = [" ".join(card.verdict), card.stands_out, *action, ", ".join([each.value for each in card.figures]),
@@ -117,8 +118,8 @@ def _table(block: Table, width: int) -> str:
 
 
 def _finding(each: Finding, width: int) -> list[str]:
-    lines = [wrap(clean(f"{each.name} {each.outcome}, {each.took}: {each.why}"), width, 2, hanging=4)]
-    return [*lines, wrap(clean(f"fix: {each.fix}"), width, 6)] if each.fix else lines
+    lines = [wrap(clean(f"{cut(each.name)} {each.outcome}, {each.took}: {cut(each.why)}"), width, 2, hanging=4)]
+    return [*lines, wrap(clean(f"fix: {cut(each.fix)}"), width, 6)] if each.fix else lines
 
 
 def _and_more(more: str) -> list[str]:

@@ -197,3 +197,17 @@ def test_an_error_of_many_lines_is_shown_in_brief(script: Any) -> None:
     for text in (card(made.recording()), summary(made.recording())):
         assert "\\n" not in text
         assert text.count("candidate") == 1
+
+
+def test_a_card_of_endless_names_is_small(script: Any) -> None:
+    endless = "x" * 100_000
+    made = script(name=endless)
+    made.cell(name=endless, error=endless, status="error")
+    kernel = made.kernel(endless, filename=endless)
+    made.specialization(kernel, f"({endless})")
+    made.configuration()
+    made.launch(kernel)
+    made.compilation(kernel, signature=f"({endless})", error=endless, outcome="failed")
+    made.range(endless, end_ns=made.now)
+    recording = made.recording()
+    assert len(card(recording)) < 150_000 and len(summary(recording)) < 150_000
