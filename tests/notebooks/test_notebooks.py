@@ -118,8 +118,8 @@ def test_the_quickstart(execute: Execute) -> None:
     assert "first launches" in first
     assert "100 launches" in first
     assert "99 found in memory" in first
-    assert "array(float64, 1d, C)" in second
-    assert "array(float32, 1d, A)" in second
+    assert "float32 → float64" in second
+    assert "layout C → A" in second
     assert "axpy" in third
     assert "stencil" in third
     for card in (*cards, *[text for text in outputs(notebook, "text/html") if "By phase" in text]):
