@@ -133,7 +133,7 @@ def _any_kernel(evidence: Evidence) -> Iterator[Found]:
 
 @rule("same_code",'''),
 ), """
-assert "- `axpy` was launched <2> times." in said("show", "play.kscope")
+assert "First: `axpy` was launched <2> times." in said("show", "play.kscope")
 assert '<span class="ks-arg">axpy</span> was launched &lt;2&gt; times.' in recording._repr_html_()
 from kernelscope.analysis.advice import RULES
 assert (RULES["any_kernel"].title, RULES["any_kernel"].effect) == ("kernels", "none")
