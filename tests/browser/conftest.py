@@ -141,19 +141,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def notebook(chromium_with: Callable[[str], Any], server: Server,
              request: pytest.FixtureRequest) -> Iterator[Callable[..., Opened]]:
     """Write notebooks and open them; at the end nothing has failed or left the machine, and their kernels end."""
-    opened: list[Opened] = []
+    opened: dict[str, Opened] = {}
 
     def make(*cells: str, application: str = "lab", font: str = "wide", is_run: bool = True) -> Opened:
         name = f"{re.sub(r'[^a-z0-9]+', '_', request.node.name)}_{len(opened)}"
         server.write(name, *cells)
         page = Opened(chromium_with(font), server, application, name)
-        opened.append(page)
+        opened[name] = page
         if is_run:
             page.run()
         return page
 
     yield make
-    assert [each.errors + each.left for each in opened] == [[]] * len(opened)
-    for each in opened:
+    assert [each.errors + each.left for each in opened.values()] == [[]] * len(opened)
+    for each in opened.values():
         each.close()
-    server.end_kernels()
+    if opened:  # other tests of the file may share a notebook
+        server.end_kernels(*opened)

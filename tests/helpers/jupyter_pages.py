@@ -87,10 +87,11 @@ class Server:
             text = answer.read()
         return json.loads(text) if text else None
 
-    def end_kernels(self) -> None:
-        """Shut every kernel down, so that a notebook that is opened has none."""
+    def end_kernels(self, *names: str) -> None:
+        """Shut the kernels of some notebooks down, or every one, so that a notebook that is opened has none."""
         for session in self.api("GET", "sessions"):
-            self.api("DELETE", f"sessions/{session['id']}")
+            if not names or session["path"].removesuffix(".ipynb") in names:
+                self.api("DELETE", f"sessions/{session['id']}")
 
     def close(self) -> None:
         """End the server and its kernels."""
