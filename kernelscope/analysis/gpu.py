@@ -559,15 +559,16 @@ class GpuSummary:
         return {each.dispatcher_id: each for each in self.execution if each.dispatcher_id is not None}
 
 
-def gpu_summary(recording: Recording, joined: Joined | None = None) -> GpuSummary | None:
+def gpu_summary(recording: Recording, joined: Joined | None = None,
+                host: HostStates | None = None) -> GpuSummary | None:
     """Return what a summary shows of the GPU's side; None where that was not recorded.
 
     Parameters
     ----------
     recording : Recording
         What was recorded.
-    joined : Joined, optional
-        `join` of it, where it is at hand.
+    joined, host : optional
+        `join` and `host_states` of it, where they are at hand.
     """
     if not is_gpu_recorded(recording):
         return None
@@ -586,7 +587,7 @@ def gpu_summary(recording: Recording, joined: Joined | None = None) -> GpuSummar
             if row["ordinal"] is not None
         },
         busy=tuple(busy(recording, within, activities=activities)),
-        idle=tuple(gaps(recording, within, by_stream=False, activities=activities)),
+        idle=tuple(gaps(recording, within, by_stream=False, activities=activities, host=host)),
         by_cell={
             cell: max(shares) for cell, each in enumerate(busy_by_cell(recording, activities=activities))
             if (shares := [row.share for row in each if row.share is not None])

@@ -132,6 +132,15 @@ class LaunchPhases:
         """Return own time of each launch without compiles; -1 where it is unknown."""
         return _less(self.own_ns, np.maximum(self.own_phases["compile"], 0))
 
+    def longest(self, row: int) -> tuple[str | None, int]:
+        """Return the phase in which a launch spent the most of its own time, compile excepted, and how much that is.
+
+        It is None, and 0, where phases were not recorded.
+        """
+        spent = {name: int(self.own_phases[name][row]) for name in PHASES if name != "compile"}
+        phase = max(spent, key=lambda name: spent[name])
+        return (phase, spent[phase]) if spent[phase] >= 0 else (None, 0)
+
     def take(self, rows: Ints) -> LaunchPhases:
         """Return those of the launches at the given places."""
         return LaunchPhases(
@@ -515,11 +524,7 @@ def _long(phases: LaunchPhases, dispatcher: Ints, size: int) -> dict[int, LongLa
     totals, counts = part.totals_by(owner, size), count_by(owner, size)
     found: dict[int, LongLaunches] = {}
     for at, row in zip(owner.tolist(), rows.tolist(), strict=True):  # the last one of each is its longest
-        spent = {name: int(phases.own_phases[name][row]) for name in PHASES if name != "compile"}
-        phase = max(spent, key=lambda name: spent[name])
-        known = spent[phase] >= 0
-        found[at] = LongLaunches(int(counts[at]), totals[at], int(launching[row]), phase if known else None,
-                                 spent[phase] if known else 0)
+        found[at] = LongLaunches(int(counts[at]), totals[at], int(launching[row]), *phases.longest(row))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, union
-from kernelscope.analysis.launches import PHASES, LaunchPhases, launch_phases, long_ones
+from kernelscope.analysis.launches import LaunchPhases, launch_phases, long_ones
 from kernelscope.recording.model import Recording
 
 #: Long launches stand out where they take at least this share of the time, and are at most this share of the launches.
@@ -121,13 +121,10 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
 
 
 def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:
-    by_phase = {name: int(phases.own_phases[name][row]) for name in PHASES if name != "compile"}
-    phase = max(by_phase, key=lambda name: by_phase[name])
-    is_known = by_phase[phase] >= 0
     used = ints(recording, "launches", "specialization_id")
     is_first = bool(used[row] >= 0) and int(np.argmax(used == used[row])) == row
-    return LongLaunch(row, kernel, int(phases.launching_ns[row]), phase if is_known else None,
-                      by_phase[phase] if is_known else 0, is_first, _meanwhile(recording, row))
+    return LongLaunch(row, kernel, int(phases.launching_ns[row]), *phases.longest(row), is_first,
+                      _meanwhile(recording, row))
 
 
 def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:

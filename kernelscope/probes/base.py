@@ -12,6 +12,7 @@ import inspect
 import sys
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol, TypeVar
@@ -509,7 +510,7 @@ def ids(probe: str, sink: Sink, look: Callable[[], tuple[int, int]]) -> tuple[An
     return *found, users
 
 
-class NativeHooks:
+class NativeHooks(ABC):
     """The hooks in C on a framework's launch path; a subclass says where they are put and what they ask Python.
 
     Parameters
@@ -527,13 +528,13 @@ class NativeHooks:
         self.sink = sink
         self._hooks: dict[str, Any] = {}
 
+    @abstractmethod
     def begin(self, *args: Any, **kwargs: Any) -> tuple[int, int] | None:
         """Return the ids of a launch that begins, of what is new; None where they cannot be had."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
         """Return the ids of a launch that has ended. See `ids`."""
-        raise NotImplementedError
 
     def disable(self) -> None:
         """Turn the hooks into pass-throughs, for wrappers that were put over them, and let go of what they hold."""

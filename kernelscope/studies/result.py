@@ -6,6 +6,7 @@ What encodes a result, as text, card, figures or JSON, is imported by the method
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -400,12 +401,12 @@ def _about(each: Difference) -> str:
 
 # All of it in one object.
 
-class Shown:
+class Shown(ABC):
     """What is shown by functions of the module that `_view` returns: ``card``, ``page``, and, if not else, ``text``."""
 
+    @abstractmethod
     def _view(self) -> Any:
         """Return the module."""
-        raise NotImplementedError
 
     def to_html(self, path: str | Path) -> Path:
         """Write the card, and the figures where there are some, to a page that needs no network; return its path.
@@ -432,9 +433,9 @@ class Shown:
 class Saved(Shown):
     """What is saved to a JSON file besides."""
 
+    @abstractmethod
     def to_json(self) -> str:
         """Return it as JSON."""
-        raise NotImplementedError
 
     def save(self, path: str | Path) -> Path:
         """Write everything that was measured to a JSON file, which `load` reads, and return its path.
@@ -465,7 +466,7 @@ class StudyResult(Saved):
 
         self.measured = without_paths(measured)
         if found is not None:
-            self.__dict__["_found"] = found
+            self._found = found
 
     @cached_property
     def _found(self) -> Judgement:

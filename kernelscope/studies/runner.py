@@ -10,6 +10,7 @@ import random
 import statistics
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -285,7 +286,7 @@ def default_bar() -> TerminalBar | NotebookBar | None:
     return None
 
 
-class _Bar:
+class _Bar(ABC):
     """A progress bar that is not replaced more often than can be read.
 
     Parameters
@@ -308,12 +309,12 @@ class _Bar:
             self._next = now + self._every_s
             self._show(min(max(done, 0.0), 1.0), clean(text))
 
-    def _show(self, done: float, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _show(self, done: float, text: str) -> None: ...
 
+    @abstractmethod
     def close(self) -> None:
         """Take it away."""
-        raise NotImplementedError
 
 
 class TerminalBar(_Bar):

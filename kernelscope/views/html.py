@@ -141,9 +141,6 @@ _TABLES = """
 .kscope table.ks-table small.ks-line { display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: 2; overflow: hidden; white-space: normal; overflow-wrap: anywhere; }
 .kscope details details { margin-left: 14px; }
-.kscope table.ks-table small.ks-clip { display: -webkit-box; -webkit-box-orient: vertical;
-  -webkit-line-clamp: 3; overflow: hidden; }
-.kscope .ks-why { display: block; }
 .kscope .ks-fix { display: block; color: var(--ks-soft); }
 .kscope .ks-fix b { color: var(--ks-accent); font-weight: 600; }
 .kscope details { margin: 4px 0 0; padding: 0; }

@@ -11,7 +11,7 @@ from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.columns import distinct_by, ints, raised, ran
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
-from kernelscope.analysis.gpu import GpuSummary, gpu_summary
+from kernelscope.analysis.gpu import GpuSummary, gpu_summary, host_states
 from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, graph_runs
 from kernelscope.analysis.launches import (
     CellSummary,
@@ -237,7 +237,8 @@ def overview(recording: Recording) -> Overview:
     # What was not recorded costs nothing.
     held = {name for name, table in recording.tables.items() if table.num_rows}
     joined = join(recording) if is_gpu_recorded(recording) else None
-    gpu = None if joined is None else gpu_summary(recording, joined)
+    host = None if joined is None else host_states(recording)
+    gpu = None if joined is None else gpu_summary(recording, joined, host)
     runs = graph_runs(recording) if held & {"graphs", "graph_events", "activities"} else None
     graphs = () if runs is None else tuple(by_topology(recording, runs))
     builds, run = tuple(by_algorithm(recording)) if "builds" in held else (), ran(recording)
@@ -268,7 +269,7 @@ def overview(recording: Recording) -> Overview:
         compile_parts=total_parts(times),
         warm_cache=warm_cache(recording, times),
         wall_ns=wall,
-        time=total(wall_times(recording)),
+        time=total(wall_times(recording, host)),
         outliers=outliers(recording, phases),
         synchronize_ns=sum(waits) if waits else None,
         totals=totals,
