@@ -41,9 +41,12 @@ TIME_MEANINGS = {
     "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
     "graph": "capturing, building, updating and launching CUDA graphs",
     "call": "other calls of the driver or the runtime, such as loading modules",
+    "gc": "Python's garbage collections outside of launches, compiles and CUDA calls; one inside is time of those",
     "recording": "what recording itself cost: an estimate, taken out of Python's part",
 }
 
+#: What is a smaller share of the wall time is not noted.
+_LEAST_NOTED = 0.01
 _LONG_WAIT_NS = 1_000_000
 _NAMED = 5
 
@@ -89,6 +92,14 @@ def synchronize_note(shown: Overview) -> str:
     if shown.synchronize_ns is None:
         return ""
     return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
+
+
+def garbage_note(shown: Overview) -> str:
+    """Return how much of launches, compiles and CUDA calls was garbage collection, or an empty string."""
+    inside = 0 if shown.time is None else shown.time.gc_ns - shown.time.parts["gc"]
+    if shown.time is None or inside < _LEAST_NOTED * shown.time.wall_ns or not inside:
+        return ""
+    return f"{duration(inside)} of garbage collection inside launches, compiles and CUDA calls, and part of their time"
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:

@@ -452,9 +452,9 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
     legend = tuple([(each.name, each.label, f"{duration(each.duration_ns)}, {_share(each.duration_ns, time.wall_ns)}",
                      labels.TIME_MEANINGS[each.name]) for each in parts])
     spent = [f"{each.label} {duration(each.duration_ns)}" for each in parts]
-    waited = labels.synchronize_note(shown)
-    lines = [f"time: {', '.join(spent)}", *([waited] if waited else [])]
-    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, waited, tuple(lines)),)
+    notes = [each for each in (labels.garbage_note(shown), labels.synchronize_note(shown)) if each]
+    lines = [f"time: {', '.join(spent)}", *notes]
+    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, "; ".join(notes), tuple(lines)),)
 
 
 def figures(shown: Overview) -> tuple[Figure, ...]:
