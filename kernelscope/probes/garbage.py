@@ -12,6 +12,10 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.sink import Sink
 
 
+#: The list that the collector itself goes by, also where the attribute is bound to another one.
+_CALLBACKS: list[Callable[..., Any]] = gc.callbacks
+
+
 class GarbageProbe(Probe):
     """Puts a callback in C into ``gc.callbacks``: one in Python would lose a Ctrl-C, which the collector swallows.
 
@@ -22,8 +26,6 @@ class GarbageProbe(Probe):
 
     def __init__(self) -> None:
         super().__init__()
-        # The list that the collector itself goes by, also where the attribute is bound to another one meanwhile.
-        self._callbacks: list[Callable[..., Any]] = gc.callbacks
         self._callback: core.Collections | None = None
         self._was_there = False
 
@@ -33,7 +35,7 @@ class GarbageProbe(Probe):
         self.is_installed = True
         # Before it is called: what a Ctrl-C interrupts is undone too.
         sink.collections = self._callback = core.Collections(None if sink.clock is now else sink.clock)
-        self._callbacks.append(self._callback)
+        _CALLBACKS.append(self._callback)
 
     def uninstall(self) -> None:
         """Take the callback out, and say so where somebody else had done that. See `ProbeProtocol.uninstall`."""
@@ -42,7 +44,7 @@ class GarbageProbe(Probe):
             return
         self._was_there = self._was_there or self._place() is not None
         while (place := self._place()) is not None:
-            del self._callbacks[place]
+            del _CALLBACKS[place]
         self._report_removal(self.sink)
         self._callback = None
 
@@ -66,4 +68,4 @@ class GarbageProbe(Probe):
 
     def _place(self) -> int | None:
         """Return where the callback is in the list; compared by identity, for another's ``==`` may say anything."""
-        return next((place for place, each in enumerate(self._callbacks) if each is self._callback), None)
+        return next((place for place, each in enumerate(_CALLBACKS) if each is self._callback), None)

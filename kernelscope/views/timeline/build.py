@@ -517,7 +517,7 @@ class _Builder:
 
         def look() -> Look:
             which, known = combinations(generation)
-            names = ["garbage collection" + (f", generation {each}" if each >= 0 else "") for each, in known.tolist()]
+            names = [(f"generation {each} " if each >= 0 else "") + "garbage collection" for each, in known.tolist()]
             return Look(Words(which, names), _always("garbage collection", which), _always(GARBAGE_COLOR, which))
 
         def columns() -> dict[str, Column]:
