@@ -46,8 +46,8 @@ static int64_t now(ks_collections *self) {
 }
 
 /* A number of the collector's information; -1 where there is none. */
-static int64_t number(PyObject *info, const char *name) {
-    PyObject *value = PyDict_Check(info) ? PyDict_GetItemString(info, name) : NULL;
+static int64_t number(PyObject *info, PyObject *name) {
+    PyObject *value = PyDict_Check(info) ? PyDict_GetItemWithError(info, name) : NULL;
     return value != NULL && PyLong_Check(value) ? PyLong_AsLongLong(value) : -1;
 }
 
@@ -73,8 +73,8 @@ static PyObject *collections_call(ks_collections *self, PyObject *const *args, s
         self->start_ns = now(self);
     } else if (self->start_ns != KS_UNKNOWN) { /* else it began before anybody listened */
         ks_collection row = {self->start_ns, now(self), (int64_t)PyThread_get_thread_ident(),
-                             number(args[1], "generation"), number(args[1], "collected"),
-                             number(args[1], "uncollectable")};
+                             number(args[1], ks_str_generation), number(args[1], ks_str_collected),
+                             number(args[1], ks_str_uncollectable)};
         self->start_ns = KS_UNKNOWN;
         KS_BEGIN_ALONE(self);
         if (has_room(self))
