@@ -11,7 +11,6 @@ from kernelscope.native import core
 from kernelscope.probes.base import Probe
 from kernelscope.probes.sink import Sink
 
-
 #: The list that the collector itself goes by, also where the attribute is bound to another one.
 _CALLBACKS: list[Callable[..., Any]] = gc.callbacks
 

@@ -10,7 +10,7 @@ from kernelscope.recording.model import Recording
 
 
 def everything(rounds: int = 6, name: str = "everything", **metadata: Any) -> Recording:
-    """Cells, ranges, two threads, nested launches, a compile, garbage collections, graphs, copies, waits, two devices."""
+    """Cells, ranges, two threads, nested launches, a compile, collections, graphs, copies, waits, two devices."""
     script = Script(name=name, gpu={"source": "cupti"}, **metadata)
     base = script.now
     script.rows["threads"] = [
