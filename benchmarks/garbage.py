@@ -30,7 +30,9 @@ def main() -> None:
     show("a collection", lambda: gc.collect(0), 500)
     show("a collection by CPython for a callback that does nothing", lambda: gc.collect(0), 500, lambda: operator.is_)
 
-    @cuda.jit
+    jit: Any = cuda.jit
+
+    @jit
     def kernel(x: Any) -> None:
         x[0] = 1.0
 
