@@ -23,12 +23,15 @@ from kernelscope.recording.model import Recording
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Only collections of the test; and the list is as it was."""
-    before = list(gc.callbacks)
+    """Only collections and callbacks of the test, which leaves none behind."""
+    others = list(gc.callbacks)
+    gc.callbacks.clear()
     gc.disable()
     yield
     gc.enable()
-    assert gc.callbacks == before
+    left = list(gc.callbacks)
+    gc.callbacks[:] = others
+    assert left == []
 
 
 def recorder(*more: Any, **options: Any) -> kernelscope.Recorder:
@@ -128,26 +131,23 @@ def test_users_callbacks_stay_in_their_order() -> None:
         def __hash__(self) -> int:
             return 1
 
-    before = list(gc.callbacks)
     same = Same()
-    gc.callbacks[:0] = [first, same]
-    try:
-        with recorder() as r:
-            gc.callbacks.append(second)
-            gc.collect(0)
-        assert all(found is meant for found, meant in zip(gc.callbacks, [first, same, *before, second], strict=True))
-        assert generations(r.recording) == [0]
-    finally:
-        gc.callbacks[:] = before
+    gc.callbacks[:] = [first, same]
+    with recorder() as r:
+        gc.callbacks.append(second)
+        gc.collect(0)
+    left = list(gc.callbacks)
+    gc.callbacks.clear()
+    assert all(found is meant for found, meant in zip(left, [first, same, second], strict=True))
+    assert generations(r.recording) == [0]
 
 
 def test_a_user_who_empties_the_list_is_told_what_is_missing() -> None:
-    before, held = list(gc.callbacks), gc.callbacks
+    held = gc.callbacks
     with recorder() as r:
         gc.collect(1)
         gc.callbacks.clear()
         gc.collect(0)
-    gc.callbacks[:] = before
     assert generations(r.recording) == [1]
     assert health(r.recording) == ["gc.callbacks was emptied during the recording: collections of garbage after that "
                                    "are not recorded"]
@@ -181,7 +181,6 @@ def test_a_ctrl_c_at_any_step_leaves_nothing_behind(method: str) -> None:
                 raise KeyboardInterrupt
         return trace
 
-    before = list(gc.callbacks)
     while step < 1 or reached >= step:
         step, reached = step + 1, 0
         r = recorder()
@@ -198,7 +197,7 @@ def test_a_ctrl_c_at_any_step_leaves_nothing_behind(method: str) -> None:
             if r.is_recording:
                 r.stop()
         reached = reached_now
-        assert gc.callbacks == before, step
+        assert gc.callbacks == [], step
         if method == "uninstall":
             assert health(r.recording) == [], step
     assert step > 3
