@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kernelscope.recording.model import Recording
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+_Row = TypeVar("_Row")
+#: So many rows are made at once.
+_AT_ONCE = 1024
 
 
 def ints(recording: Recording, table: str, name: str) -> Ints:
@@ -130,6 +136,97 @@ def unfinished(recording: Recording) -> Bools:
 def row_count(recording: Recording, table: str) -> int:
     """Return how many rows the table has."""
     return _table(recording, table).num_rows
+
+
+def rows_at(recording: Recording, table: str, rows: Ints | Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return some rows of a table by their numbers, as `Recording.rows` has them; the others are never made."""
+    wanted = np.unique(np.asarray(rows, dtype=np.int64))
+    return dict(zip(wanted.tolist(), _table(recording, table).take(wanted).to_pylist(), strict=True))
+
+
+def in_order(recording: Recording, table: str, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield some rows of a table, each with its number, in the order in which the numbers are given."""
+    held = rows_at(recording, table, rows)
+    yield from ((row, held[row]) for row in rows)
+
+
+class Rows(Sequence[_Row], Generic[_Row]):
+    """Rows that are made when they are asked for: of a million kernels a view shows some, and sums up all.
+
+    Parameters
+    ----------
+    ids : ndarray of int64
+        Their ids, in order.
+    make : callable
+        Returns the rows of a list of ids.
+    columns : mapping of str to ndarray of int64
+        Numbers by id, for what looks at all rows; -1 where one is unknown.
+    """
+
+    def __init__(self, ids: Ints, make: Callable[[list[int]], list[_Row]], columns: Mapping[str, Ints]) -> None:
+        self.ids = ids
+        self._make = make
+        self._columns = columns
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, place: int) -> _Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> Rows[_Row]: ...
+    def __getitem__(self, place: int | slice) -> _Row | Rows[_Row]:
+        """Return the row at a place, or those of a slice, which are not made yet."""
+        return self._of(self.ids[place]) if isinstance(place, slice) else self._make([int(self.ids[place])])[0]
+
+    def __iter__(self) -> Iterator[_Row]:
+        """Yield the rows in order."""
+        for begin in range(0, len(self), _AT_ONCE):
+            yield from self._make(self.ids[begin:begin + _AT_ONCE].tolist())
+
+    def column(self, name: str) -> Ints:
+        """Return a number of each row, in order."""
+        return self._columns[name][self.ids]
+
+    def total(self, name: str) -> int:
+        """Return the sum of a number over all rows; what is unknown counts nothing."""
+        return int(np.maximum(self.column(name), 0).sum())
+
+    def where(self, mask: Bools) -> Rows[_Row]:
+        """Return the rows that a mask selects, in order."""
+        return self._of(self.ids[mask])
+
+    def get(self, number: int) -> _Row | None:
+        """Return the row of an id; None where there is none."""
+        return self._make([number])[0] if 0 <= number < len(self._held) and self._held[number] else None
+
+    @cached_property
+    def _held(self) -> Bools:
+        held = np.zeros(int(self.ids.max(initial=UNKNOWN)) + 1, dtype=np.bool_)
+        held[self.ids] = True
+        return held
+
+    def _of(self, ids: Ints) -> Rows[_Row]:
+        part = copy(self)
+        part.ids = ids
+        part.__dict__.pop("_held", None)
+        return part
+
+
+def longest_first(recording: Recording, table: str, times: Ints, counts: Ints) -> Ints:
+    """Return the rows of a table that has names: by time, the longest first, then by count, then by name."""
+    order = np.lexsort((-counts, -times))
+    tied = (times[order[1:]] == times[order[:-1]]) & (counts[order[1:]] == counts[order[:-1]])
+    if not tied.any():
+        return order
+    alike = np.append(tied, False) | np.append(False, tied)
+    rows = order[alike]
+    name = _column(recording, table, "name")
+    place = np.empty(len(times), dtype=np.int64)
+    place[rows[np.asarray(cast("Any", pc).sort_indices(name.take(rows)))]] = np.arange(len(rows))
+    order[alike] = rows[np.lexsort((place[rows], -counts[rows], -times[rows]))]
+    return order
 
 
 def with_columns(recording: Recording, table: str, columns: Mapping[str, Sequence[object]]) -> Recording:
@@ -327,17 +424,27 @@ def _ordered(groups: Ints, values: Ints) -> Ints:
     return np.sort(groups * width + values) % width
 
 
-def ranges_by(groups: Ints, values: Floats, size: int) -> list[tuple[float, float] | None]:
-    """Return the least and greatest value by group; None where no value is known (NaN)."""
+@dataclass(frozen=True)
+class Extremes:
+    """The least and the greatest value of each group; infinite where none is known."""
+
+    least: Floats
+    greatest: Floats
+
+    def __getitem__(self, group: int) -> tuple[float, float] | None:
+        """Return those of one group; None where no value is known."""
+        low, high = float(self.least[group]), float(self.greatest[group])
+        return (low, high) if low <= high else None
+
+
+def ranges_by(groups: Ints, values: Floats, size: int) -> Extremes:
+    """Return the least and greatest value by group; values that are not known are NaN."""
     keep = (groups >= 0) & np.isfinite(values)
     least = np.full(size, np.inf)
     greatest = np.full(size, -np.inf)
     np.minimum.at(least, groups[keep], values[keep])
     np.maximum.at(greatest, groups[keep], values[keep])
-    return [
-        (float(low), float(high)) if low <= high else None
-        for low, high in zip(least.tolist(), greatest.tolist(), strict=True)
-    ]
+    return Extremes(least, greatest)
 
 
 def union_ns(start: Ints, end: Ints, lane: Ints) -> int:

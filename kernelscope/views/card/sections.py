@@ -143,8 +143,8 @@ class Row:
         Lines below that.
     bars : tuple of Bar
         Its column ``bars``.
-    histogram : tuple of int
-        Below them: how many launches took how long.
+    histogram, gpu_histogram : tuple of int
+        Below them: how many launches took how long on the host, and how many kernels on the GPU.
     terminal : tuple of str
         Lines below the row on a terminal.
     at : str
@@ -161,6 +161,7 @@ class Row:
     notes: tuple[str, ...] = ()
     bars: tuple[Bar, ...] = ()
     histogram: tuple[int, ...] = ()
+    gpu_histogram: tuple[int, ...] = ()
     terminal: tuple[str, ...] = ()
     at: str = ""
     depth: int = 0
@@ -686,23 +687,26 @@ def kernels_section(shown: Overview) -> Section | None:
     """Return the kernels by host time: the first ones in full."""
     if not shown.by_kernel:
         return None
-    host = shown.totals.host_ns
-    gpu = None if shown.gpu is None else shown.gpu.of_dispatcher()
+    host, is_gpu = shown.totals.host_ns, shown.gpu is not None
     top, rest = shown.by_kernel[:FIRST_ROWS], shown.by_kernel[FIRST_ROWS:]
     rows: list[Row] = []
     for kernel in top:
         place = defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks)
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
-        rows.append(Row(kernel.name, _kernel_values(kernel, host, gpu), place=place, notes=tuple(notes),
-                        bars=phase_bars(kernel.totals), histogram=kernel.histogram, terminal=(below,),
+        run = _on_gpu(shown, kernel)
+        if is_gpu:
+            share = f"{_share(kernel.host_ns, host)} of the host time"
+            notes = [f"{share}, {counted(kernel.configurations, 'configuration')}", *notes]
+        rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
+                        bars=phase_bars(kernel.totals), histogram=kernel.histogram,
+                        gpu_histogram=run.histogram if run is not None else (), terminal=(below,),
                         at=f"kernels:{kernel.dispatcher_id}"))
     columns = (
-        Column("Launches", "launches", "configs", "configurations"),
+        Column("Launches", "launches", "GPU runs", "gpu_runs") if is_gpu
+        else Column("Launches", "launches", "configs", "configurations"),
         Column("Compiled", "compiles", "specializations", "specializations"),
-        Column("In memory", "memory", "from disk", "disk"), Column("Host time", "host", "share", "share", "time"),
-        Column("Median", "median", "p99", "p99", "time"), Column("Max", "max", width="time"),
-        *([] if gpu is None else [Column("GPU time", "gpu", "median", "gpu_median", "execute")]), _bars_column(shown),
+        Column("In memory", "memory", "from disk", "disk"), *_time_columns(is_gpu), _bars_column(shown),
     )
     terminal = (
         *_terminal("launches", ("compiled", "compiles")), TerminalColumn("disk", "disk", is_wide=True),
@@ -712,11 +716,12 @@ def kernels_section(shown: Overview) -> Section | None:
     more = _more(len(shown.by_kernel), FIRST_ROWS, "kernel")
     blocks: tuple[Block, ...] = (Table(("Kernel", ""), tuple(rows), columns, terminal, more=more),)
     if rest:
-        spent = sum(kernel.host_ns or 0 for kernel in rest)
-        others = tuple([Row(kernel.name, _kernel_values(kernel, host, gpu)) for kernel in rest[:MOST_ROWS]])
+        spent = rest.total("host_ns")
+        others = tuple([Row(kernel.name, _kernel_values(kernel, host, _on_gpu(shown, kernel)))
+                        for kernel in rest[:MOST_ROWS]])
         folded = Table(("Kernel", ""), others, (
             Column("Launches", "launches"), Column("Compiled", "compiles"), Column("In memory", "memory"),
-            Column("Host time", "host", width="time"), Column("Median", "median", width="time"),
+            *[each if is_gpu else replace(each, below_label="", below="") for each in _time_columns(is_gpu)],
         ), is_dense=True, left_out=len(rest) - len(others))
         share = f", {_share(spent, host)} of the host time" if host else ""
         blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
@@ -724,17 +729,30 @@ def kernels_section(shown: Overview) -> Section | None:
     return Section("kernels", "Kernels", number, blocks, "by own host time of their launches")
 
 
-def _kernel_values(
-    kernel: KernelSummary, host: int | None, gpu: Mapping[int, KernelExecution] | None
-) -> dict[str, str]:
-    run = None if gpu is None or kernel.dispatcher_id not in gpu else gpu[kernel.dispatcher_id].execute
+def _on_gpu(shown: Overview, kernel: KernelSummary) -> KernelExecution | None:
+    return None if shown.gpu is None else shown.gpu.execution.get(kernel.dispatcher_id)
+
+
+def _time_columns(is_gpu: bool) -> tuple[Column, ...]:
+    """Return the columns of kernels' times: of the host, and below each the same of the GPU where it was recorded."""
+    if not is_gpu:
+        return (Column("Host time", "host", "share", "share", "time"),
+                Column("Median", "median", "p99", "p99", "time"), Column("Max", "max", width="time"))
+    return (Column("Host time", "host", "GPU time", "gpu", "time"),
+            Column("Median", "median", "GPU", "gpu_median", "time"), Column("p99", "p99", "GPU", "gpu_p99", "execute"),
+            Column("Max", "max", "GPU", "gpu_max", "time"))
+
+
+def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecution | None) -> dict[str, str]:
+    run = on_gpu.execute if on_gpu is not None else None
     return {
         "launches": count(kernel.launches), "configurations": count(kernel.configurations),
         "compiles": count(kernel.compiles), "specializations": count(kernel.specializations),
         "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits), "host": duration(kernel.host_ns),
         "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p99": duration(kernel.p99_ns),
         "max": duration(kernel.max_ns),
-        "gpu": _total(run), "gpu_median": _median(run),
+        "gpu_runs": MISSING if on_gpu is None else count(on_gpu.kernels), "gpu": _total(run),
+        "gpu_median": _median(run), "gpu_p99": duration(run and run.p99_ns), "gpu_max": duration(run and run.max_ns),
     }
 
 
@@ -922,9 +940,9 @@ _CONFIGURATION_COLUMNS = (
 
 
 def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...]:
-    held = shown.by_specialization.get(kernel.dispatcher_id, [])
+    held = shown.specializations_used
     rows: list[Row] = []
-    for each in held[:MOST_DETAILS]:
+    for each in held.of(kernel.dispatcher_id, MOST_DETAILS):
         notes = [f"for {each.compute_capability}"] if each.compute_capability else []
         if each.launch_config_sensitive:
             notes.append(f"launch-config sensitive {each.launch_config or ''}".strip())
@@ -938,7 +956,7 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
         Column("Origin", "origin", width="time"), Column("Launches", "launches", width="time"),
         Column("Registers", "registers", width="time"), Column("Shared", "shared", "static", width="time"),
         Column("Local", "local", width="time"), Column("Code", "code", width="time"),
-    ), named="signature", is_dense=True, is_apart=True, left_out=max(len(held) - MOST_DETAILS, 0)),)
+    ), named="signature", is_dense=True, is_apart=True, left_out=held.count(kernel.dispatcher_id) - len(rows)),)
 
 
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
