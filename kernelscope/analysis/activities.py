@@ -12,13 +12,13 @@ import numpy as np
 from kernelscope.analysis.columns import (
     Bools,
     Floats,
+    Histograms,
     Intervals,
     Ints,
     Rows,
     codes,
     count_by,
     data_frame,
-    histograms_by,
     ints,
     matches,
     percentiles_by,
@@ -639,17 +639,17 @@ def by_execution(recording: Recording, joined: Joined | None = None) -> Rows[Ker
     counts = count_by(key, size)
     by_source = [count_by(key, size, source == place) for place in range(len(SOURCES))]
     executed, queued = spreads_by(key, execute, size), spreads_by(key, queue, size)
-    histograms = histograms_by(key, execute, size)
+    histograms = Histograms(key, execute, size)
 
     def made(ids: list[int]) -> list[KernelExecution]:
-        kernels = rows_at(recording, "dispatchers", [at for at in ids if at < called])
+        kernels, counted = rows_at(recording, "dispatchers", [at for at in ids if at < called]), histograms.of(ids)
         return [
             KernelExecution(
                 at if at < called else None, str(kernels[at]["name"]) if at < called else names[at - called],
                 int(counts[at]), int(by_source[0][at]), int(by_source[1][at]), int(by_source[2][at]),
-                executed[at], queued[at], tuple(histograms[at].tolist()) if executed.counts[at] else (),
+                executed[at], queued[at], tuple(counted[place].tolist()) if executed.counts[at] else (),
             )
-            for at in ids
+            for place, at in enumerate(ids)
         ]
 
     found = np.flatnonzero(counts)

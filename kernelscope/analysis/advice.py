@@ -377,8 +377,10 @@ def _launch_bound(evidence: Evidence) -> Iterator[Found]:
     usually = launching - evidence.kernels.total("long_launching_ns")
     if share is None or share >= LOW_BUSY or usually < 0.5 * idle.idle_ns:
         return
-    for kernel in _often_launched(evidence):
-        count, spent, run = kernel.usual_launches, kernel.usual.launching_ns, gpu.execution.get(kernel.dispatcher_id)
+    often = _often_launched(evidence)
+    found = gpu.execution.by_id(often.ids.tolist())
+    for kernel in often:
+        count, spent, run = kernel.usual_launches, kernel.usual.launching_ns, found.get(kernel.dispatcher_id)
         if not spent or not run or not run.execute or run.execute.mean_ns >= spent / count:
             continue
         execute = run.execute

@@ -13,15 +13,14 @@ from kernelscope.analysis.columns import (
     Bools,
     Extremes,
     Floats,
+    Histograms,
     Ints,
     Rows,
     count_by,
     distinct_by,
     floats,
-    histograms_by,
     in_order,
     ints,
-    longest_first,
     matches,
     percentiles_by,
     raised,
@@ -466,7 +465,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> Rows[
     configuration = configurations_of(recording)
     launching = phases.launching_ns
     spread = percentiles_by(dispatcher, launching, size, (0.5, 0.99, 1.0))
-    histograms = histograms_by(dispatcher, launching, size)
+    histograms = Histograms(dispatcher, launching, size)
     totals = phases.totals_by(dispatcher, size)
     long = _Long.of(phases, dispatcher, size)
     usual = totals.less(long.totals)
@@ -490,6 +489,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> Rows[
     }
 
     def made(ids: list[int]) -> list[KernelSummary]:
+        counted = histograms.of(ids)
         return [KernelSummary(
             dispatcher_id=at,
             framework=str(row["framework"]),
@@ -500,16 +500,16 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> Rows[
             median_ns=_number(spread[at, 0]),
             p99_ns=_number(spread[at, 1]),
             max_ns=_number(spread[at, 2]),
-            histogram=tuple(histograms[at].tolist()),
+            histogram=tuple(counted[place].tolist()),
             usual=usual[at],
             long=long[at],
             regs=_whole(regs[at]),
             shared_bytes=_whole(shared[at]),
             occupancy=occupancy[at],
             partial_warps=(int(shapes[1][at]), int(shapes[2][at])),
-        ) for at, row in in_order(recording, "dispatchers", ids)]
+        ) for place, (at, row) in enumerate(in_order(recording, "dispatchers", ids))]
 
-    return Rows(longest_first(recording, "dispatchers", np.maximum(totals.host_ns, 0), counts["launches"]), made, {
+    return Rows(np.lexsort((-counts["launches"], -np.maximum(totals.host_ns, 0))), made, {
         **counts, "host_ns": totals.host_ns, "usual_launching_ns": usual.launching_ns,
         "usual_prepare_ns": usual.phases["prepare"], "usual_finish_ns": usual.phases["finish"],
         "long_launches": long.launches, "long_launching_ns": long.totals.launching_ns, "partial_warps": shapes[1],

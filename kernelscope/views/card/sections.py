@@ -8,8 +8,10 @@ that stands for bars on a terminal) is a block of its own, which the other one l
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TypeVar
 
 from kernelscope.analysis.activities import KernelExecution, Spread
 from kernelscope.analysis.builds import Miss
@@ -20,7 +22,7 @@ from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import clean, defined_at, shorten
+from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
 from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
@@ -31,6 +33,8 @@ FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
 FIRST_FAILED = 3
 MOST_ROWS = 500
 MOST_GRAPH_ROWS = 200
+#: So many letters of the user's names and texts a folded part has at most, or a notebook becomes large.
+MOST_LETTERS = 150_000
 MOST_DETAILS = 20
 #: So many kernels' launch configurations need no folded part around them.
 FEW_KERNELS = 5
@@ -47,6 +51,7 @@ EMPTY_CHECKS = (
 )
 
 _CELL_WIDTH = 80
+_Item = TypeVar("_Item")
 _WITHOUT_COMPILE = "excluding compilation"
 
 
@@ -595,11 +600,12 @@ def gpu_section(shown: Overview) -> Section | None:
             terminal=_terminal("ran", "total", "median", "p99", "longest", "queue"),
             more=_more(len(gpu.execution), FIRST_ROWS, "kernel")))
     if gpu.others:
+        rows = _fitting([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]], _row_letters)
         others = Table(
-            ("Other kernel", ""), tuple([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]]), (
+            ("Other kernel", ""), rows, (
                 Column("Kernels", "others"), Column("GPU time", "total", "longest", "longest", "time"),
                 Column("Median", "median", "p99", "p99", "time")),
-            is_dense=True, left_out=max(len(gpu.others) - MOST_GRAPH_ROWS, 0))
+            is_dense=True, left_out=len(gpu.others) - len(rows))
         blocks.append(Fold((others,), bold=counted(len(gpu.others), "other kernel")))
     ran = duration(gpu.execute.total_ns) if gpu.execute else ""
     return Section("gpu", "GPU", ", ".join([counted(gpu.kernels, "kernel"), *([ran] if ran else [])]), tuple(blocks),
@@ -679,8 +685,23 @@ def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
     top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
     if not more:
         return (top,)
-    rest = replace(table, rows=table.rows[FIRST_ROWS:], terminal=(), left_out=total - len(table.rows))
+    folded = _fitting(table.rows[FIRST_ROWS:], _row_letters)
+    rest = replace(table, rows=folded, terminal=(), left_out=total - FIRST_ROWS - len(folded))
     return top, Fold((rest,), bold=more)
+
+
+def _fitting(items: Sequence[_Item], letters: Callable[[_Item], int]) -> tuple[_Item, ...]:
+    """Return the first items of a folded part, as many as have together no more than `MOST_LETTERS`."""
+    ends = accumulate(map(letters, items))
+    return tuple([item for item, end in zip(items, ends, strict=True) if end <= MOST_LETTERS])
+
+
+def _row_letters(row: Row) -> int:
+    return 2 * len(cut(row.name))
+
+
+def _finding_letters(each: Finding) -> int:
+    return sum(map(len, map(cut, (each.name, each.name, each.why, each.detail, each.fix))))
 
 
 def kernels_section(shown: Overview) -> Section | None:
@@ -689,15 +710,16 @@ def kernels_section(shown: Overview) -> Section | None:
         return None
     host, is_gpu = shown.totals.host_ns, shown.gpu is not None
     top, rest = shown.by_kernel[:FIRST_ROWS], shown.by_kernel[FIRST_ROWS:]
+    runs = shown.gpu.execution.by_id(shown.by_kernel.ids[:FIRST_ROWS + MOST_ROWS].tolist()) if shown.gpu else {}
     rows: list[Row] = []
     for kernel in top:
         place = defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks)
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
-        run = _on_gpu(shown, kernel)
+        run = runs.get(kernel.dispatcher_id)
         if is_gpu:
-            share = f"{_share(kernel.host_ns, host)} of the host time"
-            notes = [f"{share}, {counted(kernel.configurations, 'configuration')}", *notes]
+            share = [f"{_share(kernel.host_ns, host)} of the host time"] if kernel.host_ns is not None else []
+            notes = [", ".join([*share, counted(kernel.configurations, "configuration")]), *notes]
         rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), histogram=kernel.histogram,
                         gpu_histogram=run.histogram if run is not None else (), terminal=(below,),
@@ -717,8 +739,8 @@ def kernels_section(shown: Overview) -> Section | None:
     blocks: tuple[Block, ...] = (Table(("Kernel", ""), tuple(rows), columns, terminal, more=more),)
     if rest:
         spent = rest.total("host_ns")
-        others = tuple([Row(kernel.name, _kernel_values(kernel, host, _on_gpu(shown, kernel)))
-                        for kernel in rest[:MOST_ROWS]])
+        others = _fitting([Row(kernel.name, _kernel_values(kernel, host, runs.get(kernel.dispatcher_id)))
+                           for kernel in rest[:MOST_ROWS]], _row_letters)
         folded = Table(("Kernel", ""), others, (
             Column("Launches", "launches"), Column("Compiled", "compiles"), Column("In memory", "memory"),
             *[each if is_gpu else replace(each, below_label="", below="") for each in _time_columns(is_gpu)],
@@ -727,10 +749,6 @@ def kernels_section(shown: Overview) -> Section | None:
         blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
     number = f"{count(len(shown.by_kernel))}, {counted(shown.launches, 'launch', 'launches')}, {duration(host)}"
     return Section("kernels", "Kernels", number, blocks, "by own host time of their launches")
-
-
-def _on_gpu(shown: Overview, kernel: KernelSummary) -> KernelExecution | None:
-    return None if shown.gpu is None else shown.gpu.execution.get(kernel.dispatcher_id)
 
 
 def _time_columns(is_gpu: bool) -> tuple[Column, ...]:
@@ -817,7 +835,8 @@ def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple
     found, more = all_of_them.findings, _more(total, FIRST_FINDINGS, noun)
     blocks: tuple[Block, ...] = (replace(all_of_them, findings=found[:FIRST_FINDINGS], more=more),)
     if more:
-        rest = Findings(found[FIRST_FINDINGS:], is_first=False, left_out=total - len(found))
+        folded = _fitting(found[FIRST_FINDINGS:], _finding_letters)
+        rest = Findings(folded, is_first=False, left_out=total - FIRST_FINDINGS - len(folded))
         blocks = (*blocks, Fold((rest,), bold=more, after=after))
     return blocks
 
