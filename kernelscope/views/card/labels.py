@@ -5,10 +5,11 @@ The card's sections, its plain text, the inspector and the report for tests take
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
 from kernelscope.analysis.builds import BuildSummary, Miss
+from kernelscope.analysis.columns import Rows
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
@@ -364,11 +365,10 @@ def is_shown(shown: Overview) -> bool:
     return gpu is not None and bool(gpu.kernels or gpu.copies or gpu.busy or missing_kernels(shown))
 
 
-def others_line(kernels: Sequence[KernelExecution]) -> str:
+def others_line(kernels: Rows[KernelExecution]) -> str:
     """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
-    total = sum(each.others for each in kernels)
-    spent = [each.execute.total_ns for each in kernels if each.execute is not None]
-    took = f", {duration(sum(spent))}" if spent else ""
+    total, spent = kernels.total("others"), kernels.column("total_ns")
+    took = f", {duration(kernels.total('total_ns'))}" if bool((spent >= 0).any()) else ""
     named = ", ".join(shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS])
     more = f" and {counted(len(kernels) - _NAMED_KERNELS, 'more name')}" if len(kernels) > _NAMED_KERNELS else ""
     return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."
