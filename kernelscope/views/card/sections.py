@@ -19,7 +19,7 @@ from kernelscope.analysis.launches import PHASES, KernelSummary, PhaseTotals
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.units import MISSING, count, counted, duration, percent, size
+from kernelscope.units import MISSING, count, counted, duration, listed, percent, size
 from kernelscope.views.base import clean, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
@@ -666,8 +666,7 @@ def cells_section(shown: Overview) -> Section | None:
         *(() if busy is None else _terminal(("GPU", "gpu"))), TerminalColumn("status", "status", "words"),
     )
     failed = [shorten(each.label, _CELL_WIDTH) for each in shown.by_cell if each.status not in ("ok", "")]
-    more = f" and {count(len(failed) - FIRST_FAILED)} more" if len(failed) > FIRST_FAILED else ""
-    number = count(len(shown.by_cell)) + (f", failed: {', '.join(failed[:FIRST_FAILED])}{more}" if failed else "")
+    number = count(len(shown.by_cell)) + (f", failed: {listed(failed, FIRST_FAILED)}" if failed else "")
     return Section("cells", "Cells", number, _first_and_folded(
         Table(("Cell", ""), tuple(rows), columns, terminal, named="words"), len(shown.by_cell), "cell"), is_open=True)
 

@@ -36,7 +36,7 @@ from kernelscope.cubin import disassemble
 from kernelscope.errors import CubinError, UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
-from kernelscope.units import count, counted, duration, percent, size
+from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
 from kernelscope.views.inspector.code import CODE_KINDS, CodeRows, line_map, type_entries
 
@@ -368,7 +368,7 @@ def names(kernels: Sequence[Kernel]) -> list[str]:
 def listed_kernels(kernels: Sequence[Kernel]) -> str:
     """Return the first kernels' names for a message."""
     known = [*dict.fromkeys(repr(each.name) for each in kernels)]
-    return base.first_of(known, _MOST_NAMES) or "none, since nothing was recorded"
+    return listed(known, _MOST_NAMES) or "none, since nothing was recorded"
 
 
 def find_specialization(kernels: Sequence[Kernel], number: int) -> tuple[Kernel, Specialization]:
@@ -589,8 +589,7 @@ def _configurations(each: Specialization) -> str:
         limits = f" ({', '.join(use.limited_by)})" if use.limited_by else ""
         occupancy = "" if use.occupancy is None else f": {percent(use.occupancy)}{limits}"
         found.append(f"{base.dims(use.griddim)}, {base.dims(use.blockdim)}{occupancy}")
-    more = len(each.uses) - _MOST_USES
-    return "; ".join([*found, *([f"and {more:,} more"] if more > 0 else [])]) or "not launched"
+    return listed(found, _MOST_USES, len(each.uses) - _MOST_USES, "; ") or "not launched"
 
 
 def _sensitivity(each: Specialization) -> str | None:

@@ -31,6 +31,7 @@ from kernelscope.palette import (
 )
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
+from kernelscope.units import short_name
 from kernelscope.views.timeline.model import (
     API_CALL,
     ASKING,
@@ -48,7 +49,6 @@ from kernelscope.views.timeline.model import (
     Words,
     cell_label,
     device_label,
-    short_name,
     title_of,
 )
 

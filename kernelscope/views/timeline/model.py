@@ -8,7 +8,6 @@ Python objects; what only some forms show is computed when it is first asked for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -379,14 +378,6 @@ def cell_label(row: Mapping[str, Any]) -> str:
 def device_label(number: int, ordinal: int | None) -> str:
     """Return what a device is called; -1 is one that is not known."""
     return "GPU" if number < 0 else f"GPU {number if ordinal is None else ordinal}"
-
-
-def short_name(name: str) -> str:
-    """Return a kernel's name without its return type, parameters, template arguments and namespaces."""
-    plain = re.sub(r"^(?:void|auto) ", "", name)
-    brackets = re.search(r"[<(]", plain)
-    head = plain[:brackets.start()] if brackets and brackets.start() else plain
-    return head.split("::")[-1] or plain
 
 
 def title_of(name: str, cells: Sequence[str]) -> str:
