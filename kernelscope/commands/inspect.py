@@ -32,10 +32,10 @@ from kernelscope.views.inspector.model import (
     listed_kernels,
     names,
     sort_kernels,
-    specialization_keys,
 )
 from kernelscope.views.inspector.text import code_diff, comparison, inspection_text
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
+from kernelscope.views.keys import specialization_keys
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession

@@ -219,9 +219,9 @@ def health(row: HealthRow) -> str:
 
 def cell_problem(cell: CellSummary) -> str:
     """Return what went wrong in a cell, in one word or more; an empty string where nothing did."""
-    if cell.errors:
-        return f"{cell.status}, {counted(cell.errors, 'launch', 'launches')} failed"
-    return cell.status
+    failed = [counted(number, *words) for number, words in (
+        (cell.errors, ("launch", "launches")), (cell.failed_compiles, ("compile",))) if number]
+    return f"{cell.status}, {' and '.join(failed)} failed" if failed else cell.status
 
 
 # The GPU's side.

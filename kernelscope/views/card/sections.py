@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelscope.analysis.activities import KernelExecution, Spread
+from kernelscope.analysis.advice import Advice
 from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.graphs import GraphSummary
-from kernelscope.analysis.launches import PHASES, KernelSummary, PhaseTotals
+from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, PhaseTotals
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
@@ -60,10 +61,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Action:
-    """What to do first: the advice with the largest effect, and the host time that it is about."""
+    """What to do first: the advice with the largest effect, the host time it is about, and where that is (`Row`)."""
 
     text: str
     effect: str
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,14 @@ class Shares:
 
 @dataclass(frozen=True)
 class Lines:
-    """Sentences, one a line; `kind` is ``list``, ``facts`` (a list without room above it) or ``notes`` (no list)."""
+    """Sentences, one a line; `kind` is ``list``, ``facts`` (a list without room above it) or ``notes`` (no list).
+
+    `at` is where each of them leads to, as of `Row`, or empty.
+    """
 
     lines: tuple[str, ...]
     kind: str = "list"
+    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,8 +154,13 @@ class Row:
     terminal : tuple of str
         Lines below the row on a terminal.
     at : str
-        Where a page finds it in the timeline: a table of the timeline and a row of it, as in ``cells:3``, or ``name:``
-        and what to search for; empty where it is nowhere.
+        Where a page leads to: a table of the timeline and a row of it, as in ``cells:3``, ``name:`` and what to search
+        for in the timeline, ``part:`` and the key of a section, or ``card:`` and the start of a cell that has a card of
+        its own; empty where there is nothing to show.
+    inspect : str
+        The key of a kernel or a specialization that the inspector shows, of `kernelscope.views.keys`; or empty.
+    command : str
+        A notebook's line that shows what `at` names, where the page does not have it.
     depth : int
         How far it is indented, in a table that shows a tree.
     """
@@ -163,6 +174,8 @@ class Row:
     histogram: tuple[int, ...] = ()
     terminal: tuple[str, ...] = ()
     at: str = ""
+    inspect: str = ""
+    command: str = ""
     depth: int = 0
 
 
@@ -245,7 +258,7 @@ class Finding:
         All that is known of it, which a page shows on hover: the argument types and the whole reason.
     fix : str
         What would avoid it, as a sentence.
-    at : str
+    at, inspect : str
         As of `Row`.
     """
 
@@ -256,6 +269,7 @@ class Finding:
     detail: str
     fix: str
     at: str = ""
+    inspect: str = ""
 
 
 @dataclass(frozen=True)
@@ -351,6 +365,8 @@ class Card:
         In order.
     health : tuple of Health
         What recording cost, and how it went.
+    cell : str
+        When its only cell began, by which other cards find it; empty for several.
     """
 
     title: str
@@ -366,6 +382,7 @@ class Card:
     shares: tuple[Shares, ...]
     sections: tuple[Section, ...]
     health: tuple[Health, ...]
+    cell: str = ""
 
 
 # A notebook asks for a cell's text and for its HTML, one after the other: a recording's card is made once.
@@ -390,7 +407,8 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
 
 def _card(shown: Overview) -> Card:
     if shown.is_empty:
-        checks = Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),), is_open=True)
+        checks = Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),),
+                         "why a cell may have no launches", is_open=True)
         sections = [checks, ranges_section(shown)]
     else:
         sections = [make(shown) for make in SECTIONS]
@@ -409,7 +427,7 @@ def _card(shown: Overview) -> Card:
         shares=() if shown.is_empty else (*_time_shares(shown), *_gpu_shares(shown)),
         sections=tuple(replace(each, is_open=each.is_open or each.key == largest)
                        for each in sections if each is not None),
-        health=_health(shown),
+        health=_health(shown), cell="" if shown.start_ns is None else str(shown.start_ns),
     )
 
 
@@ -440,7 +458,7 @@ def _action(shown: Overview) -> Action | None:
     is_part = shown.wall_ns and first.weight_ns <= shown.wall_ns
     share = f", {percent(first.weight_ns / shown.wall_ns)}" if is_part and shown.wall_ns else ""
     effect = f"about {duration(first.weight_ns)}{share}" if first.weight_ns > 0 else ""
-    return Action(first.text, effect)
+    return Action(first.text, effect, _place_of(first, shown))
 
 
 def _time_shares(shown: Overview) -> tuple[Shares, ...]:
@@ -500,7 +518,7 @@ def phases_section(shown: Overview) -> Section | None:
             *(Row(kernel.name, _phase_values(kernel.totals)) for kernel in kernels[:FIRST_ROWS])]
     table = Table(("kernel", ""), tuple(rows), terminal=_phase_columns(bool(totals.unsplit_ns)))
     if not totals.segments:
-        return Section("phases", "Host time by phase", duration(totals.host_ns), (table,))
+        return Section("phases", "Host time by phase", duration(totals.host_ns), (table,), _PHASES_EXPLANATION)
     legend: list[tuple[str, str, str, str]] = []
     for name in (*PHASES, *(["unsplit"] if totals.unsplit_ns else [])):
         value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
@@ -512,7 +530,10 @@ def phases_section(shown: Overview) -> Section | None:
     note = f"{_WITHOUT_COMPILE}: {duration(rest)}" if totals.compile_ns and rest > 0 else ""
     return Section("phases", "Host time by phase", duration(totals.host_ns),
                    (Shares("", phase_bars(totals), tuple(legend), note), table),
-                   "own host time of all launches, from the call to its return")
+                   _PHASES_EXPLANATION)
+
+
+_PHASES_EXPLANATION = "host time inside all launches, from each call to its return, by what was done"
 
 
 def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
@@ -542,9 +563,9 @@ def _phase_columns(with_others: bool, *, is_wide: bool = False) -> tuple[Termina
     return tuple([TerminalColumn(labels.part_label(name), name, is_wide=is_wide) for name in names])
 
 
-def _bars_column(shown: Overview) -> Column:
+def _bars_column(shown: Overview | None = None, *, is_compiled: bool = False) -> Column:
     """Return the column of bars, with the meaning of the thinner bars below its label."""
-    below = "excl. compilation" if shown.totals.compile_ns else ""
+    below = "excl. compilation" if is_compiled or (shown is not None and shown.totals.compile_ns) else ""
     return Column("By phase", "bars", below, width="phases", kind="bars")
 
 
@@ -635,8 +656,33 @@ def _more(total: int, first: int, noun: str) -> str:
 
 def advice_section(shown: Overview) -> Section | None:
     """Return the advice behind the first; see `kernelscope.analysis.advice`."""
-    lines = tuple([each.text for each in shown.advice[1:]])
-    return Section("advice", "More advice", count(len(lines)), (Lines(lines),)) if lines else None
+    rest = shown.advice[1:]
+    if not rest:
+        return None
+    lines = Lines(tuple([each.text for each in rest]), at=tuple([_place_of(each, shown) for each in rest]))
+    return Section("advice", "More advice", count(len(rest)), (lines,), "what else to change, the most time first")
+
+
+#: Rules about compiles, and the sections about what other rules mention where that is no single kernel.
+_OF_COMPILES = ("argument_types", "recreated", "same_code", "no_disk_cache")
+_ABOUT_RULE = {"no_disk_cache": "compiles", "pageable_copies": "gpu"}
+
+
+def _place_of(each: Advice, shown: Overview) -> str:
+    """Return where a page shows what an advice is about, as of `Row`."""
+    if each.code in _OF_COMPILES:
+        made = [held for held in shown.compilations if not each.kernel or held.name == each.kernel]
+        return f"compiles:{made[0].compilation_id}" if made else "part:compiles"
+    longest = None if shown.outliers is None else shown.outliers.longest[0]
+    if each.code == "long_launches" and longest is not None and longest.kernel == each.kernel:
+        return f"launches:{longest.launch_id}"
+    if any(kernel.name == each.kernel for kernel in shown.by_kernel[:MOST_ROWS]):
+        return f"name:{each.kernel}"
+    if any(graph.name == each.kernel for graph in shown.by_topology):
+        return "part:graphs"
+    if any(build.algorithm == each.kernel for build in shown.builds):
+        return "part:builds"
+    return f"part:{_ABOUT_RULE.get(each.code, 'kernels')}"
 
 
 # Cells, kernels and ranges.
@@ -647,28 +693,40 @@ def cells_section(shown: Overview) -> Section | None:
         return None
     busy = None if shown.gpu is None else shown.gpu.by_cell
     rows = [
-        Row(each.label, {
-            "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
-            "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
-            "wall": duration(each.wall_ns), "status": labels.cell_problem(each),
-            "gpu": percent(None if busy is None or each.cell_id is None else busy.get(each.cell_id)),
-        }, bars=phase_bars(each.totals), at="" if each.cell_id is None else f"cells:{each.cell_id}")
+        cell_row(each, None if busy is None or each.cell_id is None else busy.get(each.cell_id),
+                 "" if each.cell_id is None else f"cells:{each.cell_id}")
         for each in shown.by_cell[:MOST_ROWS]
     ]
-    columns = (
-        Column("Launches", "launches", "kernels", "kernels"), Column("Compiled", "compiles", "from disk", "disk"),
-        Column("Host time", "host", "wall time", "wall", "time"),
-        *([] if busy is None else [Column("GPU busy", "gpu", width="gpu")]),
-        Column("Status", "status", width="word", kind="words"), _bars_column(shown),
-    )
-    terminal = (
-        *_terminal("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
-        *(() if busy is None else _terminal(("GPU", "gpu"))), TerminalColumn("status", "status", "words"),
-    )
     failed = [shorten(each.label, _CELL_WIDTH) for each in shown.by_cell if each.status not in ("ok", "")]
     number = count(len(shown.by_cell)) + (f", failed: {listed(failed, FIRST_FAILED)}" if failed else "")
     return Section("cells", "Cells", number, _first_and_folded(
-        Table(("Cell", ""), tuple(rows), columns, terminal, named="words"), len(shown.by_cell), "cell"), is_open=True)
+        cells_table(rows, is_gpu=busy is not None, is_compiled=bool(shown.totals.compile_ns)), len(shown.by_cell),
+        "cell"),
+        "the recorded cells, in order, and which of them failed", is_open=True)
+
+
+def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
+    """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
+    return Row(each.label, _phase_values(each.totals) | {
+        "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
+        "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
+        "wall": duration(each.wall_ns), "status": labels.cell_problem(each), "gpu": percent(busy),
+    }, bars=phase_bars(each.totals), at=at, command=command)
+
+
+def cells_table(rows: Sequence[Row], *, is_gpu: bool, is_compiled: bool) -> Table:
+    """Return a table of cells; one with compiles in the launches says what its thinner bars are."""
+    columns = (
+        Column("Launches", "launches", "kernels", "kernels"), Column("Compiled", "compiles", "from disk", "disk"),
+        Column("Host time", "host", "wall time", "wall", "time"),
+        *([Column("GPU busy", "gpu", width="gpu")] if is_gpu else []),
+        Column("Status", "status", width="word", kind="words"), _bars_column(is_compiled=is_compiled),
+    )
+    terminal = (
+        *_terminal("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
+        *(_terminal(("GPU", "gpu")) if is_gpu else ()), TerminalColumn("status", "status", "words"),
+    )
+    return Table(("Cell", ""), tuple(rows), columns, terminal, named="words")
 
 
 def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
@@ -695,7 +753,7 @@ def kernels_section(shown: Overview) -> Section | None:
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         rows.append(Row(kernel.name, _kernel_values(kernel, host, gpu), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), histogram=kernel.histogram, terminal=(below,),
-                        at=f"kernels:{kernel.dispatcher_id}"))
+                        at=f"kernels:{kernel.dispatcher_id}", inspect=shown.kernel_keys.get(kernel.dispatcher_id, "")))
     columns = (
         Column("Launches", "launches", "configs", "configurations"),
         Column("Compiled", "compiles", "specializations", "specializations"),
@@ -743,7 +801,7 @@ def ranges_section(shown: Overview) -> Section | None:
         return None
     heading, note, host = "Ranges", labels.ranges_note(shown), shown.totals.host_ns
     if not shown.by_range:
-        return Section("ranges", heading, note)
+        return Section("ranges", heading, note, explanation="NVTX ranges and marks of your code and of libraries")
     rows = [
         Row(each.path[-1], _phase_values(each.totals) | {
             "ranges": count(each.ranges), "inclusive": duration(each.inclusive_ns),
@@ -779,18 +837,18 @@ def compiles_section(shown: Overview) -> Section | None:
     notes = tuple(labels.compile_notes(shown))
     rest = shown.compilations[FIRST_FINDINGS:]
     found = _findings(
-        Findings(tuple([_compile(each) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]])),
+        Findings(tuple([_compile(each, shown) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]])),
         len(shown.compilations), "compile", f", {duration(sum(each.duration_ns for each in rest))}")
     return Section("compiles", "Compiles" if shown.compiles or shown.failed_compiles else "Loads from disk", number,
                    (*found, *([Lines(notes, "notes")] if notes else [])),
                    "compiles and loads from a disk cache, in launches and outside, the longest first")
 
 
-def _compile(each: CompilationSummary) -> Finding:
+def _compile(each: CompilationSummary, shown: Overview) -> Finding:
     known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason)
     detail = "\n".join([clean(text) for text in known if text])
     return Finding(each.name, labels.outcome(each), duration(each.duration_ns), labels.compile_reason(each), detail,
-                   each.fix or "", f"compiles:{each.compilation_id}")
+                   each.fix or "", f"compiles:{each.compilation_id}", shown.compile_keys.get(each.compilation_id, ""))
 
 
 def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple[Block, ...]:
@@ -825,7 +883,8 @@ def builds_section(shown: Overview) -> Section | None:
     cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
     found = tuple([_miss(each, cells) for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
     more = _findings(Findings(found, is_apart=True), len(misses), "request", " that were no hits") if found else ()
-    return Section("builds", "Build caches", labels.builds_note(shown), (table, *more))
+    return Section("builds", "Build caches", labels.builds_note(shown), (table, *more),
+                   "requests to the caches in which libraries keep the algorithms that they built")
 
 
 def _miss(each: Miss, cells: Mapping[int, str]) -> Finding:
@@ -854,7 +913,8 @@ def graphs_section(shown: Overview) -> Section | None:
     if len(shown.by_graph) > len(shown.by_topology):
         blocks.append(Fold((_graph_table(shown, shown.by_graph),), bold=counted(len(shown.by_graph), "graph"),
                            after=" one by one"))
-    return Section("graphs", "Graphs", labels.graphs_note(shown), tuple(blocks))
+    return Section("graphs", "Graphs", labels.graphs_note(shown), tuple(blocks),
+                   "CUDA graphs: how often each was built, updated and launched, and what that cost")
 
 
 def _graph_table(shown: Overview, graphs: Sequence[GraphSummary], terminal: tuple[TerminalColumn, ...] = (),
@@ -909,7 +969,8 @@ def configurations_section(shown: Overview) -> Section | None:
     columns = _terminal("grid", "block", "shared", "stream", "launches", "median", "occupancy", ("regs", "registers"))
     terminal = tuple([replace(each, is_optional=True) for each in columns])
     return Section("configurations", "Launch configurations", count(shown.configurations),
-                   (Table(("kernel", ""), tuple(first), terminal=terminal), *folds))
+                   (Table(("kernel", ""), tuple(first), terminal=terminal), *folds),
+                   "grids, blocks, shared memory and streams of the launches, and what each kernel was compiled for")
 
 
 _CONFIGURATION_COLUMNS = (
@@ -930,7 +991,8 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
         rows.append(Row(each.signature, {
             "origin": each.origin, "launches": count(each.launches), "registers": count(each.regs),
             "shared": size(each.static_shared_bytes), "local": size(each.local_bytes), "code": size(each.cubin_bytes),
-        }, notes=(", ".join(notes),) if notes else ()))
+        }, notes=(", ".join(notes),) if notes else (),
+            inspect=shown.specialization_keys.get(each.specialization_id, "")))
     if not rows:
         return ()
     return (Table(("Specialization", ""), tuple(rows), (

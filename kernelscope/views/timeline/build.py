@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints, Reader, readers
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
+from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities
 from kernelscope.palette import (
     ASKING_COLOR,
@@ -47,7 +48,6 @@ from kernelscope.views.timeline.model import (
     Timeline,
     Track,
     Words,
-    cell_label,
     device_label,
     title_of,
 )
