@@ -13,6 +13,7 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
+from kernelscope.analysis.ranges import RangeSummary
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
@@ -119,6 +120,12 @@ def ranges_note(shown: Overview) -> str:
     if unclosed:
         parts.append(f"{count(unclosed)} still open at the end")
     return ", ".join(parts)
+
+
+def range_notes(each: RangeSummary) -> list[str]:
+    """Return how many ranges of a path were never closed, and how much of their GPU time are copies."""
+    notes = [f"{count(each.unclosed)} still open at the end"] if each.unclosed else []
+    return [*notes, f"{duration(each.copy_ns)} of its own GPU time are copies"] if each.copy_ns else notes
 
 
 #: What is new in a compile, by its reason; other reasons need a sentence.

@@ -799,7 +799,7 @@ def ranges_section(shown: Overview) -> Section | None:
     """Return the paths of NVTX ranges by host time, where there are any."""
     if not shown.by_range and not shown.marks:
         return None
-    heading, note, host = "Ranges", labels.ranges_note(shown), shown.totals.host_ns
+    heading, note = "Ranges", labels.ranges_note(shown)
     if not shown.by_range:
         return Section("ranges", heading, note, explanation="NVTX ranges and marks of your code and of libraries")
     rows = [
@@ -807,24 +807,29 @@ def ranges_section(shown: Overview) -> Section | None:
             "ranges": count(each.ranges), "inclusive": duration(each.inclusive_ns),
             "exclusive": duration(each.exclusive_ns), "min": duration(each.shortest_ns),
             "median": duration(each.median_ns), "max": duration(each.longest_ns), "launches": count(each.launches),
-            "host": duration(each.host_ns), "share": _share(each.host_ns, host), "gpu": duration(each.gpu_ns),
-            "copies": duration(each.copy_ns),
-        }, bars=phase_bars(each.totals), at=f"name:{clean(each.path[-1])}", depth=each.depth)
+            "launches_inclusive": count(each.inclusive_launches), "host": duration(each.host_ns),
+            "host_inclusive": duration(each.inclusive_host_ns), "gpu": duration(each.gpu_ns),
+            "gpu_inclusive": duration(each.inclusive_gpu_ns),
+        }, notes=(notes := tuple(labels.range_notes(each))), terminal=notes, bars=phase_bars(each.totals),
+            at=f"name:{clean(each.path[-1])}", depth=each.depth)
         for each in as_tree(shown.by_range)[:MOST_ROWS]
     ]
     is_gpu = shown.gpu is not None
     columns = (
         Column("Ranges", "ranges"), Column("Total", "inclusive", "own", "exclusive", "time"),
         Column("Median", "median", "min", "min", "time"), Column("Max", "max", width="time"),
-        Column("Launches", "launches", "host time", "host", "time"),
-        *([Column("GPU time", "gpu", "copies", "copies", "gpu")] if is_gpu else []), _bars_column(shown),
+        Column("Launches", "launches_inclusive", "own", "launches"),
+        Column("Host time", "host_inclusive", "own", "host", "time"),
+        *([Column("GPU time", "gpu_inclusive", "own", "gpu", "gpu")] if is_gpu else []), _bars_column(shown),
     )
     terminal = (*_terminal("ranges", ("total", "inclusive"), ("own", "exclusive")),
                 *(TerminalColumn(each, each, is_wide=True) for each in ("min", "median")),
-                *_terminal("max", "launches", "host", *(["gpu"] if is_gpu else [])))
+                *_terminal("max", ("launches", "launches_inclusive"), ("host", "host_inclusive")),
+                TerminalColumn("own", "host", is_wide=True),
+                *((*_terminal(("GPU", "gpu_inclusive")), TerminalColumn("own", "gpu", is_wide=True)) if is_gpu else ()))
     return Section("ranges", heading, note, _first_and_folded(
         Table(("Range", ""), tuple(rows), columns, terminal), len(shown.by_range), "path"),
-        "NVTX ranges as a tree: own is without ranges inside; launches and GPU time are of the innermost range")
+        "NVTX ranges as a tree, with the launches and GPU work requested in them; own is without the ranges inside")
 
 
 # Compiles and build caches.
