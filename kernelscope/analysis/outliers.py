@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, union
+from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, rows_at, union
 from kernelscope.analysis.launches import LaunchPhases, launch_phases, long_ones
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -120,9 +120,9 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
     if not len(rows) or held < LEAST_TIME * of_ns or len(rows) > MOST_LAUNCHES * of:
         return None
     longest = rows[np.argsort(-spent[rows], kind="stable")][:DESCRIBED].tolist()
-    names = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
+    kernels = rows_at(recording, "dispatchers", owner[longest])
     return Outliers(len(rows), of, held, of_ns, tuple([
-        _described(recording, phases, row, names.get(int(owner[row]), "")) for row in longest]))
+        _described(recording, phases, row, str(kernels[int(owner[row])]["name"])) for row in longest]))
 
 
 def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:
