@@ -485,22 +485,28 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
     """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
     compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
     found = [
-        Figure(counted(shown.launches, "launch", "launches"), counted(shown.configurations, "configuration")),
+        Figure(counted(shown.launches, "launch", "launches"),
+               f"kernel launches that ran, with {counted(shown.configurations, 'launch configuration')}"),
         *[Figure(text, meaning) for number, text, meaning in labels.launch_figures(shown) if number],
-        Figure(counted(shown.kernels, "kernel"), counted(shown.specializations, "specialization")),
-        Figure(counted(shown.compiles, "compile"), compiling),
+        Figure(counted(shown.kernels, "kernel"), f"kernel functions that were launched or compiled, in "
+               f"{counted(shown.specializations, 'specialization')}: compiled versions, by argument types"),
+        Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}"),
     ]
     if shown.failed_compiles:
-        found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised"))
-    found.append(Figure(f"{count(shown.memory_hits)} found in memory", "launches whose specialization was there"))
+        found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised an exception"))
+    found.append(Figure(f"{count(shown.memory_hits)} found in memory",
+                        "launches whose specialization had been compiled or loaded before"))
     if shown.disk_hits:
-        found.append(Figure(f"{count(shown.disk_hits)} from disk", "specializations that a disk cache had"))
+        found.append(Figure(f"{count(shown.disk_hits)} from disk",
+                            "specializations that were loaded from a disk cache instead of being compiled"))
     if shown.waits:
-        found.append(Figure(counted(shown.waits, "wait"), "requests that waited for another thread's compile"))
-    found.append(Figure(f"{duration(shown.totals.host_ns)} in launches", labels.share_note(shown)))
+        found.append(Figure(counted(shown.waits, "wait"),
+                            "requests that waited while another thread compiled the same"))
+    found.append(Figure(f"{duration(shown.totals.host_ns)} in launches",
+                        f"host time inside launches, from each call to its return: {labels.share_note(shown)}"))
     if shown.gpu is not None:
         share, note = labels.busy_figure(shown.gpu)
-        found.append(Figure(f"GPU busy {share}", note))
+        found.append(Figure(f"GPU busy {share}", f"time in which the GPU ran kernels, copies or memsets: {note}"))
     return tuple(found)
 
 

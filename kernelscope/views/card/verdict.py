@@ -136,7 +136,7 @@ def launch_line(each: LongLaunch) -> str:
     if each.phase is not None:
         much = "" if each.phase_ns > _ALL * each.launching_ns else f", {duration(each.phase_ns)} of it"
         took += f"{much} in {each.phase}"
-    what = (["its first"] if each.is_first else []) + [_meanwhile(held) for held in each.meanwhile[:_SAID]]
+    what = (["the kernel's first"] if each.is_first else []) + [_meanwhile(held) for held in each.meanwhile[:_SAID]]
     return f"{name}, {took}" + (f" ({', '.join(what)})" if what else "")
 
 
