@@ -100,7 +100,9 @@ async function inspect(model: Model, el: HTMLElement, key: string): Promise<bool
   if (id === null || !model.widget_manager.create_view) return false;
   const view = await model.widget_manager.create_view(await model.widget_manager.get_model(id));
   wantInspected(key);
+  view.el.style.minHeight = "1px"; // what has no size comes near nothing
   el.append(view.el);
+  view.el.scrollIntoView({ block: "nearest", behavior: "instant" });
   return true;
 }
 
