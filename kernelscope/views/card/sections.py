@@ -485,7 +485,7 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
     """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
     compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
     is_only_graphs = not shown.launches and any(number for number, *_ in labels.launch_figures(shown))
-    made = Figure(counted(shown.launches, "launch", "launches")
+    made = Figure(counted(shown.launches, "launch", "launches"),
                   f"kernel launches that ran, with {counted(shown.configurations, 'launch configuration')}")
     found = [
         *([] if is_only_graphs else [made]),
