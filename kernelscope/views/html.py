@@ -167,6 +167,9 @@ _SIZES = """
 @container (max-width: 680px) {
   .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
 }
+@container (max-width: 680px) {
+  .kscope table.ks-table:has(col.ks-gpu + col.ks-phases) :is(col, th, td):last-child { display: none; }
+}
 @container (max-width: 560px) {
   .kscope table.ks-table .ks-left:first-child { min-width: 84px; }
   .kscope table.ks-table:has(col.ks-phases) :is(col, th, td):last-child { display: none; }
