@@ -1,9 +1,10 @@
 // Draws lanes: bars where events are wide enough, and where they are not, pixel columns as high as the track is busy.
 
 import { PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
+import { duration } from "../shared/text";
 import type { Color } from "./colors";
 import { nameOf } from "./describe";
-import type { Row } from "./layout";
+import type { Lane, Row } from "./layout";
 import type { Model } from "./model";
 import { LaunchTrack, type Track } from "./tracks";
 import type { Raster, TimelineEvent, View } from "./view";
@@ -17,13 +18,31 @@ const WIDE = 24;
 
 /** Draw the lanes of a view on its canvas. */
 export function paintLanes(view: View, context: CanvasRenderingContext2D) {
-  const { width, height, dpr, scroll, theme, layout } = view;
+  const { width, height, dpr, theme, layout } = view;
   context.setTransform(dpr, 0, 0, dpr, 0, 0);
   context.fillStyle = theme.ground;
   context.fillRect(0, 0, width, height);
-  for (const lane of layout.lanes) {
-    const top = lane.y - scroll;
-    if (top > height || top + lane.height < 0) continue;
+  // Lanes that stay in view hide those that scroll under them: they are painted last, over the ground.
+  paintSome(view, context, layout.lanes.filter((lane) => !lane.isStuck));
+  if (!layout.stuck) return;
+  context.fillStyle = theme.ground;
+  context.fillRect(0, 0, width, layout.stuck);
+  context.save();
+  context.beginPath();
+  context.rect(0, 0, width, layout.stuck);
+  context.clip();
+  paintSome(view, context, layout.lanes.filter((lane) => lane.isStuck));
+  context.restore();
+  context.fillStyle = theme.soft;
+  context.fillRect(0, layout.stuck - 1, width, 1);
+}
+
+function paintSome(view: View, context: CanvasRenderingContext2D, lanes: Lane[]) {
+  const { width, height, scroll, theme, layout } = view;
+  const isSeen = (top: number, high: number, lane: Lane) => top < height && top + high > (lane.isStuck ? 0 : layout.stuck);
+  for (const lane of lanes) {
+    const top = lane.y - layout.shift(lane, scroll);
+    if (!isSeen(top, lane.height, lane)) continue;
     if (lane.index % 2) {
       context.fillStyle = theme.band;
       context.fillRect(0, top, width, lane.height);
@@ -33,10 +52,10 @@ export function paintLanes(view: View, context: CanvasRenderingContext2D) {
   }
   paintGrid(view, context);
   paintBreaks(view, context);
-  for (const lane of layout.lanes) {
+  for (const lane of lanes) {
     for (const row of lane.rows) {
-      const top = row.y - scroll;
-      if (top < height && top + row.height > 0) paintRow(view, context, row, top);
+      const top = view.top(row);
+      if (isSeen(top, row.height, lane)) paintRow(view, context, row, top);
     }
   }
 }
@@ -46,7 +65,7 @@ function paintGrid(view: View, context: CanvasRenderingContext2D) {
   for (const tick of view.ticks().marks) context.fillRect(Math.round(view.x(tick)), 0, 1, view.height);
 }
 
-/** Idle time that is drawn short: stripes, with how long it was where there is room. */
+/** Idle time that is drawn short: stripes. */
 function paintBreaks(view: View, context: CanvasRenderingContext2D) {
   const { theme } = view;
   for (const each of view.model.axis.breaks) {
@@ -56,6 +75,30 @@ function paintBreaks(view: View, context: CanvasRenderingContext2D) {
     context.globalAlpha = 0.35;
     context.fillRect(left, 0, wide, view.height);
     context.globalAlpha = 1;
+  }
+}
+
+/** How long idle time was, upright in its stripes, where there is room. */
+function paintLengths(view: View, context: CanvasRenderingContext2D) {
+  const { theme, height } = view;
+  for (const each of view.model.axis.breaks) {
+    const left = view.x(each.at), wide = view.x(each.at + each.shown) - left;
+    if (left > view.width || left + wide < 0 || wide < 9) continue;
+    const lasted = duration(each.to - each.from), fits = (text: string) => view.measure(context, text, true) + 12 < height;
+    const text = [`${lasted} idle`, lasted].find(fits);
+    if (!text) continue;
+    const long = view.measure(context, text, true);
+    context.save();
+    context.translate(left + wide / 2, height / 2);
+    context.rotate(-Math.PI / 2);
+    context.fillStyle = theme.ground;
+    context.fillRect(-long / 2 - 4, -6.5, long + 8, 13);
+    context.font = theme.small;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillStyle = theme.ink;
+    context.fillText(text, 0, 0.5);
+    context.restore();
   }
 }
 
@@ -315,6 +358,7 @@ function eventColumns(
 /** Draw all of it. */
 export function paintOverlay(view: View, context: CanvasRenderingContext2D) {
   const { theme, height } = view;
+  paintLengths(view, context);
   for (const stretch of [view.selection, view.box]) {
     if (!stretch) continue;
     const left = view.x(Math.min(...stretch)), right = view.x(Math.max(...stretch));
@@ -368,10 +412,9 @@ function flows(view: View, event: TimelineEvent) {
 function arrow(view: View, context: CanvasRenderingContext2D, from: TimelineEvent, to: TimelineEvent) {
   const start = view.layout.rowOf(from.track), end = view.layout.rowOf(to.track);
   if (!start || !end) return;
-  const isBelow = end.y > start.y;
+  const isBelow = view.top(end) > view.top(start);
   const x0 = view.x(departure(from)), x1 = view.x(to.track.start[to.index]);
-  const y0 = start.y - view.scroll + (isBelow ? start.height : 0);
-  const y1 = end.y - view.scroll + (isBelow ? 0 : end.height);
+  const y0 = view.top(start) + (isBelow ? start.height : 0), y1 = view.top(end) + (isBelow ? 0 : end.height);
   const bend = Math.max(14, Math.abs(y1 - y0) * 0.45) * (isBelow ? 1 : -1);
   const limit = (x: number) => Math.min(Math.max(x, -1e5), 1e5);
   context.strokeStyle = context.fillStyle = view.theme.ink;
@@ -404,6 +447,6 @@ function outline(view: View, context: CanvasRenderingContext2D, event: TimelineE
   const wide = Math.max(3, right - left);
   context.strokeStyle = view.theme.ink;
   context.lineWidth = isPinned ? 2 : 1.2;
-  context.strokeRect(left - 0.5, row.y - view.scroll - 1, wide + 1, row.height + 2);
+  context.strokeRect(left - 0.5, view.top(row) - 1, wide + 1, row.height + 2);
   context.lineWidth = 1;
 }

@@ -2,19 +2,20 @@
 
 import STYLE from "./timeline.css";
 import {
-  Undoing, button, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
+  Undoing, button, closest, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
 } from "../shared/dom";
 import { frame, keysOf, searchField } from "../shared/frame";
+import { remember, remembered } from "../shared/memory";
 import { clean, count, counted, duration, moment } from "../shared/text";
 import { followCard } from "../card/card";
 import type { Break } from "./axis";
 import { Theme } from "./colors";
 import { Controls } from "./controls";
-import type { Lane } from "./layout";
+import type { Kept, Lane } from "./layout";
 import { Minimap } from "./minimap";
 import { Model } from "./model";
 import { paintLanes, paintOverlay } from "./paint";
-import { KEYS, fillMatches, fillSums, fillTip, legend, sentence } from "./panels";
+import { KEYS, Matches, fillSums, fillTip, legend, sentence } from "./panels";
 import type { EventPlace } from "./search";
 import { type TimelineEvent, View } from "./view";
 import type { Header, Packed, TableName } from "./wire";
@@ -22,10 +23,12 @@ import type { Header, Packed, TableName } from "./wire";
 const HEIGHT = 420;
 /** So many matches of a search are listed. */
 const MOST_MATCHES = 200;
+/** The reader's choice of what is folded and pinned lasts as long as the page. */
+const LANES = "kernelscope:lanes";
 /** A tooltip is over the whole page where the browser can: a notebook's output would cut it off. */
 const canPop = "showPopover" in HTMLElement.prototype;
 // Of the lanes' labels: the least and the most pixels, the most of the timeline's width, and what is beside their text.
-const GUTTER = { least: 104, most: 260, share: 0.26, beside: 34 };
+const GUTTER = { least: 104, most: 260, share: 0.26, beside: 50 };
 
 export interface Options extends Packed {
   /** The most that lanes take of the height, in CSS pixels. */
@@ -55,7 +58,13 @@ export class Timeline {
   controls!: Controls;
   private readonly maximum: number;
   readonly undoing = new Undoing();
+  /** Lanes' labels, by their keys. */
+  private readonly gutter = new Map<string, LaneLabel>();
+  /** The list of what the search has found, while it is shown. */
+  private matches: Matches | null = null;
   private readonly parts = new Map<string, HTMLElement>();
+  /** What Escape closes, what was opened last at the end: with each, how. */
+  private readonly opened = new Map<string, () => void>();
   private isGone = false;
   private request = 0;
   private widest = 0;
@@ -84,13 +93,14 @@ export class Timeline {
     const model = await Model.open(header, payload);
     if (this.isGone) return this;
     this.model = model;
-    this.view = new View(model, new Theme(this.root));
+    this.view = new View(model, new Theme(this.root), remembered<Kept>(LANES, { folded: [], pinned: [] }));
     this.view.theme.read();
     this.body = this.part("body");
     this.canvas = this.canvasOf("canvas");
     this.minimap = new Minimap(this.canvasOf("map"), this.view, () => this.changed());
     this.controls = new Controls(this);
     this.part("legend").replaceChildren(...legend(this.view));
+    this.breaks();
     this.labels();
     this.watch();
     this.resize();
@@ -140,6 +150,8 @@ export class Timeline {
     const high = Math.min(this.maximum, Math.max(60, view.layout.height));
     this.body.style.height = `${high + 1}px`; // its upper border is one pixel
     this.part("lanes").style.height = `${view.layout.height}px`;
+    view.layout.stick(high);
+    this.placeLabels();
     if (view.width === wide && view.height === high && view.dpr === dpr && canvas.width) return false;
     Object.assign(view, { width: wide, height: high, dpr });
     const all: [HTMLCanvasElement, number][] = [
@@ -158,7 +170,7 @@ export class Timeline {
   /** How wide the lanes' labels are in the page's font; 0 while they are not seen. */
   private widestLabel() {
     const range = document.createRange();
-    const widths = [...this.part("gutter").querySelectorAll(".kst-name, .kst-note")].map((text) => {
+    const widths = [...this.part("lanes").querySelectorAll(".kst-name, .kst-note")].map((text) => {
       range.selectNodeContents(text);
       return range.getBoundingClientRect().width;
     });
@@ -171,32 +183,84 @@ export class Timeline {
   }
 
   private labels() {
-    const gutter = this.part("gutter");
-    gutter.replaceChildren(...this.view.layout.lanes.map((lane) => {
-      const [label, note] = [clean(lane.spec.label), clean(lane.spec.note)];
-      const made = button(`kst-lane kst-${lane.spec.group}`, "", `${label} ${note}`, () => this.fold(lane));
-      made.removeAttribute("aria-label");
-      made.append(element("span", "kst-fold", "▾"), element("span", "kst-name", label),
-        element("span", "kst-note", note));
-      return made;
-    }));
+    this.gutter.clear();
+    for (const lane of this.view.layout.lanes) this.gutter.set(lane.key, this.label(lane));
+    this.part("gutter").replaceChildren();
     this.placeLabels();
+  }
+
+  /** A lane's label, which folds it, and the button that pins it. */
+  private label(lane: Lane): LaneLabel {
+    const [label, note] = [clean(lane.spec.label), clean(lane.spec.note)], { key } = lane;
+    const fold = button(`kst-lane kst-${lane.spec.group}`, "", `${label} ${note}`, () => {});
+    fold.addEventListener("click", (event) => this.fold(this.laneOf(key), undefined, event.shiftKey));
+    const sign = element("span", "kst-fold", "▾");
+    sign.setAttribute("aria-hidden", "true");
+    fold.removeAttribute("aria-label"); // it has its text
+    fold.append(sign, element("span", "kst-name", label), element("span", "kst-note", note));
+    const pin = button("kst-pinner", "", "pin", () => this.pinLane(this.laneOf(key)));
+    pin.append(pushpin());
+    const box = element("div", "kst-label", fold, pin);
+    box.dataset.lane = key;
+    return { box, fold, pin, sign };
+  }
+
+  private laneOf(key: string): Lane {
+    const found = this.view.layout.lanes.find((lane) => lane.key === key);
+    if (!found) throw new Error(`there is no lane ${key}`);
+    return found;
+  }
+
+  /** The lane whose label has the focus. */
+  laneInFocus(): Lane | null {
+    const key = closest(document.activeElement, ".kst-label")?.dataset.lane;
+    return key === undefined ? null : this.laneOf(key);
   }
 
   private placeLabels() {
-    const buttons = [...this.part("gutter").children] as HTMLElement[];
-    this.view.layout.lanes.forEach((lane, at) => {
-      const made = buttons[at], [fold] = made.children;
-      made.style.top = `${lane.y}px`;
-      made.style.height = `${lane.height}px`;
-      made.setAttribute("aria-expanded", String(!lane.isFolded));
-      fold.textContent = lane.isFolded ? "▸" : "▾";
-    });
+    const focused = document.activeElement, [stuck, others] = [this.part("stuck"), this.part("gutter")];
+    for (const lane of this.view.layout.lanes) {
+      const made = this.gutter.get(lane.key);
+      if (!made) return; // not made yet
+      const { box, fold, pin, sign } = made, name = `${clean(lane.spec.label)} ${clean(lane.spec.note)}`.trim();
+      box.style.top = `${lane.y}px`;
+      box.style.height = `${lane.height}px`;
+      fold.setAttribute("aria-expanded", String(!lane.isFolded));
+      fold.title = `${name}: click to ${lane.isFolded ? "unfold" : "fold"} (l; with Shift all of its kind)`;
+      sign.textContent = lane.isFolded ? "▸" : "▾";
+      pin.setAttribute("aria-pressed", String(lane.isPinned));
+      pin.title = lane.isPinned ? `${name}: unpin (p)` : `${name}: pin to the top (p)`;
+      pin.setAttribute("aria-label", lane.isPinned ? `Unpin ${name}` : `Pin ${name} to the top`);
+    }
+    for (const [area, isStuck] of [[stuck, true], [others, false]] as const) {
+      const wanted = this.view.layout.lanes.filter((lane) => lane.isStuck === isStuck)
+        .flatMap((lane) => this.gutter.get(lane.key)?.box ?? []);
+      // What is in its place stays there: moved elements lose the focus.
+      if (wanted.length !== area.children.length || wanted.some((box, at) => box !== area.children[at])) {
+        area.append(...wanted);
+      }
+    }
+    if (focused instanceof HTMLElement && focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
 
-  fold(lane: Lane, isFolded?: boolean) {
-    this.view.layout.fold(lane, isFolded);
-    this.placeLabels();
+  /** Fold a lane to one row, or unfold it; with `isAll` all lanes of its kind. */
+  fold(lane: Lane, isFolded: boolean = !lane.isFolded, isAll = false) {
+    for (const each of isAll ? this.view.layout.lanes.filter(({ spec }) => spec.group === lane.spec.group) : [lane]) {
+      this.view.layout.fold(each, isFolded);
+    }
+    this.arranged();
+    this.say(`${clean(lane.spec.label)}${isAll ? " and its kind" : ""} ${isFolded ? "folded" : "unfolded"}`);
+  }
+
+  /** Pin a lane to the top, where it stays in view, or let go of it. */
+  pinLane(lane: Lane, isPinned: boolean = !lane.isPinned) {
+    this.view.layout.pin(lane, isPinned);
+    this.arranged();
+    this.say(`${clean(lane.spec.label)} ${isPinned ? "pinned to the top" : "unpinned"}`);
+  }
+
+  private arranged() {
+    remember(LANES, this.view.kept);
     this.resize();
     this.scrollTo(this.view.scroll);
     this.changed();
@@ -214,6 +278,7 @@ export class Timeline {
     paintLanes(this.view, context);
     paintOverlay(this.view, context);
     this.ruler();
+    this.placeBreaks();
     this.minimap.draw();
     const spent = performance.now() - begun;
     this.frames.first ??= begun + spent;
@@ -247,9 +312,14 @@ export class Timeline {
       context.fillStyle = theme.strong;
       context.fillRect(x, 15, 1, 9);
       if (x < taken) continue; // two ticks are near where idle time is between them
-      context.fillStyle = theme.soft;
       const text = moment(Math.round(view.model.axis.real(at) / step) * step, step), wide = view.measure(context, text, true);
-      context.fillText(text, Math.min(Math.max(x + 3, 2), view.width - wide - 2), 9);
+      const left = Math.min(Math.max(x + 3, 2), view.width - wide - 2);
+      if (view.model.axis.breaks.length) { // no stripes behind it
+        context.fillStyle = theme.ground;
+        context.fillRect(left - 2, 2, wide + 4, 13);
+      }
+      context.fillStyle = theme.soft;
+      context.fillText(text, left, 9);
       taken = x + 3 + wide + 6;
     }
   }
@@ -282,14 +352,15 @@ export class Timeline {
     view.pinned = event;
     this.hideTip();
     pinned.hidden = !event;
+    this.note("pin", event && (() => this.pin(null)));
     if (event) {
       fillTip(pinned, view, event);
       pinned.append(button("kst-close", "×", "Let go (Esc)", () => {
         this.pin(null);
         this.body.focus({ preventScroll: true });
       }));
-      this.say(sentence(view, event));
-    }
+      this.describe(sentence(view, event));
+    } else this.describe("");
     this.changed();
   }
 
@@ -297,7 +368,6 @@ export class Timeline {
   go(event: TimelineEvent | null) {
     if (!event) return;
     this.view.reveal(event);
-    this.placeLabels();
     this.resize();
     this.scrollTo(this.view.scroll);
     this.pin(event);
@@ -321,6 +391,37 @@ export class Timeline {
 
   say(text: string) { this.part("live").textContent = text; }
 
+  /** Say what is chosen; the lanes' description is the same. */
+  private describe(text: string) {
+    this.part("chosen").textContent = text || "nothing is chosen";
+    this.say(text);
+  }
+
+  /** Something is open, and how Escape closes it; or it is closed. */
+  note(name: string, close: (() => void) | null) {
+    this.opened.delete(name);
+    if (close) this.opened.set(name, close);
+  }
+
+  /** Close what was opened last; whether anything was open. */
+  escape(): boolean {
+    const last = [...this.opened].pop();
+    last?.[1]();
+    return last !== undefined;
+  }
+
+  /** Show the keys, or put them away. */
+  help(isShown: boolean = Boolean(this.part("keys").hidden)) {
+    this.part("keys").hidden = !isShown;
+    this.part("help").setAttribute("aria-expanded", String(isShown));
+    this.note("keys", isShown ? () => this.help(false) : null);
+  }
+
+  clearSearch() {
+    this.searchField.value = "";
+    this.search("");
+  }
+
   /** Search by name; an empty text ends the search. Returns how many events match. */
   search(text: string) {
     this.view.seek(text);
@@ -328,40 +429,92 @@ export class Timeline {
     const shown = this.part("count");
     shown.textContent = text ? counted(found, "match", "matches") : "";
     shown.hidden = !text;
+    this.note("search", text ? () => this.clearSearch() : null);
     if (!this.part("matches").hidden) this.listMatches(found > 0);
     this.changed();
     return found;
   }
 
-  /** Draw a stretch of idle time as long as it was; without one, all short again. */
+  /** Draw a stretch of idle time as long as it was, or short again; without one, all short. */
   unfold(found: Break | null) {
+    const at = this.view.model.axis.idle.findIndex((each) => each.from === found?.from);
+    const had = this.part("breaks").contains(document.activeElement);
     this.view.unfold(found);
     this.minimap.forget();
-    this.searchField.value = "";
-    this.search("");
+    this.clearSearch();
+    this.select(null);
     this.labels();
     this.resize();
     this.pin(this.view.pinned);
+    this.breaks();
+    if (had) (this.part("breaks").children[at] as HTMLElement | undefined)?.focus({ preventScroll: true });
+    if (found) this.say(`${duration(found.to - found.from)} of idle time drawn ${found.isOpen ? "short" : "as long as it was"}`);
     this.changed();
+  }
+
+  /** A button for each long stretch of idle time, over the ruler. */
+  private breaks() {
+    this.part("breaks").replaceChildren(...this.view.model.axis.idle.map((each) => {
+      const lasted = duration(each.to - each.from);
+      const title = each.isOpen ? `${lasted} in which nothing happened: click to draw it short (u)`
+        : `${lasted} in which nothing happened: click to draw it as long as it was (u)`;
+      const made = button("kst-break", "", title, () => this.unfold(each));
+      made.setAttribute("aria-expanded", String(each.isOpen));
+      return made;
+    }));
+  }
+
+  /** Put them where they are now; those out of sight are not there. */
+  private placeBreaks() {
+    const { view } = this, buttons = this.part("breaks").children as HTMLCollectionOf<HTMLElement>;
+    view.model.axis.idle.forEach((each, at) => {
+      const left = view.x(each.at), right = view.x(each.at + each.shown), { style } = buttons[at];
+      const isSeen = left < view.width - 4 && right > 4 && right - left > 3;
+      const wide = each.isOpen ? 12 : Math.max(8, right - left);
+      style.display = isSeen ? "" : "none";
+      style.transform = `translateX(${Math.max(0, Math.min(left, view.width - wide))}px)`;
+      style.width = `${wide}px`;
+    });
   }
 
   /** Show what the search has found as a list below the lanes, by time or by duration; or put it away. */
   listMatches(isShown: boolean, isByDuration = false) {
-    const { view } = this, panel = this.part("matches");
-    panel.hidden = true;
-    if (!isShown || !view.search?.count) return;
+    const { view } = this, panel = this.part("matches"), had = panel.contains(document.activeElement);
+    const isOpen = isShown && Boolean(view.search?.count);
+    panel.hidden = !isOpen;
+    this.part("count").setAttribute("aria-expanded", String(isOpen));
+    if (!isOpen || !view.search) {
+      this.matches = null;
+      this.note("matches", null);
+      if (had) this.body.focus({ preventScroll: true });
+      return;
+    }
+    if (!this.matches) this.note("matches", () => this.listMatches(false));
     const found = view.search.list(isByDuration, MOST_MATCHES).map(({ track, index }) => view.event(track, index));
-    fillMatches(panel, view, found, isByDuration, {
+    this.matches = new Matches(panel, view, found, isByDuration, {
       order: (wanted) => this.listMatches(true, wanted), go: (event) => this.go(event),
       close: () => this.listMatches(false),
     });
+    if (view.pinned) this.matches.mark(view.pinned);
+    if (had) this.matches.list.focus({ preventScroll: true });
   }
 
-  toggleMatches() { this.listMatches(this.part("matches").hasAttribute("hidden")); }
+  /** Show the list of matches and give it the focus, or put it away. */
+  toggleMatches() {
+    this.listMatches(!this.matches);
+    this.matches?.list.focus({ preventScroll: true });
+  }
 
+  /** The matches by time, or by duration. */
+  orderMatches() { if (this.matches) this.listMatches(true, !this.matches.isByDuration); }
+
+  /** The next match, or the one before: as the list has them where it is shown, else by time. */
   step(forward: boolean) {
-    const { view } = this;
-    if (view.search) this.go(asEvent(view, view.search.step(view.pinned, forward)));
+    const { view, matches } = this;
+    if (!view.search) return;
+    const found = matches?.step(view.pinned, forward) ?? asEvent(view, view.search.step(view.pinned, forward));
+    this.go(found);
+    if (found) matches?.mark(found);
   }
 
   /** Select a stretch of time, in nanoseconds since the start, and show its sums; null drops it. */
@@ -369,6 +522,7 @@ export class Timeline {
     const { view } = this, panel = this.part("sums");
     view.selection = from === null ? null : [from, to ?? from];
     const sums = view.sums();
+    this.note("sums", sums && (() => this.select(null)));
     if (sums) {
       fillSums(panel, sums, () => this.select(null));
       this.say(`selected ${duration(sums.span)}: ${counted(sums.launches, "launch", "launches")}, ${
@@ -384,6 +538,14 @@ export class Timeline {
   show(t0: number, t1: number) { this.view.show(t0, t1); this.changed(); }
 }
 
+/** A lane's label with its buttons. */
+interface LaneLabel {
+  box: HTMLElement;
+  fold: HTMLElement;
+  pin: HTMLElement;
+  sign: HTMLElement;
+}
+
 function asEvent(view: View, found: EventPlace | null) { return found ? view.event(found.track, found.index) : null; }
 
 function framed(header: Header) {
@@ -391,21 +553,28 @@ function framed(header: Header) {
   keepShortcutsAway(root);
   const tool = (name: string, text: string, title: string) => (
     button(`ksv-button kst-button kst-${name}`, text, title, () => {}));
-  const matches = tool("count", "", "list the matches (m)");
+  const matches = tool("count", "", "list the matches (m)"), help = tool("help", "?", "keys (?)");
   matches.hidden = true;
+  for (const each of [matches, help]) each.setAttribute("aria-expanded", "false");
+  const boxed = tool("boxed", "▣", "zoom into a box: drag on the lanes (b, or Shift-drag)");
+  boxed.setAttribute("aria-pressed", "false");
   const bar = element("div", "ksv-bar kst-bar", element("span", "ksv-title", "Timeline"),
     element("span", "kst-about", about(header)));
   if (header.notice) bar.append(element("span", "ksv-chip kst-chip", header.notice));
   bar.append(searchField("ksv-search kst-search", "Search names  /", "search by name"), matches,
     element("span", "ksv-buttons", tool("previous", "↑", "previous match (N)"), tool("next", "↓", "next match (n)"),
-      tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"),
-      tool("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), tool("help", "?", "keys")));
-  const lanes = element("div", "kst-lanes", element("div", "kst-gutter"), element("canvas", "kst-canvas"));
+      tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"), boxed, help));
+  const chosen = element("div", "ksv-live kst-chosen", "nothing is chosen");
+  chosen.id = `kst-chosen-${frames++}`;
+  const canvas = picture("kst-canvas", `lanes: ${header.lanes.map((lane) => clean(lane.label)).join(", ")}`);
+  canvas.setAttribute("aria-describedby", chosen.id);
+  const lanes = element("div", "kst-lanes", element("div", "kst-stuck"), element("div", "kst-gutter"), canvas);
   const body = element("div", "ksv-drawn kst-body", lanes);
   focusable(body);
   body.setAttribute("role", "application");
   body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, "
     + "? tells keys");
+  body.setAttribute("aria-describedby", chosen.id);
   const hidden = (name: string) => {
     const made = element("div", name);
     made.hidden = true;
@@ -413,11 +582,34 @@ function framed(header: Header) {
   };
   const tip = hidden("ksv-tip kst-tip");
   tip.setAttribute("popover", "manual");
-  const head = element("div", "kst-head", element("canvas", "kst-map"), element("canvas", "kst-ruler"));
+  const head = element("div", "kst-head", 
+    picture("kst-map", "how busy host and GPU were: drag the frame to move in time (a, d; w and s zoom)"),
+    element("div", "kst-times", picture("kst-ruler", "ruler: drag to sum up a stretch of time (r)"),
+      element("div", "kst-breaks")));
   root.append(bar, keysOf("ksv-keys kst-keys", KEYS), head, body, hidden("kst-pin"), hidden("kst-matches"),
     hidden("kst-sums"),
-    element("div", "kst-legend"), tip, hidden("kst-hint"), liveRegion("ksv-live kst-live"));
+    element("div", "kst-legend"), chosen, tip, hidden("kst-hint"), liveRegion("ksv-live kst-live"));
   return root;
+}
+
+let frames = 0;
+
+function pushpin(): SVGElement {
+  const [image, path] = ["svg", "path"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+  image.setAttribute("viewBox", "0 0 16 16");
+  image.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", "M5 1h6v1l-1 1v4l2 2v1H8.6v5h-1.2v-5H4V9l2-2V3L5 2z");
+  image.append(path);
+  return image as SVGElement;
+}
+
+/** A canvas, with what it is called. */
+function picture(name: string, label: string): HTMLCanvasElement {
+  const made = element("canvas", name);
+  made.setAttribute("role", "img");
+  made.setAttribute("aria-label", label);
+  if (name !== "kst-canvas") made.title = label; // the lanes have a tooltip of their own
+  return made;
 }
 
 function about(header: Header) {
