@@ -428,6 +428,7 @@ export class Timeline {
     const found = this.view.search?.count ?? 0;
     const shown = this.part("count");
     shown.textContent = text ? counted(found, "match", "matches") : "";
+    shown.removeAttribute("aria-label"); // it has its text
     shown.hidden = !text;
     this.note("search", text ? () => this.clearSearch() : null);
     if (!this.part("matches").hidden) this.listMatches(found > 0);
@@ -561,7 +562,9 @@ function framed(header: Header) {
   const bar = element("div", "ksv-bar kst-bar", element("span", "ksv-title", "Timeline"),
     element("span", "kst-about", about(header)));
   if (header.notice) bar.append(element("span", "ksv-chip kst-chip", header.notice));
-  bar.append(searchField("ksv-search kst-search", "Search names  /", "search by name"), matches,
+  const search = searchField("ksv-search kst-search", "Search names  /", "search by name");
+  search.title = "search by name (/), Enter shows the next match (n)";
+  bar.append(search, matches,
     element("span", "ksv-buttons", tool("previous", "↑", "previous match (N)"), tool("next", "↓", "next match (n)"),
       tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"), boxed, help));
   const chosen = element("div", "ksv-live kst-chosen", "nothing is chosen");
