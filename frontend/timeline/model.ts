@@ -106,10 +106,24 @@ export class Table {
     return found;
   }
 
+  /** A value; of a column that is not decoded, and needs no other row's value, alone: a tooltip asks for many columns. */
   at(name: string, row: number): number {
-    const spec = this.spec(name);
-    if (!spec.p && !spec.k) return spec.b;
+    const spec = this.spec(name), held = this.held.get(name);
+    if (held) return held[row];
+    if (!spec.p || spec.p === "raw") return this.residual(spec, row);
+    if (spec.p === "map") return this.residual(spec, row) + spec.map[this.at(spec.key, row) + 1];
+    if (spec.p === "sum") return spec.of.reduce((sum, part) => sum + this.at(part, row), 0);
+    if (spec.p === "via") {
+      const key = this.at(spec.key, row);
+      if (key >= 0) return this.residual(spec, row) + this.model.table(spec.of[0]).at(spec.of[1], key);
+    }
     return this.col(name)[row];
+  }
+
+  private residual({ b, k: count = 0, at = 0 }: ColumnSpec & { p?: Exclude<ColumnSpec["p"], "sum"> }, row: number) {
+    let value = b;
+    for (let k = 0; k < count; k++) value += this.bytes[at + k * this.rows + row] * 256 ** k;
+    return value;
   }
 
   /** A column as a Float64Array: all of one type, so that the loops over them stay fast. */
