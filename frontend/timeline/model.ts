@@ -8,6 +8,9 @@ import type { ColumnSpec, Facts, Header, LaneSpec, TableName, TableSpec } from "
 /** Of a launch's flags: its end is known. */
 export const ENDED = 8;
 
+const NOTHING: Facts = { words: {}, cells: [], threads: [], devices: [], kernels: [], specializations: [],
+  configurations: [], occupancies: [], compiles: [] };
+
 /** All that is known of a recording: its tables, its texts, its lanes. */
 export class Model {
   readonly lanes: LaneSpec[];
@@ -24,7 +27,7 @@ export class Model {
 
   constructor(readonly header: Header, bytes: Uint8Array) {
     this.lanes = header.lanes;
-    this.facts = JSON.parse(new TextDecoder().decode(bytes.subarray(header.bytes)));
+    this.facts = bytes.length ? JSON.parse(new TextDecoder().decode(bytes.subarray(header.bytes))) : NOTHING;
     this.words = this.facts.words;
     this.tables = Object.fromEntries(Object.entries(header.tables).map(
       ([name, spec]) => [name, new Table(name as TableName, spec, this, bytes)])) as Record<TableName, Table>;
@@ -33,6 +36,13 @@ export class Model {
   }
 
   get span(): number { return this.axis.place(this.header.span_ns); }
+
+  /** A recording of which only the lanes are known yet. */
+  static empty(header: Header): Model {
+    const tables = Object.fromEntries(Object.entries(header.tables).map(
+      ([name, { columns }]) => [name, { rows: 0, columns }])) as Header["tables"];
+    return new Model({ ...header, tables }, new Uint8Array());
+  }
 
   static async open(header: Header, payload: BufferSource): Promise<Model> {
     return new Model(header, await inflated(payload, header.inflated));

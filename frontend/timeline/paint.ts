@@ -104,12 +104,50 @@ function paintLengths(view: View, context: CanvasRenderingContext2D) {
 
 function paintRow(view: View, context: CanvasRenderingContext2D, row: Row, top: number) {
   const { track } = row;
+  if (view.overview) { paintOverview(view, context, row, top, view.overview[track.spec.track] ?? []); return; }
   const [from, to] = track.visible(view.t0, view.t1);
   if (from >= to) return;
   if (track.spec.kind === "marks" && !row.isThin) paintMarks(view, context, row, top, from, to);
   else if (row.isThin || to - from > view.width * DENSE) paintColumns(view, context, row, top);
   else if (track instanceof LaunchTrack) paintLaunches(view, context, row, track, top, from, to);
   else paintBars(view, context, row, top, from, to);
+}
+
+/** A track's columns before its events are known: launches by phase, others in the color that has most. */
+function paintOverview(
+  view: View, context: CanvasRenderingContext2D, row: Row, top: number, colors: [color: string, shares: string][],
+) {
+  const held = colors.map(([, shares]) => Uint8Array.from(atob(shares), (each) => each.charCodeAt(0)));
+  const columns = held[0]?.length ?? 0, left = view.x(0), wide = (view.x(view.model.span) - left) / columns;
+  const isStacked = row.track instanceof LaunchTrack, most = new Uint8Array(columns), total = new Float64Array(columns);
+  held.forEach((shares, which) => {
+    for (let at = 0; at < columns; at++) {
+      total[at] += shares[at];
+      if (shares[at] > held[most[at]][at]) most[at] = which;
+    }
+  });
+  const bottom = new Float64Array(columns).fill(top + row.height);
+  colors.forEach(([hex], which) => {
+    const color = view.theme.color(hex), shares = held[which];
+    const bars = (css: string, high: (at: number) => number) => {
+      context.fillStyle = css;
+      context.beginPath();
+      for (let at = 0; at < columns; at++) {
+        const tall = total[at] ? high(at) : 0;
+        if (tall) context.rect(left + at * wide, bottom[at] -= tall, wide + 0.5, tall);
+      }
+      context.fill();
+    };
+    const tall = (at: number) => Math.max(2, Math.min(1, total[at] / 255) * row.height);
+    if (isStacked) {
+      if (!which) { bars(color.faint, () => row.height); bottom.fill(top + row.height); }
+      bars(color.css, (at) => (tall(at) * shares[at]) / total[at]);
+    } else {
+      bars(color.faint, (at) => (most[at] === which ? row.height : 0));
+      for (let at = 0; at < columns; at++) if (most[at] === which) bottom[at] = top + row.height;
+      bars(color.css, (at) => (most[at] === which ? tall(at) : 0));
+    }
+  });
 }
 
 function paintMarks(view: View, context: CanvasRenderingContext2D, row: Row, top: number, from: number, to: number) {

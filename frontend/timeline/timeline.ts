@@ -47,14 +47,15 @@ export function mount(host: HTMLElement, options: Options): Timeline {
 export class Timeline {
   readonly ready: Promise<this>;
   readonly root: HTMLElement;
-  /** When the page mounted this and first painted it, and how long its frames took: for benchmarks and tests. */
-  readonly frames: { count: number; milliseconds: number[]; mounted: number; first: number | null };
+  /** When the page mounted this, first painted it and had all of it, and how long its frames took: for benchmarks. */
+  readonly frames: { count: number; milliseconds: number[]; mounted: number; first: number | null;
+    whole: number | null };
   /** These are there once it is ready. */
   model!: Model;
   view!: View;
   body!: HTMLElement;
   canvas!: HTMLCanvasElement;
-  private minimap!: Minimap;
+  private minimap: Minimap | null = null;
   controls!: Controls;
   private readonly maximum: number;
   readonly undoing = new Undoing();
@@ -71,7 +72,7 @@ export class Timeline {
 
   constructor(host: HTMLElement, { header, payload, height }: Options) {
     this.maximum = height ?? HEIGHT;
-    this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null };
+    this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null, whole: null };
     this.root = framed(header);
     host.append(this.root);
     this.ready = this.open(header, payload).catch((problem: Error) => this.fail(problem));
@@ -89,28 +90,42 @@ export class Timeline {
 
   private canvasOf(name: string): HTMLCanvasElement { return this.part(name) as HTMLCanvasElement; }
 
-  private async open(header: Header, payload: BufferSource) {
-    const model = await Model.open(header, payload);
-    if (this.isGone) return this;
-    this.model = model;
-    this.view = new View(model, new Theme(this.root), remembered<Kept>(LANES, { folded: [], pinned: [] }));
-    this.view.theme.read();
+  private async open(header: Header, payload: Packed["payload"]) {
+    this.root.setAttribute("aria-busy", "true");
     this.body = this.part("body");
     this.canvas = this.canvasOf("canvas");
+    if (header.overview) {
+      this.look(Model.empty(header));
+      this.view.overview = header.overview;
+      this.draw();
+      await painted();
+    }
+    const model = await Model.open(header, await payload);
+    if (this.isGone) return this;
+    this.look(model);
     this.minimap = new Minimap(this.canvasOf("map"), this.view, () => this.changed());
     this.controls = new Controls(this);
     this.part("legend").replaceChildren(...legend(this.view));
+    this.watch();
+    this.draw();
+    this.frames.whole = performance.now();
+    this.root.removeAttribute("aria-busy");
+    return this;
+  }
+
+  /** Make what shows a model, as large as the page has room. */
+  private look(model: Model) {
+    this.model = model;
+    this.view = new View(model, new Theme(this.root), remembered<Kept>(LANES, { folded: [], pinned: [] }));
     this.breaks();
     this.labels();
-    this.watch();
     this.resize();
-    this.draw();
-    return this;
   }
 
   /** Say what went wrong in the timeline's place. */
   private fail(problem: Error) {
     const said = `The timeline cannot be shown: ${problem.message}`;
+    this.root.removeAttribute("aria-busy");
     this.part("body").replaceChildren(element("div", "ksv-problem kst-problem", said));
     return this;
   }
@@ -133,7 +148,7 @@ export class Timeline {
 
   private retheme() {
     this.view.theme.read();
-    this.minimap.forget();
+    this.minimap?.forget();
     this.widest = 0;
     this.resize();
     this.changed();
@@ -279,7 +294,7 @@ export class Timeline {
     paintOverlay(this.view, context);
     this.ruler();
     this.placeBreaks();
-    this.minimap.draw();
+    this.minimap?.draw();
     const spent = performance.now() - begun;
     this.frames.first ??= begun + spent;
     this.frames.count += 1;
@@ -375,7 +390,7 @@ export class Timeline {
 
   /** Pin a row of one of the tables, bring it into sight, and the timeline with it; whether it is drawn. */
   goTo(table: TableName, row: number): boolean {
-    const event = this.model?.tables[table] ? this.view.find(table, row) : null;
+    const event = this.frames.whole !== null && this.model?.tables[table] ? this.view.find(table, row) : null;
     this.go(event);
     if (event) this.root.scrollIntoView({ block: "nearest", behavior: "instant" });
     return event !== null;
@@ -383,6 +398,7 @@ export class Timeline {
 
   /** Search for a name, or for that of a kernel, as if it had been typed, and show its first match. */
   searchFor(name: string | number) {
+    if (this.frames.whole === null) return;
     const text = typeof name === "string" ? name : this.model.facts.kernels[name]?.name ?? "";
     this.searchField.value = text;
     if (this.search(text)) this.step(true);
@@ -441,7 +457,7 @@ export class Timeline {
     const at = this.view.model.axis.idle.findIndex((each) => each.from === found?.from);
     const had = this.part("breaks").contains(document.activeElement);
     this.view.unfold(found);
-    this.minimap.forget();
+    this.minimap?.forget();
     this.clearSearch();
     this.select(null);
     this.labels();
@@ -537,6 +553,14 @@ export class Timeline {
   fit() { this.view.fit(); this.changed(); }
 
   show(t0: number, t1: number) { this.view.show(t0, t1); this.changed(); }
+}
+
+/** After what was drawn is on the screen; a page that is not seen paints nothing. */
+function painted(): Promise<void> {
+  return new Promise((resolve) => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, 100);
+  });
 }
 
 /** A lane's label with its buttons. */

@@ -8,7 +8,7 @@ import type { Model } from "./model";
 import { type EventPlace, Search } from "./search";
 import { type Sums, sumsOf } from "./sums";
 import { type Track, makeTracks } from "./tracks";
-import type { TableName } from "./wire";
+import type { Header, TableName } from "./wire";
 
 /** The least stretch of time that fills the width, in nanoseconds. */
 const LEAST_SPAN = 10;
@@ -51,6 +51,8 @@ export class View {
   search: Search | null = null;
   /** Where the pointer is, in pixels. */
   pointer: number | null = null;
+  /** What is drawn as long as nothing else is known. */
+  overview: Header["overview"];
   private readonly lengths = new Map<string, number>();
   private readonly rasters = new Map<Track, Raster>();
 
