@@ -43,6 +43,8 @@ GRAPH_COLOR = "#6c8b64"
 EVENT_COLOR = "#42857d"
 #: An NVTX range without a color.
 RANGE_COLOR = "#76a88f"
+#: A collection of Python's garbage.
+GARBAGE_COLOR = "#7a6bc9"
 
 #: What a cell's wall time went into, where that is no phase of a launch; launching as a whole is the color of submit.
 PART_COLORS = {
@@ -52,6 +54,7 @@ PART_COLORS = {
     "memory": "#b1a090",
     "graph": GRAPH_COLOR,
     "call": CALL_COLOR,
+    "gc": GARBAGE_COLOR,
     "recording": "#d5cc8e",
     "python": "#c3c8d0",
 }

@@ -61,7 +61,8 @@ export const COLORS = {
   event: "#42857d",
   range: "#76a88f",
   copy: "#6b6e76",
-  memset: "#98a39f"
+  memset: "#98a39f",
+  garbage: "#7a6bc9"
 };
 
 /** Flags of the timeline's rows: their end is not known, */

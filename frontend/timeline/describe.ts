@@ -180,6 +180,18 @@ const DETAILS: Record<TableName, Detail> = {
     return "request to a build cache";
   },
 
+  collections(model: Model, row: number, add: Add) {
+    const table = model.table("collections");
+    span(model, "collections", row, add);
+    for (const name of ["collected", "uncollectable"]) {
+      const objects = table.at(name, row);
+      add(name, objects >= 0 ? `${count(objects)} object${objects === 1 ? "" : "s"}` : null);
+    }
+    place(model, table, row, add);
+    ids(add, [["collection", table.at("id", row)]]);
+    return "garbage collection";
+  },
+
   graphs(model: Model, row: number, add: Add) {
     const table = model.table("graphs");
     span(model, "graphs", row, add);

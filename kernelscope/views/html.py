@@ -208,7 +208,7 @@ def style() -> str:
     colors = PHASE_COLORS | GPU_COLORS | PART_COLORS
     phases = "".join(
         f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in colors.items()
-    )
+    ) + f".kscope .ks-histogram.ks-on-gpu span {{ background: {GPU_COLORS['kernel']}; }}\n"
     stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
                for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
     return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES, *stacked))
@@ -236,17 +236,21 @@ def part(key: str, heading: str, number: str, inside: str, is_open: bool, explan
             f'<b role="heading" aria-level="4">{escape(heading)}</b>{figures}</summary>{inside}</details>')
 
 
-def histogram(counts: Sequence[int]) -> str:
-    """Return a histogram as bars beside each other; an empty string where nothing was counted, or all in one bin."""
+def histogram(counts: Sequence[int], *, on_gpu: bool = False) -> str:
+    """Return a histogram as bars beside each other; an empty string where nothing was counted, or all in one bin.
+
+    It is of the host time of launches, or with `on_gpu` of the time of kernels on the GPU.
+    """
     if sum(each > 0 for each in counts) < 2:
         return ""
     most = max(counts)
     # A single launch among thousands is still seen.
     bars = "".join([f'<span style="height:{max(round(100 * each / most), 12) if each else 0}%"></span>'
                     for each in counts])
-    text = (f"how many of {sum(counts):,} launches took how long: from the shortest of all kernels to the longest, on "
-            "a log scale, without compiles")
-    return f'<div class="ks-histogram" role="img" aria-label="{text}" title="{text}">{bars}</div>'
+    what, kind = ("kernels ran how long on the GPU", " ks-on-gpu") if on_gpu else ("launches took how long", "")
+    text = (f"how many of {sum(counts):,} {what}: from the shortest of all kernels to the longest, on a log scale"
+            f"{'' if on_gpu else ', without compiles'}")
+    return f'<div class="ks-histogram{kind}" role="img" aria-label="{text}" title="{text}">{bars}</div>'
 
 
 def bar(parts: Sequence[tuple[str, str, int]], whole_ns: int, kind: str, prefix: str = "") -> str:

@@ -223,7 +223,9 @@ def _name(named: str, row: Row) -> str:
 
 def _cell(column: Column, row: Row) -> str:
     if column.kind == "bars":
-        return f'<td class="ks-phase">{_bars(row.bars) or "–"}{histogram(row.histogram)}</td>'  # noqa: RUF001 - a dash
+        bars = _bars(row.bars) or "–"  # noqa: RUF001 - a dash
+        times = histogram(row.histogram) + histogram(row.gpu_histogram, on_gpu=True)
+        return f'<td class="ks-phase">{bars}{times}</td>'
     value = row.values[column.key]
     if column.below:
         return two(value, row.values[column.below])

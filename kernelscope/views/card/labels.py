@@ -5,10 +5,11 @@ The card's sections, its plain text, the inspector and the report for tests take
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
 from kernelscope.analysis.builds import BuildSummary, Miss
+from kernelscope.analysis.columns import Rows
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
@@ -41,9 +42,12 @@ TIME_MEANINGS = {
     "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
     "graph": "capturing, building, updating and launching CUDA graphs",
     "call": "other calls of the driver or the runtime, such as loading modules",
+    "gc": "Python's garbage collections outside of launches, compiles and CUDA calls; one inside is time of those",
     "recording": "what recording itself cost: an estimate, taken out of Python's part",
 }
 
+#: What is a smaller share of the wall time is not noted.
+_LEAST_NOTED = 0.01
 _LONG_WAIT_NS = 1_000_000
 _NAMED = 5
 
@@ -89,6 +93,14 @@ def synchronize_note(shown: Overview) -> str:
     if shown.synchronize_ns is None:
         return ""
     return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
+
+
+def garbage_note(shown: Overview) -> str:
+    """Return how much of launches, compiles and CUDA calls was garbage collection, or an empty string."""
+    inside = 0 if shown.time is None else shown.time.gc_ns - shown.time.parts["gc"]
+    if shown.time is None or inside < _LEAST_NOTED * shown.time.wall_ns or not inside:
+        return ""
+    return f"{duration(inside)} of garbage collection inside launches, compiles and CUDA calls, and part of their time"
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
@@ -353,11 +365,10 @@ def is_shown(shown: Overview) -> bool:
     return gpu is not None and bool(gpu.kernels or gpu.copies or gpu.busy or missing_kernels(shown))
 
 
-def others_line(kernels: Sequence[KernelExecution]) -> str:
+def others_line(kernels: Rows[KernelExecution]) -> str:
     """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
-    total = sum(each.others for each in kernels)
-    spent = [each.execute.total_ns for each in kernels if each.execute is not None]
-    took = f", {duration(sum(spent))}" if spent else ""
+    total, spent = kernels.total("others"), kernels.column("total_ns")
+    took = f", {duration(kernels.total('total_ns'))}" if bool((spent >= 0).any()) else ""
     named = ", ".join(shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS])
     more = f" and {counted(len(kernels) - _NAMED_KERNELS, 'more name')}" if len(kernels) > _NAMED_KERNELS else ""
     return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from kernelscope.analysis.activities import is_gpu_recorded, join
 from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
-from kernelscope.analysis.columns import distinct_by, ints, raised, ran
+from kernelscope.analysis.columns import Rows, codes, distinct_by, ints, raised, ran
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary, host_states
@@ -19,11 +21,10 @@ from kernelscope.analysis.launches import (
     Kept,
     KernelSummary,
     PhaseTotals,
-    SpecializationSummary,
+    Specializations,
     by_cell,
     by_device,
     by_kernel,
-    by_specialization,
     configurations_of,
     kept,
     launch_phases,
@@ -125,13 +126,13 @@ class Overview:
         Time in which the device was waited for after the cells' ends.
     totals : PhaseTotals
         Own host time of all launches, by phase.
-    by_kernel, by_cell, by_range, compilations, advice, health : tuple
-        The rows of each part.
+    by_kernel, by_cell, by_range, compilations, advice, health : sequence
+        The rows of each part; kernels are made when they are asked for.
     marks : int
         NVTX marks.
     configurations_used : Configurations
         Launch configurations by dispatcher id.
-    by_specialization : dict
+    specializations_used : Specializations
         Overloads by dispatcher id.
     cost : Cost or None
         What recording itself cost.
@@ -175,13 +176,13 @@ class Overview:
     outliers: Outliers | None
     synchronize_ns: int | None
     totals: PhaseTotals
-    by_kernel: tuple[KernelSummary, ...]
+    by_kernel: Rows[KernelSummary]
     by_cell: tuple[CellSummary, ...]
     by_range: tuple[RangeSummary, ...]
     marks: int
     compilations: tuple[CompilationSummary, ...]
     configurations_used: Configurations
-    by_specialization: dict[int, list[SpecializationSummary]]
+    specializations_used: Specializations
     advice: tuple[Advice, ...]
     cost: Cost | None
     kept: Kept | None
@@ -202,7 +203,8 @@ class Overview:
     @property
     def unfinished(self) -> dict[str, int]:
         """Return the launches that had not returned when the process died, by kernel."""
-        return {kernel.name: kernel.unfinished for kernel in self.by_kernel if kernel.unfinished}
+        kernels = self.by_kernel.where(self.by_kernel.column("unfinished") > 0)
+        return {kernel.name: kernel.unfinished for kernel in kernels}
 
     @property
     def host_share(self) -> float | None:
@@ -215,11 +217,9 @@ class Overview:
 def overview(recording: Recording) -> Overview:
     """Return everything that a summary of the recording shows."""
     phases = launch_phases(recording)
-    kernels = tuple(
-        kernel for kernel in by_kernel(recording, phases)
-        if kernel.launches or kernel.captured or kernel.compiles or kernel.disk_hits or kernel.waits
-        or kernel.failed_compiles
-    )
+    kernels = by_kernel(recording, phases)
+    happened = ("launches", "captured", "compiles", "disk_hits", "waits", "failed_compiles")
+    kernels = kernels.where(np.logical_or.reduce([kernels.column(name) > 0 for name in happened]))
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
     times = compile_times(recording)
@@ -257,12 +257,12 @@ def overview(recording: Recording) -> Overview:
         nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
         kernels=len(kernels),
         configurations=int(distinct_by(everything, by_device(recording, configurations_of(recording, run))[0], 1)[0]),
-        specializations=sum(kernel.specializations for kernel in kernels),
-        compiles=sum(kernel.compiles for kernel in kernels),
-        disk_hits=sum(kernel.disk_hits for kernel in kernels),
-        memory_hits=sum(kernel.memory_hits for kernel in kernels),
-        waits=sum(kernel.waits for kernel in kernels),
-        failed_compiles=sum(kernel.failed_compiles for kernel in kernels),
+        specializations=kernels.total("specializations"),
+        compiles=kernels.total("compiles"),
+        disk_hits=kernels.total("disk_hits"),
+        memory_hits=kernels.total("memory_hits"),
+        waits=kernels.total("waits"),
+        failed_compiles=kernels.total("failed_compiles"),
         errors=int(raised(recording).sum()),
         threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
         compile_ns=compile_ns(recording),
@@ -279,7 +279,7 @@ def overview(recording: Recording) -> Overview:
         marks=mark_count(recording) if "ranges" in held else 0,
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
-        by_specialization=by_specialization(recording, phases),
+        specializations_used=Specializations(recording, phases),
         advice=tuple(advise(evidence)),
         cost=cost,
         kept=kept(recording),
@@ -288,7 +288,7 @@ def overview(recording: Recording) -> Overview:
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
-        frameworks=tuple(dict.fromkeys(kernel.framework for kernel in kernels)),
+        frameworks=_frameworks(recording, kernels),
     )
 
 
@@ -303,6 +303,13 @@ def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
         return cell.label
     counted = f"{len(named)} cells" if named else ""
     return ": ".join(part for part in (recording.name, counted) if part) or "recording"
+
+
+def _frameworks(recording: Recording, kernels: Rows[KernelSummary]) -> tuple[str, ...]:
+    """Return whose kernels these are, each once, in order of the kernels."""
+    framework, names = codes(recording, "dispatchers", "framework")
+    found, first = np.unique(framework[kernels.ids], return_index=True)
+    return tuple([names[each] for each in found[np.argsort(first)].tolist()])
 
 
 def _worst(cells: tuple[CellSummary, ...]) -> str:

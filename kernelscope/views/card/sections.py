@@ -8,8 +8,10 @@ that stands for bars on a terminal) is a block of its own, which the other one l
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TypeVar
 
 from kernelscope.analysis.activities import KernelExecution, Spread
 from kernelscope.analysis.builds import Miss
@@ -20,7 +22,7 @@ from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import clean, defined_at, shorten
+from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
 from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
@@ -31,6 +33,8 @@ FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
 FIRST_FAILED = 3
 MOST_ROWS = 500
 MOST_GRAPH_ROWS = 200
+#: So many letters of the user's names and texts a folded part has at most, or a notebook becomes large.
+MOST_LETTERS = 150_000
 MOST_DETAILS = 20
 #: So many kernels' launch configurations need no folded part around them.
 FEW_KERNELS = 5
@@ -47,6 +51,7 @@ EMPTY_CHECKS = (
 )
 
 _CELL_WIDTH = 80
+_Item = TypeVar("_Item")
 _WITHOUT_COMPILE = "excluding compilation"
 
 
@@ -143,8 +148,8 @@ class Row:
         Lines below that.
     bars : tuple of Bar
         Its column ``bars``.
-    histogram : tuple of int
-        Below them: how many launches took how long.
+    histogram, gpu_histogram : tuple of int
+        Below them: how many launches took how long on the host, and how many kernels on the GPU.
     terminal : tuple of str
         Lines below the row on a terminal.
     at : str
@@ -161,6 +166,7 @@ class Row:
     notes: tuple[str, ...] = ()
     bars: tuple[Bar, ...] = ()
     histogram: tuple[int, ...] = ()
+    gpu_histogram: tuple[int, ...] = ()
     terminal: tuple[str, ...] = ()
     at: str = ""
     depth: int = 0
@@ -452,9 +458,9 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
     legend = tuple([(each.name, each.label, f"{duration(each.duration_ns)}, {_share(each.duration_ns, time.wall_ns)}",
                      labels.TIME_MEANINGS[each.name]) for each in parts])
     spent = [f"{each.label} {duration(each.duration_ns)}" for each in parts]
-    waited = labels.synchronize_note(shown)
-    lines = [f"time: {', '.join(spent)}", *([waited] if waited else [])]
-    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, waited, tuple(lines)),)
+    notes = [each for each in (labels.garbage_note(shown), labels.synchronize_note(shown)) if each]
+    lines = [f"time: {', '.join(spent)}", *notes]
+    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, "; ".join(notes), tuple(lines)),)
 
 
 def figures(shown: Overview) -> tuple[Figure, ...]:
@@ -594,11 +600,12 @@ def gpu_section(shown: Overview) -> Section | None:
             terminal=_terminal("ran", "total", "median", "p99", "longest", "queue"),
             more=_more(len(gpu.execution), FIRST_ROWS, "kernel")))
     if gpu.others:
+        rows = _fitting([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]], _row_letters)
         others = Table(
-            ("Other kernel", ""), tuple([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]]), (
+            ("Other kernel", ""), rows, (
                 Column("Kernels", "others"), Column("GPU time", "total", "longest", "longest", "time"),
                 Column("Median", "median", "p99", "p99", "time")),
-            is_dense=True, left_out=max(len(gpu.others) - MOST_GRAPH_ROWS, 0))
+            is_dense=True, left_out=len(gpu.others) - len(rows))
         blocks.append(Fold((others,), bold=counted(len(gpu.others), "other kernel")))
     ran = duration(gpu.execute.total_ns) if gpu.execute else ""
     return Section("gpu", "GPU", ", ".join([counted(gpu.kernels, "kernel"), *([ran] if ran else [])]), tuple(blocks),
@@ -678,31 +685,50 @@ def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
     top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
     if not more:
         return (top,)
-    rest = replace(table, rows=table.rows[FIRST_ROWS:], terminal=(), left_out=total - len(table.rows))
+    folded = _fitting(table.rows[FIRST_ROWS:], _row_letters)
+    rest = replace(table, rows=folded, terminal=(), left_out=total - FIRST_ROWS - len(folded))
     return top, Fold((rest,), bold=more)
+
+
+def _fitting(items: Sequence[_Item], letters: Callable[[_Item], int]) -> tuple[_Item, ...]:
+    """Return the first items of a folded part, as many as have together no more than `MOST_LETTERS`."""
+    ends = accumulate(map(letters, items))
+    return tuple([item for item, end in zip(items, ends, strict=True) if end <= MOST_LETTERS])
+
+
+def _row_letters(row: Row) -> int:
+    return 2 * len(cut(row.name))
+
+
+def _finding_letters(each: Finding) -> int:
+    return sum(map(len, map(cut, (each.name, each.name, each.why, each.detail, each.fix))))
 
 
 def kernels_section(shown: Overview) -> Section | None:
     """Return the kernels by host time: the first ones in full."""
     if not shown.by_kernel:
         return None
-    host = shown.totals.host_ns
-    gpu = None if shown.gpu is None else shown.gpu.of_dispatcher()
+    host, is_gpu = shown.totals.host_ns, shown.gpu is not None
     top, rest = shown.by_kernel[:FIRST_ROWS], shown.by_kernel[FIRST_ROWS:]
+    runs = shown.gpu.execution.by_id(shown.by_kernel.ids[:FIRST_ROWS + MOST_ROWS].tolist()) if shown.gpu else {}
     rows: list[Row] = []
     for kernel in top:
         place = defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks)
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
-        rows.append(Row(kernel.name, _kernel_values(kernel, host, gpu), place=place, notes=tuple(notes),
-                        bars=phase_bars(kernel.totals), histogram=kernel.histogram, terminal=(below,),
+        run = runs.get(kernel.dispatcher_id)
+        if is_gpu:
+            share = [f"{_share(kernel.host_ns, host)} of the host time"] if kernel.host_ns is not None else []
+            notes = [", ".join([*share, counted(kernel.configurations, "configuration")]), *notes]
+        rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
+                        bars=phase_bars(kernel.totals), histogram=kernel.histogram,
+                        gpu_histogram=run.histogram if run is not None else (), terminal=(below,),
                         at=f"kernels:{kernel.dispatcher_id}"))
     columns = (
-        Column("Launches", "launches", "configs", "configurations"),
+        Column("Launches", "launches", "GPU runs", "gpu_runs") if is_gpu
+        else Column("Launches", "launches", "configs", "configurations"),
         Column("Compiled", "compiles", "specializations", "specializations"),
-        Column("In memory", "memory", "from disk", "disk"), Column("Host time", "host", "share", "share", "time"),
-        Column("Median", "median", "p99", "p99", "time"), Column("Max", "max", width="time"),
-        *([] if gpu is None else [Column("GPU time", "gpu", "median", "gpu_median", "execute")]), _bars_column(shown),
+        Column("In memory", "memory", "from disk", "disk"), *_time_columns(is_gpu), _bars_column(shown),
     )
     terminal = (
         *_terminal("launches", ("compiled", "compiles")), TerminalColumn("disk", "disk", is_wide=True),
@@ -712,11 +738,12 @@ def kernels_section(shown: Overview) -> Section | None:
     more = _more(len(shown.by_kernel), FIRST_ROWS, "kernel")
     blocks: tuple[Block, ...] = (Table(("Kernel", ""), tuple(rows), columns, terminal, more=more),)
     if rest:
-        spent = sum(kernel.host_ns or 0 for kernel in rest)
-        others = tuple([Row(kernel.name, _kernel_values(kernel, host, gpu)) for kernel in rest[:MOST_ROWS]])
+        spent = rest.total("host_ns")
+        others = _fitting([Row(kernel.name, _kernel_values(kernel, host, runs.get(kernel.dispatcher_id)))
+                           for kernel in rest[:MOST_ROWS]], _row_letters)
         folded = Table(("Kernel", ""), others, (
             Column("Launches", "launches"), Column("Compiled", "compiles"), Column("In memory", "memory"),
-            Column("Host time", "host", width="time"), Column("Median", "median", width="time"),
+            *[each if is_gpu else replace(each, below_label="", below="") for each in _time_columns(is_gpu)],
         ), is_dense=True, left_out=len(rest) - len(others))
         share = f", {_share(spent, host)} of the host time" if host else ""
         blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
@@ -724,17 +751,26 @@ def kernels_section(shown: Overview) -> Section | None:
     return Section("kernels", "Kernels", number, blocks, "by own host time of their launches")
 
 
-def _kernel_values(
-    kernel: KernelSummary, host: int | None, gpu: Mapping[int, KernelExecution] | None
-) -> dict[str, str]:
-    run = None if gpu is None or kernel.dispatcher_id not in gpu else gpu[kernel.dispatcher_id].execute
+def _time_columns(is_gpu: bool) -> tuple[Column, ...]:
+    """Return the columns of kernels' times: of the host, and below each the same of the GPU where it was recorded."""
+    if not is_gpu:
+        return (Column("Host time", "host", "share", "share", "time"),
+                Column("Median", "median", "p99", "p99", "time"), Column("Max", "max", width="time"))
+    return (Column("Host time", "host", "GPU time", "gpu", "time"),
+            Column("Median", "median", "GPU", "gpu_median", "time"), Column("p99", "p99", "GPU", "gpu_p99", "execute"),
+            Column("Max", "max", "GPU", "gpu_max", "time"))
+
+
+def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecution | None) -> dict[str, str]:
+    run = on_gpu.execute if on_gpu is not None else None
     return {
         "launches": count(kernel.launches), "configurations": count(kernel.configurations),
         "compiles": count(kernel.compiles), "specializations": count(kernel.specializations),
         "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits), "host": duration(kernel.host_ns),
         "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p99": duration(kernel.p99_ns),
         "max": duration(kernel.max_ns),
-        "gpu": _total(run), "gpu_median": _median(run),
+        "gpu_runs": MISSING if on_gpu is None else count(on_gpu.kernels), "gpu": _total(run),
+        "gpu_median": _median(run), "gpu_p99": duration(run and run.p99_ns), "gpu_max": duration(run and run.max_ns),
     }
 
 
@@ -799,7 +835,8 @@ def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple
     found, more = all_of_them.findings, _more(total, FIRST_FINDINGS, noun)
     blocks: tuple[Block, ...] = (replace(all_of_them, findings=found[:FIRST_FINDINGS], more=more),)
     if more:
-        rest = Findings(found[FIRST_FINDINGS:], is_first=False, left_out=total - len(found))
+        folded = _fitting(found[FIRST_FINDINGS:], _finding_letters)
+        rest = Findings(folded, is_first=False, left_out=total - FIRST_FINDINGS - len(folded))
         blocks = (*blocks, Fold((rest,), bold=more, after=after))
     return blocks
 
@@ -922,9 +959,9 @@ _CONFIGURATION_COLUMNS = (
 
 
 def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...]:
-    held = shown.by_specialization.get(kernel.dispatcher_id, [])
+    held = shown.specializations_used
     rows: list[Row] = []
-    for each in held[:MOST_DETAILS]:
+    for each in held.of(kernel.dispatcher_id, MOST_DETAILS):
         notes = [f"for {each.compute_capability}"] if each.compute_capability else []
         if each.launch_config_sensitive:
             notes.append(f"launch-config sensitive {each.launch_config or ''}".strip())
@@ -938,7 +975,7 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
         Column("Origin", "origin", width="time"), Column("Launches", "launches", width="time"),
         Column("Registers", "registers", width="time"), Column("Shared", "shared", "static", width="time"),
         Column("Local", "local", width="time"), Column("Code", "code", width="time"),
-    ), named="signature", is_dense=True, is_apart=True, left_out=max(len(held) - MOST_DETAILS, 0)),)
+    ), named="signature", is_dense=True, is_apart=True, left_out=held.count(kernel.dispatcher_id) - len(rows)),)
 
 
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.

@@ -21,6 +21,7 @@ from kernelscope.palette import (
     COMPILE_COLOR,
     COPY_COLOR,
     EVENT_COLOR,
+    GARBAGE_COLOR,
     GRAPH_COLOR,
     KERNEL_COLORS,
     MEMSET_COLOR,
@@ -230,6 +231,7 @@ _TIMES = {
     "ranges": ("start_ns", "end_ns"),
     "graph_events": ("start_ns", "end_ns"),
     "builds": ("start_ns", "end_ns"),
+    "collections": ("start_ns", "end_ns"),
 }
 
 
@@ -308,6 +310,7 @@ class _Builder:
         self._compiles()
         self._events()
         self._builds()
+        self._collections()
 
     def _cells(self) -> None:
         start, _ = self._clock.times("cells", "start_ns")
@@ -505,6 +508,29 @@ class _Builder:
             }
 
         slices = self._host_slices("builds", "builds", rows, look, columns)
+
+    def _collections(self) -> None:
+        read = self._read["collections"]
+        start, _ = self._clock.times("collections", "start_ns")
+        end, _ = self._clock.times("collections", "end_ns")
+        thread, generation = read.ints("thread_id", "generation")
+
+        def look() -> Look:
+            which, known = combinations(generation)
+            names = [(f"generation {each} " if each >= 0 else "") + "garbage collection" for each, in known.tolist()]
+            return Look(Words(which, names), _always("garbage collection", which), _always(GARBAGE_COLOR, which))
+
+        def columns() -> dict[str, Column]:
+            named = slices.look().names
+            return {
+                "id": Column(np.arange(read.rows), "collection"), "name": Column(named.codes, words=named.values),
+                **self._numbers(read, {"thread_id": "", "cell_id": "cell", "generation": "generation",
+                                       "collected": "collected", "uncollectable": "uncollectable"})}
+
+        slices = self._add("collections", start, np.maximum(end, start), 0 * start, look, columns)
+        for on in np.unique(thread).tolist():
+            lane = self._lanes.lane("garbage", (on,), "Garbage collection", self._thread(on))
+            self._lanes.place(lane, slices, np.flatnonzero(thread == on))
 
     def _host_slices(
         self, source: str, table: str, rows: Ints, look: Callable[[], Look], columns: Callable[[], dict[str, Column]]

@@ -28,7 +28,7 @@ NO_END, NO_START = 1, 2
 #: Of an activity: the times of the driver call inside of its launch are unknown.
 NO_CALL = 4
 #: Groups of lanes, from the top down.
-GROUPS = ("cells", "nvtx", "host", "graphs", "gpu")
+GROUPS = ("cells", "nvtx", "host", "garbage", "graphs", "gpu")
 #: What the slices of a track are called where their lane has others too.
 TITLES = {
     "launches": "launches", "compiles": "compiles", "passes": "compile phases", "untimed": "compiler passes",
@@ -174,8 +174,8 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """Return a unique name: that of a stream includes the GPU, that of ranges the thread."""
-        return ", ".join(filter(None, (self.label, self.note if self.group in ("nvtx", "gpu") else "")))
+        """Return a unique name: that of a stream includes the GPU, that of ranges and collections the thread."""
+        return ", ".join(filter(None, (self.label, self.note if self.group in ("nvtx", "garbage", "gpu") else "")))
 
 
 @dataclass(frozen=True)
@@ -219,10 +219,11 @@ class Timeline:
         The first instant on the host clock, and from it to the last one; 0 and 0 where nothing has a time.
     tables : dict of str to Slices
         ``cells``, ``ranges``, ``launches``, ``compiles``, ``passes``; ``events`` (what the host did for graphs) and
-        ``builds`` (requests to build caches); ``calls`` (what the host called or waited for: API calls, waits, and the
-        calls that asked for activities outside of our launches), ``graphs`` (one row a graph launch on the GPU) and
-        ``gpu`` (its activities). Only traces show ``waits`` (of cells for the device) and ``untimed``, the compiler
-        passes of which the framework keeps durations only: they stand one behind the other from the compile's start.
+        ``builds`` (requests to build caches); ``collections`` (of Python's garbage collector); ``calls`` (what the host
+        called or waited for: API calls, waits, and the calls that asked for activities outside of our launches),
+        ``graphs`` (one row a graph launch on the GPU) and ``gpu`` (its activities). Only traces show ``waits`` (of
+        cells for the device) and ``untimed``, the compiler passes of which the framework keeps durations only: they
+        stand one behind the other from the compile's start.
     lanes : list of Lane
         From the top down.
     activities : int
