@@ -121,7 +121,7 @@ export class Layout {
 
 /** What tells a lane from the others, of which some are `seen`, and is the same in another recording. */
 function keyOf({ group, label, note }: LaneSpec, seen: Map<string, number>): string {
-  const name = [group, label, ...(group === "gpu" || group === "nvtx" ? [note] : [])].join("/");
+  const name = [group, label, ...(["gpu", "nvtx", "garbage"].includes(group) ? [note] : [])].join("/");
   const before = seen.get(name) ?? 0;
   seen.set(name, before + 1);
   return before ? `${name}/${before}` : name;

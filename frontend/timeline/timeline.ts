@@ -28,7 +28,7 @@ const LANES = "kernelscope:lanes";
 /** A tooltip is over the whole page where the browser can: a notebook's output would cut it off. */
 const canPop = "showPopover" in HTMLElement.prototype;
 // Of the lanes' labels: the least and the most pixels, the most of the timeline's width, and what is beside their text.
-const GUTTER = { least: 104, most: 260, share: 0.26, beside: 50 };
+const GUTTER = { least: 104, most: 260, share: 0.29, beside: 50 };
 
 export interface Options extends Packed {
   /** The most that lanes take of the height, in CSS pixels. */

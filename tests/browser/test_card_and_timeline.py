@@ -153,7 +153,7 @@ def test_lanes_are_pinned_and_folded_by_keys_and_remembered(opened_timeline: Any
     assert chosen[0].startswith("gpu/") and chosen[1:] == [True, True, True]
     assert [each[0] for each in lanes()[1:]] == [each[0] for each in first if each[0] != chosen[0]]
     # A label is a button, and its lane is the one that keys are for.
-    label = page.locator(".kst-lane", has_text="MainThread").last
+    label = page.locator(".kst-lane.kst-host", has_text="MainThread").first
     label.focus()
     keys.press("p")
     keys.press("L")
@@ -176,7 +176,7 @@ def test_lanes_are_pinned_and_folded_by_keys_and_remembered(opened_timeline: Any
     assert [each[:3] for each in lanes()] == [each[:3] for each in kept]
     page.locator(".kst-pinner[aria-pressed=true]").first.click()
     page.locator(".kst-pinner[aria-pressed=true]").first.click()
-    page.locator(".kst-lane", has_text="MainThread").last.click(modifiers=["Shift"])
+    page.locator(".kst-lane.kst-host", has_text="MainThread").first.click(modifiers=["Shift"])
     assert [each[0] for each in lanes()] == [each[0] for each in first]
     assert [each[0] for each in lanes() if each[2]] == [chosen[0]]
 
@@ -224,6 +224,9 @@ def test_idle_time_between_cells_is_drawn_short(opened_timeline: Any) -> None:
     assert timeline.tell("return v.model.span;") < 200 * MS
     real = timeline.tell("const e = v.find('cells', 2); return v.model.axis.real(e.track.start[e.index]);")
     assert real == pytest.approx(180_100 * MS)
+    filled = timeline.tell("""const cells = [0, 1, 2].map((row) => v.find("cells", row));
+        return cells.reduce((sum, e) => sum + v.x(e.track.end[e.index]) - v.x(e.track.start[e.index]), 0) / v.width;""")
+    assert filled > 0.85
     start, wide = timeline.tell(
         "k.fit(); const b = v.model.axis.breaks[0]; return [v.x(b.at + b.shown / 2), v.x(b.at + b.shown) - v.x(b.at)];")
     assert wide > 2
@@ -231,6 +234,13 @@ def test_idle_time_between_cells_is_drawn_short(opened_timeline: Any) -> None:
     page.mouse.click(ruler["x"] + start, ruler["y"] + 12)
     assert len(timeline.tell("return v.model.axis.breaks;")) == 1
     assert timeline.tell("return v.model.span;") > 90_000 * MS
+    # By keyboard: each break is a button with its length, which keeps the focus.
+    second = page.locator(".kst-break").nth(1)
+    assert second.get_attribute("title").startswith("90.0 s in which nothing happened")
+    second.focus()
+    for left in (0, 1):
+        page.keyboard.press("Enter")
+        assert len(timeline.tell("return v.model.axis.breaks;")) == left
     page.focus(".kst-body")
     timeline.tell("k.fit();")
     page.keyboard.press("u")
