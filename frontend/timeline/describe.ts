@@ -28,10 +28,28 @@ function activityName(model: Model, table: Table, row: number) {
   return shortName(model.word("gpu", "name", row) ?? "");
 }
 
-export function shortName(name: string) {
-  const plain = line(name).replace(/^(?:void|auto) /, ""), brackets = plain.search(/[<(]/);
-  const head = brackets > 0 ? plain.slice(0, brackets) : plain;
-  return head.split("::").pop() || plain;
+const short = new Map<string, string>();
+
+/** A kernel's name without return type, scopes, template arguments and parameters, as kernelscope/units.py has it. */
+export function shortName(name: string): string {
+  let found = short.get(name);
+  if (found === undefined) {
+    found = shortened(line(name.slice(0, 20_000)));
+    short.set(name, found);
+  }
+  return found;
+}
+
+function shortened(name: string): string {
+  if (name.includes("<locals>.")) return name.split("<locals>.").pop() ?? name;
+  if (!/::|[(<]|^void /.test(name)) return name;
+  let kept = "", depth = 0;
+  for (const [token] of name.replaceAll("(anonymous namespace)::", "").matchAll(/[<>()]|[^<>()]+/g)) {
+    if (token === "<" || token === "(") depth += 1;
+    else if (token === ">" || token === ")") depth = Math.max(depth - 1, 0);
+    else if (!depth) kept += token;
+  }
+  return kept.trim().split(" ").pop()?.split("::").pop() || name;
 }
 
 /** What a word of a column is called; null where it has no other name. */

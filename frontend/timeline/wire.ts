@@ -66,6 +66,8 @@ export interface Facts {
   devices: { ordinal: number | null; name: string | null; cc: string | null }[];
   kernels: { name: string }[];
   specializations: {
+    /** By what other views know it. */
+    key?: string;
     signature: string; cc?: string; regs?: number; shared?: number; local?: number; lcs?: boolean; bound?: string;
   }[];
   configurations: { grid?: string; block?: string; cluster?: string; shared?: number; stream?: string }[];

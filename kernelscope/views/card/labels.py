@@ -14,10 +14,10 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
-from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import clean, dims, first_of, percents, shorten, sizes, span, stream
+from kernelscope.analysis.ranges import RangeSummary
+from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
+from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
-from kernelscope.views.graph.model import short_name
 
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
@@ -30,7 +30,8 @@ PHASE_MEANINGS = {
 }
 
 #: What a part of host time is called, where that is not its name.
-_PART_LABELS = {"unsplit": "other"}
+_PART_LABELS = {"unsplit": "launches without phases", "wait": "waiting for the GPU",
+                "outside": "Python outside launches"}
 
 #: What each part of the cells' time is.
 TIME_MEANINGS = {
@@ -76,7 +77,7 @@ def unfinished_note(shown: Overview) -> str:
         return ""
     names = [name if number == 1 else f"{name} ({count(number)})" for name, number in shown.unfinished.items()]
     launches = counted(sum(shown.unfinished.values()), "launch", "launches")
-    return f"{launches} unfinished: {first_of(names, _NAMED)}"
+    return f"{launches} unfinished: {listed(names, _NAMED)}"
 
 
 def share_note(shown: Overview) -> str:
@@ -132,6 +133,12 @@ def ranges_note(shown: Overview) -> str:
     if unclosed:
         parts.append(f"{count(unclosed)} still open at the end")
     return ", ".join(parts)
+
+
+def range_notes(each: RangeSummary) -> list[str]:
+    """Return how many ranges of a path were never closed, and how much of their GPU time are copies."""
+    notes = [f"{count(each.unclosed)} still open at the end"] if each.unclosed else []
+    return [*notes, f"{duration(each.copy_ns)} of its own GPU time are copies"] if each.copy_ns else notes
 
 
 #: What is new in a compile, by its reason; other reasons need a sentence.
@@ -232,9 +239,9 @@ def health(row: HealthRow) -> str:
 
 def cell_problem(cell: CellSummary) -> str:
     """Return what went wrong in a cell, in one word or more; an empty string where nothing did."""
-    if cell.errors:
-        return f"{cell.status}, {counted(cell.errors, 'launch', 'launches')} failed"
-    return cell.status
+    failed = [counted(number, *words) for number, words in (
+        (cell.errors, ("launch", "launches")), (cell.failed_compiles, ("compile",))) if number]
+    return f"{cell.status}, {' and '.join(failed)} failed" if failed else cell.status
 
 
 # The GPU's side.
@@ -268,21 +275,6 @@ EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each lau
 _NAMED_KERNELS = 3
 #: Names of C++ templates go on for lines; the table below has all of them.
 _NAME = 44
-
-
-def busy_figure(gpu: GpuSummary) -> tuple[str, str]:
-    """Return the headline's figure of the GPU and its note."""
-    if not gpu.busy:
-        note = f"{duration(gpu.execute.total_ns)} of kernels" if gpu.execute else "nothing was seen on it"
-        return percent(None if gpu.execute else 0.0), note
-    if len(gpu.busy) == 1:
-        only = gpu.busy[0]
-        return percent(only.share), f"{duration(only.busy_ns)} of {duration(only.window_ns)}"
-    shares = [each.share for each in gpu.busy if each.share is not None]
-    if not shares:
-        return percent(None), counted(len(gpu.busy), "device")
-    return " to ".join(dict.fromkeys(percent(each) for each in (min(shares), max(shares)))), (
-        f"{counted(len(gpu.busy), 'device')}, of {duration(gpu.busy[0].window_ns)}")
 
 
 def gpu_parts(busy: Busy) -> tuple[tuple[str, int], ...]:
@@ -369,9 +361,9 @@ def others_line(kernels: Rows[KernelExecution]) -> str:
     """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
     total, spent = kernels.total("others"), kernels.column("total_ns")
     took = f", {duration(kernels.total('total_ns'))}" if bool((spent >= 0).any()) else ""
-    named = ", ".join(shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS])
-    more = f" and {counted(len(kernels) - _NAMED_KERNELS, 'more name')}" if len(kernels) > _NAMED_KERNELS else ""
-    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."
+    named = listed([shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS]],
+                   more=len(kernels) - _NAMED_KERNELS)
+    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}."
 
 
 def _other_kernels(gpu: GpuSummary) -> str:
@@ -425,13 +417,13 @@ def graph_nodes(graph: GraphSummary) -> str:
 
 def graph_kernels(graph: GraphSummary) -> str:
     """Return the names of its first kernels, and how many more there are; of mangled names the short ones."""
-    return first_of([*dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels)], _FEW)
+    return listed([*dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels)], _FEW)
 
 
 def graph_names(graph: GraphSummary) -> str:
     """Return what to call a graph, or several of one topology: ``graph 0``, ``graphs 0, 1``."""
     several = len(graph.graph_ids) > 1
-    return f"graphs {first_of([*map(str, graph.graph_ids)], _FEW)}" if several else graph.name
+    return f"graphs {listed([*map(str, graph.graph_ids)], _FEW)}" if several else graph.name
 
 
 def graph_notes(graph: GraphSummary) -> list[str]:
@@ -528,7 +520,7 @@ def cell_labels(shown: Overview) -> dict[int, str]:
 def cells_of(graph: GraphSummary, shown: Overview) -> str:
     """Return in which cells a graph was built or launched, where there are several; else an empty string."""
     labels = cell_labels(shown)
-    return first_of([labels.get(each, "?") for each in graph.cells], _FEW) if len(labels) > 1 else ""
+    return listed([labels.get(each, "?") for each in graph.cells], _FEW) if len(labels) > 1 else ""
 
 
 def configuration_values(each: ConfigurationSummary) -> dict[str, str]:

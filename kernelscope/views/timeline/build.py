@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints, Reader, readers
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
+from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities
 from kernelscope.palette import (
     ASKING_COLOR,
@@ -32,6 +33,7 @@ from kernelscope.palette import (
 )
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
+from kernelscope.units import short_name
 from kernelscope.views.timeline.model import (
     API_CALL,
     ASKING,
@@ -47,9 +49,7 @@ from kernelscope.views.timeline.model import (
     Timeline,
     Track,
     Words,
-    cell_label,
     device_label,
-    short_name,
     title_of,
 )
 

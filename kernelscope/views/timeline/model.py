@@ -8,7 +8,6 @@ Python objects; what only some forms show is computed when it is first asked for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.ranges import SEPARATOR
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
+from kernelscope.views.keys import link_keys
 
 #: Bits of a slice's flags: its end is unknown, its start is.
 NO_END, NO_START = 1, 2
@@ -371,23 +372,9 @@ LABELS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def cell_label(row: Mapping[str, Any]) -> str:
-    """Return what a cell is called: ``In [3]``, its name, or both."""
-    number = "" if row["execution_count"] is None else f"In [{row['execution_count']}]"
-    return " ".join(part for part in (number, row["name"] or "") if part) or f"cell {row['cell_id']}"
-
-
 def device_label(number: int, ordinal: int | None) -> str:
     """Return what a device is called; -1 is one that is not known."""
     return "GPU" if number < 0 else f"GPU {number if ordinal is None else ordinal}"
-
-
-def short_name(name: str) -> str:
-    """Return a kernel's name without its return type, parameters, template arguments and namespaces."""
-    plain = re.sub(r"^(?:void|auto) ", "", name)
-    brackets = re.search(r"[<(]", plain)
-    head = plain[:brackets.start()] if brackets and brackets.start() else plain
-    return head.split("::")[-1] or plain
 
 
 def title_of(name: str, cells: Sequence[str]) -> str:
@@ -418,6 +405,8 @@ def _facts(recording: Recording) -> dict[str, list[dict[str, Any]]]:
     found = {name: [{word: row[column] for column, word in words.items() if row[column] is not None}
                     for row in rows[table]] for name, (table, words) in kept.items()}
     _add_passes(found["compiles"], rows["passes"])
+    for at, key in link_keys(recording)[1].items():
+        found["specializations"][at]["key"] = key
     return found | {
         "cells": [_cell(row) for row in rows["cells"]],
         # An identifier is a 64-bit number, which JavaScript would round.

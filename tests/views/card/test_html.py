@@ -119,7 +119,8 @@ def test_what_is_much_is_folded_on_pages_and_cut_in_text(many: Any, script: Any)
     for at in range(30):
         made.range(f"range {at}")
     html = card(made.recording())
-    for part in ("592 more compiles", "and 92 more", "10 more cells", "18 more paths"):
+    assert re.search(r"and \d+ more<", html)
+    for part in ("592 more compiles", "10 more cells", "18 more paths"):
         assert part in html, part
     assert "and 18 more paths" in summary(made.recording(), 120)
     graphs = GraphScript()
@@ -168,7 +169,7 @@ def test_phases_that_were_not_recorded_say_so(script: Any) -> None:
     made.launch(phases=None, specialization=None)
     html = card(made.recording())
     assert "not recorded" in html
-    assert "other 10.0 µs (10,000 ns, 100 %)" in html
+    assert "launches without phases 10.0 µs (10,000 ns, 100 %)" in html
     made.rows["launches"][0]["end_ns"] = None
     assert "10,000 ns" not in card(made.recording())
 
