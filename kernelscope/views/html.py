@@ -317,13 +317,13 @@ def left_out(rows: int) -> str:
     return f'<div class="ks-soft">and {rows:,} more</div>' if rows else ""
 
 
-def image(svg: str, description: str, style: str) -> str:
-    """Return an SVG document as an ``<img>``.
+def image(svg: str, description: str, style: str, attributes: str = "") -> str:
+    """Return an SVG document as an ``<img>``; `attributes` are HTML.
 
     JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
     """
     data = base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
-    return f'<img alt="{escape(description)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{escape(description)}" {attributes} style="{style}" src="data:image/svg+xml;base64,{data}">'
 
 
 def document(title: str, body: str, style: str = "", script: str = "", images: str = "") -> str:

@@ -39,11 +39,14 @@ _LONG = 100_000
 
 # JupyterLab and Notebook put each output of a cell into such a child; what draws a widget there is a panel. Both rules
 # are about the widget that a static version follows: until it is live it is hidden, with the message of a model
-# that is not found, and once it is live the place of the hidden static version takes no room.
+# that is not found, and once it is live the place of the hidden static version takes no room. The third and fourth make
+# a picture light or dark as the notebook's theme is; without them it follows the system.
 _STYLE = (
     ".jp-OutputArea-child:has(> .jp-OutputArea-output.lm-Panel):has(+ .jp-OutputArea-child [data-ks-picture])"
     ":not(:has(.ks-live)) { display: none; }\n"
     ".jp-OutputArea-child:has(.ks-painted) + .jp-OutputArea-child:has([data-ks-picture]) { display: none; }\n"
+    ":is([data-jp-theme-light=true], .vscode-light) [data-ks-picture] img { color-scheme: light; }\n"
+    ":is([data-jp-theme-light=false], .vscode-dark) [data-ks-picture] img { color-scheme: dark; }\n"
 )
 
 
