@@ -20,7 +20,7 @@ const FOLDS = "kernelscope:folds";
 
 /** Bring the card that belongs to a view to life: now, or when the notebook has put it into the page. */
 export function followCard(host: HTMLElement, links: Links): () => void {
-  const undoing = new Undoing(), area = host.closest(".jp-OutputArea") ?? host.getRootNode() as ParentNode & Node;
+  const undoing = new Undoing(), area = outputOf(host);
   const found = () => {
     const card = [...area.querySelectorAll<HTMLElement>(".kscope")].find((each) => each.querySelector(".ks-sections"));
     if (!card) return false;
@@ -33,6 +33,13 @@ export function followCard(host: HTMLElement, links: Links): () => void {
     undoing.add(() => watch.disconnect());
   }
   return () => undoing.run();
+}
+
+/** The output that a view is in, of Jupyter or of marimo, which has views in trees of their own; else the page. */
+function outputOf(host: HTMLElement): ParentNode & Node {
+  const root = host.getRootNode();
+  const area = host.closest(".jp-OutputArea, .output-area");
+  return area ?? (root instanceof ShadowRoot ? outputOf(root.host as HTMLElement) : root as ParentNode & Node);
 }
 
 /** Give a card its behavior; returns the end of it. */

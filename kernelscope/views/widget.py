@@ -51,9 +51,12 @@ _STYLE = (
 
 
 class FrontEnd(ipywidgets.Widget):
-    """A front end's text: one model in a kernel, which every view of its kind refers to."""
+    """A front end's text: one model in a kernel, which every view of its kind refers to.
 
-    source = traitlets.Unicode().tag(sync=True)
+    It is deflated, because a notebook that is saved with its widgets' state holds it.
+    """
+
+    source = traitlets.Bytes().tag(sync=True)
     digest = traitlets.Unicode().tag(sync=True)
 
 
@@ -160,9 +163,10 @@ def checked_height(height: int | None, content: str) -> int:
     return height or 0
 
 
-def deflated(data: bytes) -> bytes:
-    """Return a raw deflate stream, at a level that favors speed for long data."""
-    packer = zlib.compressobj(6 if len(data) < _LONG else 1, wbits=-zlib.MAX_WBITS)
+def deflated(data: bytes, level: int | None = None) -> bytes:
+    """Return a raw deflate stream, by default at a level that favors speed for long data."""
+    level = level or (6 if len(data) < _LONG else 1)
+    packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
     return packer.compress(data) + packer.flush()
 
 
@@ -179,9 +183,9 @@ _shared: dict[str, FrontEnd] = {}
 
 
 @cache
-def _text(bundle: str) -> tuple[str, str]:
-    text = front_end(bundle)
-    return text, hashlib.sha256(text.encode()).hexdigest()
+def _text(bundle: str) -> tuple[bytes, str]:
+    text = front_end(bundle).encode()
+    return deflated(text, level=9), hashlib.sha256(text).hexdigest()
 
 
 # The views that each cell of the notebook has shown, by the page's id of the cell, and in which run of it.
