@@ -10,7 +10,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING
 from kernelscope.views.base import INDENT, clean, escape, shorten, table
-from kernelscope.views.html import heading, style, table_of
+from kernelscope.views.html import heading, style, style_element, table_of
 
 _HEADERS = ("cell", "launches", "kernels", "compiles", "hits", *(f"{phase} ms" for phase in PHASES), "host ms",
             "errors", "status")
@@ -37,7 +37,7 @@ def cells_card(recordings: Sequence[Recording]) -> str:
                     for place, text in enumerate(row)) for row in rows]
     notes = "".join(f'<div class="ks-notice">{escape(notice)}</div>' for notice in notices)
     inside = f'{notes}{heading("Recorded cells")}{table_of(columns, body, left=left, dense=True)}'
-    return f'<style>{style()}</style><div class="kscope">{inside}</div>'
+    return f'{style_element(style())}<div class="kscope">{inside}</div>'
 
 
 def _shown(recordings: Sequence[Recording]) -> tuple[list[str], list[tuple[str, ...]]]:

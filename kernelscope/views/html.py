@@ -163,6 +163,7 @@ _SIZES = """
   .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
 }
 @container (max-width: 680px) {
+  .kscope .ks-top { flex-wrap: wrap; row-gap: 2px; }
   .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
 }
 @container (max-width: 560px) {
@@ -212,6 +213,15 @@ def style() -> str:
     stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
                for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
     return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES, *stacked))
+
+
+def style_element(*sheets: str) -> str:
+    """Return style sheets as an element, for a fragment of HTML.
+
+    They are in a comment, which style sheets may have around them: what takes the element away, as hosts of notebooks
+    do, would otherwise leave its text to be read.
+    """
+    return f"<style><!--\n{''.join(sheets)}--></style>"
 
 
 # What the card's parts are made of: headings, bars, names, tables and folded parts. Everything is escaped here.

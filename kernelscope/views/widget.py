@@ -17,6 +17,8 @@ import traitlets
 from IPython.core.display_functions import publish_display_data
 from IPython.core.getipython import get_ipython
 
+from kernelscope.views.html import style_element
+
 
 @cache
 def front_end(name: str) -> str:
@@ -128,7 +130,7 @@ class View(anywidget.AnyWidget, metaclass=_AbstractWidget):
     def publish_static(self, *, update: bool = False) -> None:
         """Display the static version of what is shown now, with `update` in place of the earlier one."""
         text, html = self.static_version()
-        html = f'<style>{_STYLE}</style><div data-ks-picture="{self.picture}">{html}</div>'
+        html = f'{style_element(_STYLE)}<div data-ks-picture="{self.picture}">{html}</div>'
         publish_display_data({"text/plain": text, "text/html": html}, {"kernelscope": {self.bundle: "picture"}},
                              transient={"display_id": f"kernelscope-{self.picture}"}, update=update)
 
