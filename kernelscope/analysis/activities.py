@@ -12,8 +12,10 @@ import numpy as np
 from kernelscope.analysis.columns import (
     Bools,
     Floats,
+    Histograms,
     Intervals,
     Ints,
+    Rows,
     codes,
     count_by,
     data_frame,
@@ -22,6 +24,7 @@ from kernelscope.analysis.columns import (
     percentiles_by,
     ran,
     row_count,
+    rows_at,
     sum_by,
     union,
 )
@@ -584,6 +587,9 @@ class KernelExecution:
         Of that, by recorded launches, by graph launches, and by other libraries.
     execute, queue : Spread or None
         How long it ran, and queued after submit; None where that was not measured.
+    histogram : tuple of int
+        How many ran how long: counts in `kernelscope.analysis.columns.BINS` bins of equal ratio, from the shortest of
+        all kernels to the longest; none where that was not measured.
     """
 
     dispatcher_id: int | None
@@ -594,13 +600,15 @@ class KernelExecution:
     others: int
     execute: Spread | None
     queue: Spread | None
+    histogram: tuple[int, ...] = ()
 
 
-def by_execution(recording: Recording, joined: Joined | None = None) -> list[KernelExecution]:
+def by_execution(recording: Recording, joined: Joined | None = None) -> Rows[KernelExecution]:
     """Summarize each kernel that ran on the GPU, in order of total execution time, longest first.
 
-    Kernels of one dispatcher are one row, those of its graph launches included; others are grouped by their names.
-    Launches that were timed with CUDA events count as their kernels.
+    Kernels of one dispatcher are one row, whose id is the dispatcher's, those of its graph launches included; others
+    are grouped by their names. Launches that were timed with CUDA events count as their kernels. Its columns are
+    ``kernels``, ``others`` and ``total_ns``.
 
     Parameters
     ----------
@@ -611,7 +619,7 @@ def by_execution(recording: Recording, joined: Joined | None = None) -> list[Ker
     """
     joined = joined or join(recording)
     name, names = codes(recording, "activities", "name")
-    called = [str(row["name"]) for row in recording.rows("dispatchers")]
+    called = row_count(recording, "dispatchers")
     dispatcher = kernel_dispatchers(recording, joined)
     alone = np.flatnonzero((joined.kernel < 0) & (joined.execute_ns >= 0))
     # What the launches say goes before the kernels' own: it begins where their submit phase ended.
@@ -621,25 +629,33 @@ def by_execution(recording: Recording, joined: Joined | None = None) -> list[Ker
     first = np.append(joined.kernel, UNKNOWN)[joined.launch] == joined.activity
     in_graph = joined.source == SOURCES.index("graph")
     queue = np.where(launched, np.where(first, of_launch, UNKNOWN), np.where(in_graph, UNKNOWN, joined.kernel_queue_ns))
-    known = (dispatcher >= 0) & (dispatcher < len(called))
-    key = np.where(known, dispatcher, len(called) + name[joined.activity])
+    known = (dispatcher >= 0) & (dispatcher < called)
+    key = np.where(known, dispatcher, called + name[joined.activity])
     key = np.concatenate((key, ints(recording, "launches", "dispatcher_id")[alone]))
     source = np.concatenate((joined.source, np.zeros(len(alone), dtype=np.int64)))
     queue = np.concatenate((queue, joined.queue_ns[alone]))
     execute = np.concatenate((joined.kernel_execute_ns, joined.execute_ns[alone]))
-    size = len(called) + len(names)
+    size = called + len(names)
     counts = count_by(key, size)
     by_source = [count_by(key, size, source == place) for place in range(len(SOURCES))]
     executed, queued = spreads_by(key, execute, size), spreads_by(key, queue, size)
-    found = [
-        KernelExecution(
-            at if at < len(called) else None, called[at] if at < len(called) else names[at - len(called)],
-            int(counts[at]), int(by_source[0][at]), int(by_source[1][at]), int(by_source[2][at]),
-            executed[at], queued[at],
-        )
-        for at in np.flatnonzero(counts).tolist()
-    ]
-    return sorted(found, key=lambda each: (-(each.execute.total_ns if each.execute else 0), -each.kernels, each.name))
+    histograms = Histograms(key, execute, size)
+
+    def made(ids: list[int]) -> list[KernelExecution]:
+        kernels, counted = rows_at(recording, "dispatchers", [at for at in ids if at < called]), histograms.of(ids)
+        return [
+            KernelExecution(
+                at if at < called else None, str(kernels[at]["name"]) if at < called else names[at - called],
+                int(counts[at]), int(by_source[0][at]), int(by_source[1][at]), int(by_source[2][at]),
+                executed[at], queued[at], tuple(counted[place].tolist()) if executed.counts[at] else (),
+            )
+            for place, at in enumerate(ids)
+        ]
+
+    found = np.flatnonzero(counts)
+    order = np.lexsort((-counts[found], -executed.totals[found]))
+    return Rows(found[order], made, {"kernels": counts, "others": by_source[2],
+                                     "total_ns": np.where(executed.counts > 0, executed.totals, UNKNOWN)})
 
 
 def execution_table(recording: Recording) -> pd.DataFrame:
@@ -656,15 +672,25 @@ def execution_table(recording: Recording) -> pd.DataFrame:
     return data_frame(by_execution(recording), columns, spreads)
 
 
-def spreads_by(groups: Ints, values: Ints, size: int) -> list[Spread | None]:
-    """Return the spread of durations (int64, -1 unknown) by group; None for a group of which none is known."""
-    counts = count_by(groups, size, values >= 0)
-    totals = sum_by(groups, values, size)
-    shares = percentiles_by(groups, values, size, _SHARES)
-    return [
-        Spread(int(counts[at]), int(totals[at]), *(float(each) for each in shares[at])) if counts[at] else None
-        for at in range(size)
-    ]
+@dataclass(frozen=True)
+class Spreads:
+    """The spreads of groups of durations, as arrays: how many there are, their sums, and their percentiles."""
+
+    counts: Ints
+    totals: Ints
+    shares: Floats
+
+    def __getitem__(self, group: int) -> Spread | None:
+        """Return the spread of one group; None for a group of which no duration is known."""
+        if not self.counts[group]:
+            return None
+        return Spread(int(self.counts[group]), int(self.totals[group]), *self.shares[group].tolist())
+
+
+def spreads_by(groups: Ints, values: Ints, size: int) -> Spreads:
+    """Return the spread of durations (int64, -1 unknown) by group."""
+    return Spreads(count_by(groups, size, values >= 0), sum_by(groups, values, size),
+                   percentiles_by(groups, values, size, _SHARES))
 
 
 def spread(values: Ints) -> Spread | None:

@@ -17,9 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.activities import Spread, distinct, known_id
+from kernelscope.analysis.activities import Spread, known_id
 from kernelscope.analysis.builds import BuildSummary
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, json_object, matches, owner_of, ran
+from kernelscope.analysis.columns import (
+    Bools,
+    Ints,
+    Rows,
+    codes,
+    in_order,
+    ints,
+    json_object,
+    matches,
+    owner_of,
+    ran,
+    rows_at,
+)
 from kernelscope.analysis.compiles import CompilationSummary, short
 from kernelscope.analysis.gpu import LAUNCHING, GpuSummary
 from kernelscope.analysis.graphs import Executable, GraphSummary, executables
@@ -59,19 +71,22 @@ WORTH_NS = 100_000
 LONGEST_ROUND = 32
 #: So many rounds are plainly a loop.
 LEAST_ROUNDS = 20
+#: A rule that fits more kernels has no line of the others.
+MOST_FOUND = 200
 #: Of a library's cache: only the operator's name differs from what was built before.
 OPERATOR_NAME = "new_operator_name"
 
 # The first launches of a thread in a cell show what its loop is.
 _MOST_LAUNCHES = 1 << 16
-#: So many types, and so many places, are listed.
-_LISTED = 4
+#: So many types, and so many places, are listed; and so many other kernels of which a line says the same.
+_LISTED, _OTHERS = 4, 3
 _NAME = 40
 
 _Row = Mapping[str, Any]
 
-#: What a rule finds: what it is about (a kernel, a graph or an algorithm; empty for several), the line, and its weight.
-Found = tuple[str, str, float]
+#: What a rule finds: what it is about (a kernel, a graph or an algorithm; empty for several), the line, and its weight;
+#: or how many more kernels there are of which it has no line.
+Found = tuple[str, str, float] | int
 
 
 @dataclass(frozen=True)
@@ -116,7 +131,7 @@ class Evidence:
 
     recording: Recording
     phases: LaunchPhases
-    kernels: Sequence[KernelSummary]
+    kernels: Rows[KernelSummary]
     compiled: Sequence[CompilationSummary]
     cells: Sequence[CellSummary]
     graphs: Sequence[GraphSummary]
@@ -125,10 +140,9 @@ class Evidence:
     host_ns: int | None
     gpu: GpuSummary | None
 
-    @cached_property
-    def dispatchers(self) -> list[dict[str, Any]]:
-        """Return the rows of ``dispatchers``."""
-        return self.recording.rows("dispatchers")
+    def dispatchers(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """Return some rows of ``dispatchers``."""
+        return [row for _, row in in_order(self.recording, "dispatchers", numbers)]
 
     @cached_property
     def multiprocessors(self) -> int | None:
@@ -156,7 +170,7 @@ class Evidence:
         """Return the longest loop of equal launches, where launches take most of the cell."""
         if not self.is_large(self.host_ns):
             return None
-        return repetition(self.recording, self.phases)
+        return repetition(self.recording, self.phases, LARGE_SHARE * (self.wall_ns or 0) - 1)
 
     def is_large(self, spent_ns: int | None) -> bool:
         """Return whether so much time is a large share of the wall time."""
@@ -207,18 +221,27 @@ def rule(code: str, title: str, *, when: str, effect: str, unless: tuple[str, ..
 
 def advise(evidence: Evidence) -> list[Advice]:
     """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits."""
-    found = [Advice(each.code, about, text, weight)
-             for each in RULES.values() for about, text, weight in each.find(evidence)]
+    found: list[Advice] = []
+    more = dict.fromkeys(RULES, 0)
+    for each in RULES.values():
+        for line in each.find(evidence):
+            if isinstance(line, int):
+                more[each.code] += line
+            else:
+                found.append(Advice(each.code, *line))
     said = {(each.code, each.kernel) for each in found}
     told = [each for each in found if not any((code, each.kernel) in said for code in RULES[each.code].unless)]
     by_rule: dict[str, list[Advice]] = {}
     for each in sorted(told, key=lambda each: (-each.weight_ns, each.code, each.kernel)):
         by_rule.setdefault(each.code, []).append(each)
     return [
-        replace(first, text=f"{first.text} The same goes for {listed([cut(each.kernel) for each in others])}.")
-        if others else first
+        replace(first, text=f"{first.text} The same goes for {_others(others, more[first.code])}.") if others else first
         for first, *others in by_rule.values()
     ]
+
+
+def _others(others: Sequence[Advice], more: int) -> str:
+    return listed([cut(each.kernel) for each in others[:_OTHERS]], _OTHERS, max(len(others) - _OTHERS, 0) + more)
 
 
 # Compiles: an argument of many types, a kernel that is defined again and again, the same code twice, no disk cache.
@@ -269,7 +292,7 @@ def _defined_again(evidence: Evidence) -> Iterator[Found]:
       effect="one compile instead of one a place")
 def _same_code(evidence: Evidence) -> Iterator[Found]:
     for churn, kernel in _churn_of(evidence, "same_code"):
-        rows = [evidence.dispatchers[number] for number in churn.dispatchers]
+        rows = evidence.dispatchers(churn.dispatchers)
         names = list(dict.fromkeys(str(row["name"]) for row in rows))
         options = {row["options"] or "none" for row in rows}
         what = f"{listed([*map(cut, names)])} have the same code" if len(names) > 1 else (
@@ -283,7 +306,7 @@ def _same_code(evidence: Evidence) -> Iterator[Found]:
 
 
 def _churn_of(evidence: Evidence, code: str) -> list[tuple[Churn, _Row]]:
-    return [(each, evidence.dispatchers[each.dispatchers[0]]) for each in evidence.churn if each.code == code]
+    return [(each, evidence.dispatchers(each.dispatchers[:1])[0]) for each in evidence.churn if each.code == code]
 
 
 def _compiled_again(reason: str, what: str, remedy: str, evidence: Evidence) -> Iterator[Found]:
@@ -351,14 +374,14 @@ def _launch_bound(evidence: Evidence) -> Iterator[Found]:
     share, idle = gpu.busy[0].share, gpu.idle[0]
     launching = sum(idle.by_state[state] for state in LAUNCHING)
     # Some of the long launches' time was idle time: at most all of it.
-    long = sum(each.long.totals.launching_ns or 0 for each in evidence.kernels if each.long is not None)
-    usually = launching - long
+    usually = launching - evidence.kernels.total("long_launching_ns")
     if share is None or share >= LOW_BUSY or usually < 0.5 * idle.idle_ns:
         return
-    found = gpu.of_dispatcher()
-    for kernel in evidence.kernels:
+    often = _often_launched(evidence)
+    found = gpu.execution.by_id(often.ids.tolist())
+    for kernel in often:
         count, spent, run = kernel.usual_launches, kernel.usual.launching_ns, found.get(kernel.dispatcher_id)
-        if count < MANY_LAUNCHES or not spent or not run or not run.execute or run.execute.mean_ns >= spent / count:
+        if not spent or not run or not run.execute or run.execute.mean_ns >= spent / count:
             continue
         execute = run.execute
         yield kernel.name, (
@@ -379,9 +402,9 @@ def _launch_bound(evidence: Evidence) -> Iterator[Found]:
 def _many_launches(evidence: Evidence) -> Iterator[Found]:
     if [*_launch_bound(evidence)]:
         return  # both say the same, and the one that knows the GPU proves it
-    for kernel in evidence.kernels:
+    for kernel in _often_launched(evidence):
         count, spent = kernel.usual_launches, kernel.usual.launching_ns
-        if count >= MANY_LAUNCHES and spent is not None and evidence.wall_ns and evidence.is_large(spent):
+        if spent is not None and evidence.wall_ns and evidence.is_large(spent):
             yield kernel.name, (
                 f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the host, "
                 f"{percent(spent / evidence.wall_ns)} of the wall time and {duration(spent / count)} each on average"
@@ -403,7 +426,7 @@ _LONG_IN = {
            f"of {MANY_LAUNCHES:,} launches",
       effect="says in which phase to look; neither fewer launches nor a graph is sure to spare that")
 def _long_launches(evidence: Evidence) -> Iterator[Found]:
-    for kernel in evidence.kernels:
+    for kernel in evidence.kernels.where(evidence.kernels.column("long_launches") > 0):
         long, usual = kernel.long, kernel.usual.launching_ns
         if long is None or long.phase is None or usual is None:
             continue
@@ -423,19 +446,25 @@ def _long_launches(evidence: Evidence) -> Iterator[Found]:
       when=f"{duration(SLOW_PREPARE_NS)} of prepare a launch on average that are, with finish, half of its host time",
       effect="no copies of host arrays at each launch")
 def _slow_prepare(evidence: Evidence) -> Iterator[Found]:
-    for kernel in evidence.kernels:
-        count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns, kernel.usual.prepare_ns
-        if prepare is None or not spent or prepare < SLOW_PREPARE_NS * count:
-            continue
-        # Host arrays are copied back in finish: which of the two takes longer is chance.
-        if prepare + (kernel.usual.finish_ns or 0) < 0.5 * spent:
-            continue
+    kernels = evidence.kernels
+    prepares, all_of_it = kernels.column("usual_prepare_ns"), kernels.column("usual_launching_ns")
+    # Host arrays are copied back in finish: which of the two takes longer is chance.
+    copying = prepares + np.maximum(kernels.column("usual_finish_ns"), 0)
+    slow = (prepares >= SLOW_PREPARE_NS * kernels.column("usual_launches")) & (all_of_it > 0)
+    found = kernels.where(slow & (copying >= 0.5 * all_of_it))
+    yield max(len(found) - MOST_FOUND, 0)
+    for kernel in found[:MOST_FOUND]:
+        count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns or 0, kernel.usual.prepare_ns or 0
         yield kernel.name, (
             f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} took {duration(spent)} on the host"
             f"{_beside_long(kernel)}, {duration(prepare)} of it ({percent(prepare / spent)}) in prepare, where host "
             "arrays are copied in and a first launch loads its module: if it takes host arrays, pass device arrays "
             f"({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})."
         ), prepare
+
+
+def _often_launched(evidence: Evidence) -> Rows[KernelSummary]:
+    return evidence.kernels.where(evidence.kernels.column("usual_launches") >= MANY_LAUNCHES)
 
 
 def _beside_long(kernel: KernelSummary) -> str:
@@ -473,9 +502,9 @@ def _pageable_copies(evidence: Evidence) -> Iterator[Found]:
       effect="multiprocessors that are idle now have work")
 def _few_blocks(evidence: Evidence) -> Iterator[Found]:
     multiprocessors = evidence.multiprocessors
-    for kernel in evidence.kernels:
+    for kernel in evidence.kernels.where(evidence.kernels.column("launches") >= MANY_LAUNCHES):
         most = kernel.most_blocks
-        if multiprocessors and most and kernel.launches >= MANY_LAUNCHES and most * FEW_BLOCKS <= multiprocessors:
+        if multiprocessors and most and most * FEW_BLOCKS <= multiprocessors:
             yield kernel.name, (
                 f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a "
                 f"GPU with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
@@ -486,14 +515,15 @@ def _few_blocks(evidence: Evidence) -> Iterator[Found]:
       when=f"any launch of several blocks whose threads are no multiple of {WARP}",
       effect="no lanes of a warp are idle")
 def _partial_warps(evidence: Evidence) -> Iterator[Found]:
-    for kernel in evidence.kernels:
+    found = evidence.kernels.where(evidence.kernels.column("partial_warps") > 0)
+    yield max(len(found) - MOST_FOUND, 0)
+    for kernel in found[:MOST_FOUND]:
         launches, threads = kernel.partial_warps
-        if launches:
-            yield kernel.name, (
-                f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
-                f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the "
-                "last warp's lanes idle."
-            ), 0.0
+        yield kernel.name, (
+            f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
+            f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the "
+            "last warp's lanes idle."
+        ), 0.0
 
 
 # Graphs and build caches: what was built for nothing, and what could be launched as a graph.
@@ -628,7 +658,7 @@ def _repeated_sequence(evidence: Evidence) -> Iterator[Found]:
     shares = [] if gpu is None else [each.share for each in gpu.busy if each.share is not None]
     if any(share >= LOW_BUSY for share in shares):
         return
-    rows = [evidence.dispatchers[at] for at in loop.dispatchers]
+    rows = evidence.dispatchers(loop.dispatchers)
     kernels = listed([cut(name) for name in dict.fromkeys(str(row["name"]) for row in rows)])
     long = loop.rounds - loop.usual_rounds
     spent = (f"{duration(loop.usual_ns)} of host time, {percent(loop.usual_ns / wall_ns)} of the wall time and "
@@ -701,23 +731,41 @@ class Repetition:
     long_ns: int
 
 
-def repetition(recording: Recording, phases: LaunchPhases | None = None) -> Repetition | None:
+def repetition(recording: Recording, phases: LaunchPhases | None = None, least_ns: float = 0) -> Repetition | None:
     """Return the longest stretch of rounds of at least two launches each; None where there is no plain loop.
 
     Launches are the same that have one kernel, one specialization and one launch configuration. Those inside others and
     those that were captured into a graph are not looked at.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases, optional
+        `launch_phases` of it, where they are at hand.
+    least_ns : float
+        Loops that took no longer need not be found.
     """
     phases = phases or launch_phases(recording)
     outer = ran(recording) & (ints(recording, "launches", "parent_launch_id") < 0)
     thread, cell = (ints(recording, "launches", name) for name in ("thread_id", "cell_id"))
+    # Each thread of each cell, the one whose launches took longest first: of the others none has a longer loop then.
+    rows = np.flatnonzero(outer)
+    if not len(rows):
+        return None
+    rows = rows[np.lexsort((thread[rows], cell[rows]))]
+    changes = (np.diff(cell[rows]) != 0) | (np.diff(thread[rows]) != 0)
+    first = np.concatenate(([0], np.flatnonzero(changes) + 1))
+    spent = np.add.reduceat(np.maximum(phases.host_ns[rows], 0), first)
+    ends = np.append(first[1:], len(rows))
     best: Repetition | None = None
-    for within in distinct(cell[outer]):
-        mine = outer & (cell == within)
-        for on in distinct(thread[mine]):
-            rows = np.flatnonzero(mine & (thread == on))[:_MOST_LAUNCHES]
-            found = _on_one_thread(recording, phases, rows, known_id(within))
-            if found is not None and (best is None or found.usual_ns > best.usual_ns):
-                best = found
+    for at in np.argsort(-spent, kind="stable").tolist():
+        if spent[at] <= (least_ns if best is None else best.usual_ns):
+            break
+        part = rows[first[at]:ends[at]][:_MOST_LAUNCHES]
+        found = _on_one_thread(recording, phases, part, known_id(int(cell[part[0]])))
+        if found is not None and (best is None or found.usual_ns > best.usual_ns):
+            best = found
     return best
 
 
@@ -809,19 +857,20 @@ def find_churn(recording: Recording) -> list[Churn]:
     made = [row for row in recording.rows("compilations") if row["outcome"] == "compiled" and row["end_ns"] is not None]
     if not made:
         return []
-    dispatchers = recording.rows("dispatchers")
     by_dispatcher: dict[int, list[_Row]] = {}
     for row in made:
         by_dispatcher.setdefault(row["dispatcher_id"], []).append(row)
+    dispatchers = rows_at(recording, "dispatchers", [*by_dispatcher])
+    is_known = ~matches(recording, "specializations", "origin", "compiled")
+    is_known &= np.isin(ints(recording, "specializations", "dispatcher_id"), [*by_dispatcher])
     before: dict[int, list[str]] = {}
-    for row in recording.rows("specializations"):
-        if row["origin"] != "compiled":
-            before.setdefault(row["dispatcher_id"], []).append(row["signature"])
+    for row in rows_at(recording, "specializations", np.flatnonzero(is_known)).values():
+        before.setdefault(row["dispatcher_id"], []).append(row["signature"])
     found = [
         each for dispatcher, rows in by_dispatcher.items()
         if (each := _argument_types(dispatchers[dispatcher], rows, before.get(dispatcher, []))) is not None
     ]
-    return [*found, *_repeated_definitions(dispatchers, by_dispatcher)]
+    return [*found, *_repeated_definitions([*dispatchers.values()], by_dispatcher)]
 
 
 def _argument_types(dispatcher: _Row, rows: Sequence[_Row], before: Iterable[str]) -> Churn | None:
@@ -853,9 +902,8 @@ def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[in
     """Find dispatchers of the same code that compiled the same types."""
     groups: dict[Any, list[_Row]] = {}
     for row in dispatchers:
-        if row["dispatcher_id"] in by_dispatcher:
-            same = row["code_sha256"] or (row["module"], row["name"], row["filename"], row["lineno"])
-            groups.setdefault((row["framework"], same), []).append(row)
+        same = row["code_sha256"] or (row["module"], row["name"], row["filename"], row["lineno"])
+        groups.setdefault((row["framework"], same), []).append(row)
     found: list[Churn] = []
     for members in groups.values():
         numbers = tuple(row["dispatcher_id"] for row in members)
@@ -925,8 +973,9 @@ class GraphKernel:
 
 def graph_kernels(recording: Recording) -> list[GraphKernel]:
     """Return the recording's Quadrants kernels with ``graph=True`` that were launched, in order of their rows."""
-    asked = [row for row in recording.rows("dispatchers")
-             if row["framework"] == _FRAMEWORK and json_object(row["options"]).get("graph")]
+    mine = np.flatnonzero(matches(recording, "dispatchers", "framework", _FRAMEWORK))
+    asked = [row for row in rows_at(recording, "dispatchers", mine).values()
+             if json_object(row["options"]).get("graph")]
     if not asked:
         return []
     launched, specialization = ints(recording, "launches", "dispatcher_id"), ints(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+_Row = TypeVar("_Row")
+#: So many rows are made at once.
+_AT_ONCE = 1024
 
 
 def ints(recording: Recording, table: str, name: str) -> Ints:
@@ -132,6 +137,83 @@ def row_count(recording: Recording, table: str) -> int:
     return _table(recording, table).num_rows
 
 
+def rows_at(recording: Recording, table: str, rows: Ints | Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return some rows of a table by their numbers, as `Recording.rows` has them; the others are never made."""
+    wanted = np.unique(np.asarray(rows, dtype=np.int64))
+    return dict(zip(wanted.tolist(), _table(recording, table).take(wanted).to_pylist(), strict=True))
+
+
+def in_order(recording: Recording, table: str, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield some rows of a table, each with its number, in the order in which the numbers are given."""
+    held = rows_at(recording, table, rows)
+    yield from ((row, held[row]) for row in rows)
+
+
+class Rows(Sequence[_Row], Generic[_Row]):
+    """Rows that are made when they are asked for: of a million kernels a view shows some, and sums up all.
+
+    Parameters
+    ----------
+    ids : ndarray of int64
+        Their ids, in order.
+    make : callable
+        Returns the rows of a list of ids.
+    columns : mapping of str to ndarray of int64
+        Numbers by id, for what looks at all rows; -1 where one is unknown.
+    """
+
+    def __init__(self, ids: Ints, make: Callable[[list[int]], list[_Row]], columns: Mapping[str, Ints]) -> None:
+        self.ids = ids
+        self._make = make
+        self._columns = columns
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, place: int) -> _Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> Rows[_Row]: ...
+    def __getitem__(self, place: int | slice) -> _Row | Rows[_Row]:
+        """Return the row at a place, or those of a slice, which are not made yet."""
+        return self._of(self.ids[place]) if isinstance(place, slice) else self._make([int(self.ids[place])])[0]
+
+    def __iter__(self) -> Iterator[_Row]:
+        """Yield the rows in order."""
+        for begin in range(0, len(self), _AT_ONCE):
+            yield from self._make(self.ids[begin:begin + _AT_ONCE].tolist())
+
+    def column(self, name: str) -> Ints:
+        """Return a number of each row, in order."""
+        return self._columns[name][self.ids]
+
+    def total(self, name: str) -> int:
+        """Return the sum of a number over all rows; what is unknown counts nothing."""
+        return int(np.maximum(self.column(name), 0).sum())
+
+    def where(self, mask: Bools) -> Rows[_Row]:
+        """Return the rows that a mask selects, in order."""
+        return self._of(self.ids[mask])
+
+    def by_id(self, ids: Sequence[int]) -> dict[int, _Row]:
+        """Return the rows of some ids; an id of which there is none is left out."""
+        known = [each for each in ids if 0 <= each < len(self._held) and self._held[each]]
+        return dict(zip(known, self._make(known), strict=True))
+
+    @cached_property
+    def _held(self) -> Bools:
+        held = np.zeros(int(self.ids.max(initial=UNKNOWN)) + 1, dtype=np.bool_)
+        held[self.ids] = True
+        return held
+
+    def _of(self, ids: Ints) -> Rows[_Row]:
+        part = copy(self)
+        part.ids = ids
+        part.__dict__.pop("_held", None)
+        return part
+
+
 def with_columns(recording: Recording, table: str, columns: Mapping[str, Sequence[object]]) -> Recording:
     """Return a copy of the recording in which some columns of one table are replaced."""
     held = _table(recording, table)
@@ -211,7 +293,7 @@ def count_by(groups: Ints, size: int, where: Bools | None = None) -> Ints:
     keep = groups >= 0
     if where is not None:
         keep &= where
-    return np.bincount(groups[_selected(keep)], minlength=size)[:size].astype(np.int64)
+    return np.bincount(groups[_selected(keep)], minlength=size)[:size].astype(np.int64, copy=False)
 
 
 def sum_by(groups: Ints, values: Ints, size: int) -> Ints:
@@ -230,9 +312,10 @@ def distinct_by(groups: Ints, values: Ints, size: int) -> Ints:
     if not keep.any():
         return np.zeros(size, dtype=np.int64)
     width = int(values[keep].max()) + 1
-    # Without the inverse, `unique` sorts values instead of indices, which is several times faster.
-    keys = np.unique(groups[keep] * width + values[keep])
-    return np.bincount(keys // width, minlength=size)[:size].astype(np.int64)
+    # Sorted, they are counted several times faster than by the hashes of NumPy's `unique`.
+    keys = np.sort(groups[keep] * width + values[keep])
+    keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    return np.bincount(keys // width, minlength=size)[:size].astype(np.int64, copy=False)
 
 
 def unique_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
@@ -286,8 +369,8 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
 BINS = 24
 
 
-def histograms_by(groups: Ints, values: Ints, size: int) -> Ints:
-    """Return histograms by group, with bins of equal ratio from the least value of all groups to the greatest.
+class Histograms:
+    """Histograms of groups, with bins of equal ratio from the least value of all groups to the greatest.
 
     Parameters
     ----------
@@ -295,21 +378,26 @@ def histograms_by(groups: Ints, values: Ints, size: int) -> Ints:
         Rows below 0 in either are left out; a value of 0 counts as 1.
     size : int
         How many groups there are.
-
-    Returns
-    -------
-    ndarray of int64, shape (size, BINS)
     """
-    keep = _selected((groups >= 0) & (values >= 0))
-    groups, logs = groups[keep], np.log2(np.maximum(values[keep], 1))
-    if not len(logs):
-        return np.zeros((size, BINS), dtype=np.int64)
-    low, high = float(logs.min()), float(logs.max())
-    # Where all are about equal they are in the middle one.
-    width = max((high - low) / BINS, 0.01)
-    low -= (BINS * width - (high - low)) / 2
-    places = np.clip(((logs - low) / width).astype(np.int64), 0, BINS - 1)
-    return np.bincount(groups * BINS + places, minlength=size * BINS)[:size * BINS].reshape(size, BINS).astype(np.int64)
+
+    def __init__(self, groups: Ints, values: Ints, size: int) -> None:
+        keep = _selected((groups >= 0) & (values >= 0))
+        self._groups, self._size = groups[keep], size
+        logs = np.log2(np.maximum(values[keep], 1))
+        low, high = float(logs.min(initial=np.inf)), float(logs.max(initial=0))
+        # Where all are about equal they are in the middle one.
+        width = max((high - low) / BINS, 0.01)
+        low -= (BINS * width - (high - low)) / 2
+        self._bins = np.clip((logs - low) / width, 0, BINS - 1).astype(np.int8)
+
+    def of(self, groups: Sequence[int]) -> Ints:
+        """Return the histograms of some groups: an array of shape (groups, BINS)."""
+        place = np.full(self._size, UNKNOWN, dtype=np.int64)
+        place[groups] = np.arange(len(groups))
+        places = place[self._groups]
+        rows = np.flatnonzero(places >= 0)
+        counts = np.bincount(places[rows] * BINS + self._bins[rows], minlength=len(groups) * BINS)
+        return counts.reshape(len(groups), BINS).astype(np.int64, copy=False)
 
 
 def _selected(keep: Bools) -> Bools | slice:
@@ -327,17 +415,27 @@ def _ordered(groups: Ints, values: Ints) -> Ints:
     return np.sort(groups * width + values) % width
 
 
-def ranges_by(groups: Ints, values: Floats, size: int) -> list[tuple[float, float] | None]:
-    """Return the least and greatest value by group; None where no value is known (NaN)."""
+@dataclass(frozen=True)
+class Extremes:
+    """The least and the greatest value of each group; infinite where none is known."""
+
+    least: Floats
+    greatest: Floats
+
+    def __getitem__(self, group: int) -> tuple[float, float] | None:
+        """Return those of one group; None where no value is known."""
+        low, high = float(self.least[group]), float(self.greatest[group])
+        return (low, high) if low <= high else None
+
+
+def ranges_by(groups: Ints, values: Floats, size: int) -> Extremes:
+    """Return the least and greatest value by group; values that are not known are NaN."""
     keep = (groups >= 0) & np.isfinite(values)
     least = np.full(size, np.inf)
     greatest = np.full(size, -np.inf)
     np.minimum.at(least, groups[keep], values[keep])
     np.maximum.at(greatest, groups[keep], values[keep])
-    return [
-        (float(low), float(high)) if low <= high else None
-        for low, high in zip(least.tolist(), greatest.tolist(), strict=True)
-    ]
+    return Extremes(least, greatest)
 
 
 def union_ns(start: Ints, end: Ints, lane: Ints) -> int:

@@ -16,6 +16,7 @@ from statistics import median
 from typing import Any
 
 from kernelscope.analysis.caches import is_cacheable
+from kernelscope.analysis.columns import rows_at
 from kernelscope.recording.model import Recording
 
 #: Names of a compile's parts, in the order in which they run; an unknown phase comes before ``other``.
@@ -121,12 +122,14 @@ def compile_times(recording: Recording) -> list[CompileTime]:
             at, row["dispatcher_id"], row["specialization_id"], row["outcome"], row["trigger"], row["signature"], took,
             _parts(row, took, steps.get(at, [])),
         ))
-    specializations = recording.rows("specializations")
-    for step in steps.get(None, []):
-        known = None if step["specialization_id"] is None else specializations[step["specialization_id"]]
+    loads = steps.get(None, [])
+    loaded = [step["specialization_id"] for step in loads if step["specialization_id"] is not None]
+    specializations = rows_at(recording, "specializations", loaded)
+    for step in loads:
+        known = specializations.get(step["specialization_id"])
         part = Part("phase", step["name"], step["duration_ns"])
         times.append(CompileTime(
-            None, known and known["dispatcher_id"], step["specialization_id"], "load", "",
+            None, None if known is None else known["dispatcher_id"], step["specialization_id"], "load", "",
             known["signature"] if known else "", step["duration_ns"], (part,),
         ))
     return times
@@ -153,8 +156,8 @@ def total_parts(times: Iterable[CompileTime]) -> tuple[Part, ...]:
 def warm_cache(recording: Recording, times: Sequence[CompileTime] | None = None) -> WarmCache | None:
     """Return what a warm disk cache would have saved; None where nothing was compiled that it could have served."""
     times = compile_times(recording) if times is None else times
-    kernels = recording.rows("dispatchers")
     compiled = [each for each in times if each.outcome == "compiled" and each.dispatcher_id is not None]
+    kernels = rows_at(recording, "dispatchers", [each.dispatcher_id or 0 for each in compiled])
     served = [each for each in compiled if _can_be_served(each, kernels[each.dispatcher_id or 0])]
     loads = [_busy(each) for each in times if each.outcome == "disk"]
     modules = [part.duration_ns for each in times for part in each.parts if part.name == "load"]

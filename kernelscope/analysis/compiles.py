@@ -16,6 +16,7 @@ from kernelscope.analysis.columns import (
     json_object,
     mapping,
     owner_of,
+    rows_at,
     texts,
     union_ns,
     with_columns,
@@ -106,8 +107,9 @@ _AS_RECORDED = ("compilation_id", "dispatcher_id", "signature", "trigger", "outc
 def compilations(recording: Recording) -> list[CompilationSummary]:
     """Return every compile and disk-cache load with its reason, longest first."""
     recording = explain(recording)
-    dispatchers = recording.rows("dispatchers")
-    arguments = [argument_names(row["arguments"]) for row in dispatchers]
+    rows = recording.rows("compilations")
+    dispatchers = rows_at(recording, "dispatchers", [row["dispatcher_id"] for row in rows])
+    arguments = {at: argument_names(row["arguments"]) for at, row in dispatchers.items()}
     summaries = [
         CompilationSummary(
             **{name: row[name] for name in _AS_RECORDED},
@@ -119,7 +121,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             framework=str(dispatchers[row["dispatcher_id"]]["framework"]),
             owner=owner_of(dispatchers[row["dispatcher_id"]]),
         )
-        for row in recording.rows("compilations")
+        for row in rows
     ]
     return sorted(summaries, key=lambda each: (-each.duration_ns, each.compilation_id))
 
@@ -193,9 +195,8 @@ def changes(signature: str, nearest: str, names: tuple[str, ...]) -> str:
         alike.setdefault(_brief(each, " → "), []).append(quoted(each.position, each.path, names).strip("`"))
     parts: list[str] = []
     for how, held in alike.items():
-        more = f" and {len(held) - _MOST_NAMES} more" if len(held) > _MOST_NAMES else ""
-        parts.append(f"{', '.join(held[:_MOST_NAMES])}{more} {how}")
-    return "; ".join(parts[:_MOST]) + (f"; {len(parts) - _MOST} more" if len(parts) > _MOST else "")
+        parts.append(f"{listed(held, _MOST_NAMES)} {how}")
+    return listed(parts, _MOST, between="; ")
 
 
 def argument(difference: Difference, names: tuple[str, ...]) -> str:

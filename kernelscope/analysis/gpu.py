@@ -33,6 +33,7 @@ from kernelscope.analysis.columns import (
     Floats,
     Intervals,
     Ints,
+    Rows,
     codes,
     data_frame,
     floats,
@@ -524,7 +525,7 @@ class GpuSummary:
         Launches whose kernel is known.
     execute, queue : Spread or None
         How long kernels ran, whoever launched them; how long those of launches queued.
-    execution : tuple of KernelExecution
+    execution : Rows of KernelExecution
         By kernel, in order of total execution time.
     copies : tuple of CopySummary
         By direction.
@@ -543,20 +544,16 @@ class GpuSummary:
     joined: int
     execute: Spread | None
     queue: Spread | None
-    execution: tuple[KernelExecution, ...]
+    execution: Rows[KernelExecution]
     copies: tuple[CopySummary, ...]
     reversed: int
     untimed: int
     clock_error_ns: float | None
 
     @property
-    def others(self) -> tuple[KernelExecution, ...]:
+    def others(self) -> Rows[KernelExecution]:
         """Return the kernels that neither a recorded launch nor a graph launched."""
-        return tuple(each for each in self.execution if each.others)
-
-    def of_dispatcher(self) -> dict[int, KernelExecution]:
-        """Return the execution of each dispatcher's kernels, by its id."""
-        return {each.dispatcher_id: each for each in self.execution if each.dispatcher_id is not None}
+        return self.execution.where(self.execution.column("others") > 0)
 
 
 def gpu_summary(recording: Recording, joined: Joined | None = None,
@@ -575,7 +572,7 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
     joined = joined or join(recording)
     activities = gpu_activities(recording)
     within = windows(recording)
-    execution = tuple(by_execution(recording, joined))
+    execution = by_execution(recording, joined)
     alone = joined.execute_ns[joined.kernel < 0]
     executed = np.concatenate((joined.kernel_execute_ns, alone[alone >= 0]))
     errors = floats(recording, "health", "clock_error_ns")
@@ -592,7 +589,7 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
             cell: max(shares) for cell, each in enumerate(busy_by_cell(recording, activities=activities))
             if (shares := [row.share for row in each if row.share is not None])
         },
-        kernels=sum(each.kernels for each in execution),
+        kernels=execution.total("kernels"),
         joined=int(((joined.kernel >= 0) | (joined.execute_ns >= 0)).sum()),
         execute=spread(executed),
         queue=spread(joined.queue_ns),

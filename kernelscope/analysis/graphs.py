@@ -635,7 +635,7 @@ def _summaries(recording: Recording, runs: GraphRuns, column: str) -> list[Graph
             ("failed", events.of("instantiate") & ~events.is_ok), ("updates", events.of("update") & events.is_ok),
             ("refused", events.refused), ("uploads", events.of("upload")), ("reuploads", events.reuploads))
     }
-    times: dict[str, list[Any]] = {
+    times: dict[str, Any] = {
         name: spreads_by(of, np.where(where, events.lasted, UNKNOWN), size) for name, where in (
             ("capture", events.of("capture")), ("build", build), ("update", events.of("update") & events.is_ok),
             ("refusal", events.refused), ("upload", events.of("upload")))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from kernelscope.analysis.columns import (
     Bools,
+    Extremes,
     Floats,
+    Histograms,
     Ints,
+    Rows,
     count_by,
     distinct_by,
     floats,
-    histograms_by,
+    in_order,
     ints,
     matches,
     percentiles_by,
@@ -24,6 +27,7 @@ from kernelscope.analysis.columns import (
     ran,
     ranges_by,
     row_count,
+    rows_at,
     sum_by,
     unfinished,
     unique_pairs,
@@ -86,14 +90,6 @@ class PhaseTotals:
         """Return the host time without compiles."""
         return None if self.host_ns is None else self.host_ns - (self.compile_ns or 0)
 
-    def less(self, part: PhaseTotals) -> PhaseTotals:
-        """Return the totals of the other launches, given those of some of them."""
-        rest: dict[str, Any] = {
-            each.name: None if (whole := getattr(self, each.name)) is None else whole - (getattr(part, each.name) or 0)
-            for each in fields(self)
-        }
-        return PhaseTotals(**rest)
-
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:
         """Return the segments of a bar: phases that took time, then ``unsplit``; their sum is `host_ns`."""
@@ -104,6 +100,46 @@ class PhaseTotals:
     def is_split(self) -> bool:
         """Return whether any phase is known."""
         return any(self.phase(name) is not None for name in PHASES)
+
+
+@dataclass(frozen=True)
+class PhaseSums:
+    """Own host time of groups of launches: arrays of int64, one value a group, in nanoseconds, -1 where unknown.
+
+    Attributes
+    ----------
+    host_ns : ndarray
+        All of it.
+    phases : mapping of str to ndarray
+        The time in each of `PHASES`.
+    """
+
+    host_ns: Ints
+    phases: Mapping[str, Ints]
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self.host_ns)
+
+    def __getitem__(self, group: int) -> PhaseTotals:
+        """Return the totals of one group."""
+        host, split = int(self.host_ns[group]), {name: int(values[group]) for name, values in self.phases.items()}
+        rest = max(host, 0) - sum(max(value, 0) for value in split.values())
+        return PhaseTotals(None if host < 0 else host, **{
+            f"{name}_ns": None if value < 0 else value for name, value in split.items()}, unsplit_ns=max(rest, 0))
+
+    @property
+    def launching_ns(self) -> Ints:
+        """Return the host time of each group without compiles."""
+        return _less(self.host_ns, np.maximum(self.phases["compile"], 0))
+
+    def less(self, part: PhaseSums) -> PhaseSums:
+        """Return the sums of the other launches, given those of some of them."""
+        def rest(values: Ints, taken: Ints) -> Ints:
+            return np.where(values >= 0, values - np.maximum(taken, 0), UNKNOWN)
+
+        return PhaseSums(rest(self.host_ns, part.host_ns),
+                         {name: rest(values, part.phases[name]) for name, values in self.phases.items()})
 
 
 @dataclass(frozen=True)
@@ -148,22 +184,12 @@ class LaunchPhases:
             {name: values[rows] for name, values in self.own_phases.items()},
         )
 
-    def totals_by(self, groups: Ints, size: int) -> list[PhaseTotals]:
+    def totals_by(self, groups: Ints, size: int) -> PhaseSums:
         """Sum own times by group (int64, one a launch; below 0 is left out), for `size` groups."""
-        hosts = sum_by(groups, self.own_ns, size)
-        ended = count_by(groups, size, self.own_ns >= 0)
-        summable = {name: self._summable(name) for name in PHASES}
-        sums = {name: sum_by(groups, summable[name], size) for name in PHASES}
-        seen = {name: count_by(groups, size, summable[name] >= 0) for name in PHASES}
-        totals: list[PhaseTotals] = []
-        for group in range(size):
-            host = int(hosts[group]) if ended[group] else None
-            split = {
-                f"{name}_ns": int(sums[name][group]) if seen[name][group] else None for name in PHASES
-            }
-            rest = (host or 0) - sum(value or 0 for value in split.values())
-            totals.append(PhaseTotals(host_ns=host, **split, unsplit_ns=max(rest, 0)))
-        return totals
+        def known(values: Ints) -> Ints:
+            return np.where(count_by(groups, size, values >= 0) > 0, sum_by(groups, values, size), UNKNOWN)
+
+        return PhaseSums(known(self.own_ns), {name: known(self._summable(name)) for name in PHASES})
 
     def total(self) -> PhaseTotals:
         """Sum own times over all launches."""
@@ -420,8 +446,11 @@ class KernelSummary:
         return self.totals.host_ns
 
 
-def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[KernelSummary]:
+def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> Rows[KernelSummary]:
     """Summarize each kernel, in order of total host time, longest first.
+
+    Its columns are the numbers of `KernelSummary` that count something, ``host_ns``, ``usual_launching_ns``,
+    ``usual_prepare_ns``, ``usual_finish_ns``, ``long_launches``, ``long_launching_ns`` and ``partial_warps``.
 
     Parameters
     ----------
@@ -431,20 +460,22 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
         `launch_phases` of it, where they are at hand.
     """
     size = row_count(recording, "dispatchers")
-    if not size:
-        return []
     phases = phases or launch_phases(recording)
     dispatcher = ints(recording, "launches", "dispatcher_id")
     configuration = configurations_of(recording)
     launching = phases.launching_ns
     spread = percentiles_by(dispatcher, launching, size, (0.5, 0.99, 1.0))
-    histograms = histograms_by(dispatcher, launching, size)
+    histograms = Histograms(dispatcher, launching, size)
     totals = phases.totals_by(dispatcher, size)
-    long = _long(phases, dispatcher, size)
-    timed = count_by(dispatcher, size, phases.own_ns >= 0)
+    long = _Long.of(phases, dispatcher, size)
+    usual = totals.less(long.totals)
     run = ran(recording)
     outcomes = _outcomes(recording, dispatcher, run, size)
     shapes = _shapes(recording, dispatcher, configuration, size)
+    owner = ints(recording, "specializations", "dispatcher_id")
+    regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
+    shared = _shared(recording, dispatcher, configuration, size)
+    occupancy = _occupancy(recording, owner, size)
     counts = {
         "launches": count_by(dispatcher, size, run), "captured": count_by(dispatcher, size, ~run),
         "configurations": distinct_by(dispatcher, by_device(recording, configuration)[0], size),
@@ -454,16 +485,12 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
         "errors": count_by(dispatcher, size, raised(recording)),
         "unfinished": count_by(dispatcher, size, unfinished(recording)),
         "compile_ns": _compile_ns(recording, size), "most_blocks": shapes[0],
+        "usual_launches": count_by(dispatcher, size, phases.own_ns >= 0) - long.launches,
     }
-    owner = ints(recording, "specializations", "dispatcher_id")
-    regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
-    shared = _shared(recording, dispatcher, configuration, size)
-    occupancy = _occupancy(recording, owner, size)
 
-    summaries: list[KernelSummary] = []
-    for row in recording.rows("dispatchers"):
-        at = int(row["dispatcher_id"])
-        summaries.append(KernelSummary(
+    def made(ids: list[int]) -> list[KernelSummary]:
+        counted = histograms.of(ids)
+        return [KernelSummary(
             dispatcher_id=at,
             framework=str(row["framework"]),
             name=str(row["name"]),
@@ -473,16 +500,20 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             median_ns=_number(spread[at, 0]),
             p99_ns=_number(spread[at, 1]),
             max_ns=_number(spread[at, 2]),
-            histogram=tuple(histograms[at].tolist()),
-            usual_launches=int(timed[at]) - (long[at].launches if at in long else 0),
-            usual=totals[at].less(long[at].totals) if at in long else totals[at],
-            long=long.get(at),
+            histogram=tuple(counted[place].tolist()),
+            usual=usual[at],
+            long=long[at],
             regs=_whole(regs[at]),
             shared_bytes=_whole(shared[at]),
             occupancy=occupancy[at],
             partial_warps=(int(shapes[1][at]), int(shapes[2][at])),
-        ))
-    return sorted(summaries, key=lambda kernel: (-(kernel.host_ns or 0), -kernel.launches, kernel.name))
+        ) for place, (at, row) in enumerate(in_order(recording, "dispatchers", ids))]
+
+    return Rows(np.lexsort((-counts["launches"], -np.maximum(totals.host_ns, 0))), made, {
+        **counts, "host_ns": totals.host_ns, "usual_launching_ns": usual.launching_ns,
+        "usual_prepare_ns": usual.phases["prepare"], "usual_finish_ns": usual.phases["finish"],
+        "long_launches": long.launches, "long_launching_ns": long.totals.launching_ns, "partial_warps": shapes[1],
+    })
 
 
 def _numbers(counts: Mapping[str, Ints], at: int) -> dict[str, Any]:
@@ -515,17 +546,29 @@ def _specializations(recording: Recording, dispatcher: Ints, size: int) -> Ints:
     return distinct_by(np.concatenate(owners), np.concatenate(overloads), size)
 
 
-def _long(phases: LaunchPhases, dispatcher: Ints, size: int) -> dict[int, LongLaunches]:
-    """Return the long launches by dispatcher, of those that have any."""
-    launching = phases.launching_ns
-    rows = long_ones(dispatcher, launching, size)
-    rows = rows[np.argsort(launching[rows], kind="stable")]
-    owner, part = dispatcher[rows], phases.take(rows)
-    totals, counts = part.totals_by(owner, size), count_by(owner, size)
-    found: dict[int, LongLaunches] = {}
-    for at, row in zip(owner.tolist(), rows.tolist(), strict=True):  # the last one of each is its longest
-        found[at] = LongLaunches(int(counts[at]), totals[at], int(launching[row]), *phases.longest(row))
-    return found
+@dataclass(frozen=True)
+class _Long:
+    """Long launches by dispatcher, the longest of each by its row; -1 for a dispatcher without any."""
+
+    phases: LaunchPhases
+    launches: Ints
+    totals: PhaseSums
+    longest: Ints
+
+    @staticmethod
+    def of(phases: LaunchPhases, dispatcher: Ints, size: int) -> _Long:
+        rows = long_ones(dispatcher, phases.launching_ns, size)
+        rows = rows[np.argsort(phases.launching_ns[rows], kind="stable")]
+        owner, longest = dispatcher[rows], np.full(size, UNKNOWN, dtype=np.int64)
+        longest[owner] = rows  # of several assignments to one place the last one stays
+        return _Long(phases, count_by(owner, size), phases.take(rows).totals_by(owner, size), longest)
+
+    def __getitem__(self, dispatcher: int) -> LongLaunches | None:
+        row = int(self.longest[dispatcher])
+        if row < 0:
+            return None
+        return LongLaunches(int(self.launches[dispatcher]), self.totals[dispatcher],
+                            int(self.phases.launching_ns[row]), *self.phases.longest(row))
 
 
 def _compile_ns(recording: Recording, size: int) -> Ints:
@@ -536,7 +579,7 @@ def _compile_ns(recording: Recording, size: int) -> Ints:
 
 def _shared(
     recording: Recording, dispatcher: Ints, configuration: Ints, size: int
-) -> list[tuple[float, float] | None]:
+) -> Extremes:
     """Return range of static plus dynamic shared memory over the pairs of overload and configuration launched."""
     static = ints(recording, "specializations", "static_shared_bytes")
     dynamic = ints(recording, "configurations", "sharedmem_bytes")
@@ -548,7 +591,7 @@ def _shared(
     return ranges_by(owner[overload], _known(values), size)
 
 
-def _occupancy(recording: Recording, owner: Ints, size: int) -> list[tuple[float, float] | None]:
+def _occupancy(recording: Recording, owner: Ints, size: int) -> Extremes:
     overload = ints(recording, "occupancies", "specialization_id")
     return ranges_by(owner[overload], floats(recording, "occupancies", "occupancy"), size)
 
@@ -642,37 +685,56 @@ _AS_RECORDED = ("specialization_id", "dispatcher_id", "signature", "origin", "co
                 "const_bytes", "cubin_bytes")
 
 
-def by_specialization(
-    recording: Recording, phases: LaunchPhases | None = None
-) -> dict[int, list[SpecializationSummary]]:
-    """Summarize overloads by kernel (dispatcher id), most launches first."""
-    size = row_count(recording, "specializations")
-    if not size:
-        return {}
-    phases = phases or launch_phases(recording)
-    launched = ints(recording, "launches", "specialization_id")
-    run = ran(recording)
-    counts = {"launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
-              "host_ns": sum_by(launched, phases.own_ns, size)}
-    medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
-    # Threads that waited meanwhile did not compile.
-    waited = matches(recording, "compilations", "outcome", "wait")
-    made = np.where(waited, -1, ints(recording, "compilations", "specialization_id"))
-    spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
-    compiled = count_by(made, size)
-    compile_ns = sum_by(made, spent, size)
+class Specializations:
+    """Overloads by kernel, held as arrays: rows are made only of those that are asked for.
 
-    result: dict[int, list[SpecializationSummary]] = {}
-    rows = recording.rows("specializations")
-    for row in sorted(rows, key=lambda row: (-counts["launches"][row["specialization_id"]], row["specialization_id"])):
-        at = int(row["specialization_id"])
-        result.setdefault(int(row["dispatcher_id"]), []).append(SpecializationSummary(
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases, optional
+        `launch_phases` of it, where they are at hand.
+    """
+
+    def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
+        phases = phases or launch_phases(recording)
+        size = row_count(recording, "specializations")
+        launched = ints(recording, "launches", "specialization_id")
+        run = ran(recording)
+        self._recording = recording
+        self._counts = {"launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
+                        "host_ns": sum_by(launched, phases.own_ns, size)}
+        self._medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
+        # Threads that waited meanwhile did not compile.
+        waited = matches(recording, "compilations", "outcome", "wait")
+        made = np.where(waited, -1, ints(recording, "compilations", "specialization_id"))
+        spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
+        self._compiled = count_by(made, size)
+        self._compile_ns = sum_by(made, spent, size)
+        owner = ints(recording, "specializations", "dispatcher_id")
+        self._order = np.lexsort((-self._counts["launches"], owner))
+        self._ends = np.cumsum(np.bincount(owner, minlength=row_count(recording, "dispatchers")))
+
+    def count(self, dispatcher: int) -> int:
+        """Return how many overloads the kernel has."""
+        return len(_group(self._order, self._ends, dispatcher))
+
+    def of(self, dispatcher: int, most: int | None = None) -> list[SpecializationSummary]:
+        """Return the kernel's overloads, most launches first; all of them, or at most `most`."""
+        ids = _group(self._order, self._ends, dispatcher)[:most].tolist()
+        return [SpecializationSummary(
             **{column: row[column] for column in _AS_RECORDED},
-            **_numbers(counts, at),
-            median_ns=_number(medians[at]),
-            compile_ns=int(compile_ns[at]) if compiled[at] else None,
-        ))
-    return result
+            **_numbers(self._counts, at),
+            median_ns=_number(self._medians[at]),
+            compile_ns=int(self._compile_ns[at]) if self._compiled[at] else None,
+        ) for at, row in in_order(self._recording, "specializations", ids)]
+
+
+def _group(order: Ints, ends: Ints, dispatcher: int) -> Ints:
+    """Return the part of rows in order of their dispatcher that is one's."""
+    if not 0 <= dispatcher < len(ends):
+        return order[:0]
+    return order[int(ends[dispatcher - 1]) if dispatcher else 0:int(ends[dispatcher])]
 
 
 # Launch configurations by kernel: which grids and blocks each one ran with, and how often.
@@ -770,7 +832,7 @@ class Configurations:
         regs = ints(recording, "specializations", "regs")[used[:, 1]]
         self._regs = ranges_by(used[:, 0], _known(regs), count)
         self._occupancy = _occupancy_of(recording, self._which, self._device if width > 1 else None, used, count, run)
-        self._rows = recording.rows("configurations")
+        self._recording = recording
 
     @property
     def dispatchers(self) -> list[int]:
@@ -779,20 +841,15 @@ class Configurations:
 
     def count(self, dispatcher: int) -> int:
         """Return how many launch configurations the kernel has."""
-        return len(self._of(dispatcher))
+        return len(_group(self._order, self._ends, dispatcher))
 
     def of(self, dispatcher: int, most: int | None = None) -> list[ConfigurationSummary]:
         """Return the kernel's launch configurations, most launches first; all of them, or at most `most`."""
-        return [self._summary(at) for at in self._of(dispatcher)[:most].tolist()]
+        places = _group(self._order, self._ends, dispatcher)[:most]
+        rows = rows_at(self._recording, "configurations", self._which[places])
+        return [self._summary(at, rows[int(self._which[at])]) for at in places.tolist()]
 
-    def _of(self, dispatcher: int) -> Ints:
-        if not 0 <= dispatcher < len(self._ends):
-            return self._order[:0]
-        begin = int(self._ends[dispatcher - 1]) if dispatcher else 0
-        return self._order[begin:int(self._ends[dispatcher])]
-
-    def _summary(self, at: int) -> ConfigurationSummary:
-        row = self._rows[int(self._which[at])]
+    def _summary(self, at: int, row: Mapping[str, Any]) -> ConfigurationSummary:
         return ConfigurationSummary(
             dispatcher_id=int(self._owner[at]),
             configuration_id=int(self._which[at]),
@@ -859,14 +916,15 @@ def by_device(recording: Recording, configurations: Ints) -> tuple[Ints, int]:
 
 def _same_but_for_streams(recording: Recording, preferred: Ints) -> Ints:
     """Return, for each configuration, the representative of its shape, preferably one of `preferred`."""
-    rows = recording.rows("configurations")
-    shapes = [tuple(row[name] for name in _SHAPE) for row in rows]
-    used = np.zeros(len(rows) + 1, dtype=np.bool_)
+    shapes = np.stack([ints(recording, "configurations", name) for name in _SHAPE], axis=1)
+    _, group = np.unique(shapes, axis=0, return_inverse=True)
+    used = np.zeros(len(shapes) + 1, dtype=np.bool_)
     used[preferred] = True
-    first: dict[tuple[Any, ...], int] = {}
-    for at in sorted(range(len(rows)), key=lambda each: not used[each]):
-        first.setdefault(shapes[at], at)
-    return np.array([*(first[shape] for shape in shapes), UNKNOWN], dtype=np.int64)
+    # Of several assignments to one place the last one stays, which is to be the first that was used.
+    order = np.concatenate((np.flatnonzero(~used[:-1])[::-1], np.flatnonzero(used[:-1])[::-1]))
+    first = np.empty(int(group.max(initial=UNKNOWN)) + 1, dtype=np.int64)
+    first[group[order]] = order
+    return np.append(first[group], UNKNOWN)
 
 
 def dims(row: Mapping[str, Any], what: str) -> Dims | None:
@@ -881,7 +939,7 @@ def dims(row: Mapping[str, Any], what: str) -> Dims | None:
 
 
 def _occupancy_of(recording: Recording, which: Ints, device: Ints | None, used: Ints, count: int,
-               run: Bools) -> list[tuple[float, float] | None]:
+               run: Bools) -> Extremes:
     """Return the range of occupancy by kernel and configuration, on a device; `used` are the pairs with overloads."""
     width = max(row_count(recording, "configurations"), 1)
     overload, shape = (ints(recording, "occupancies", f"{name}_id") for name in ("specialization", "configuration"))
@@ -906,6 +964,12 @@ def _occupancy_of(recording: Recording, which: Ints, device: Ints | None, used: 
 
 
 # Totals by cell: one row a run of one cell, and one for what was launched between cells.
+
+def cell_label(row: Mapping[str, Any]) -> str:
+    """Return what a row of ``cells`` is called: ``In [3]``, its name, or both."""
+    number = "" if row["execution_count"] is None else f"In [{row['execution_count']}]"
+    return " ".join(part for part in (number, row["name"] or "") if part) or f"cell {row['cell_id']}"
+
 
 @dataclass(frozen=True)
 class CellSummary:
@@ -957,8 +1021,7 @@ class CellSummary:
         """Return the cell's label: ``In [3]``, its name, or both."""
         if self.cell_id is None:
             return "between cells"
-        number = "" if self.execution_count is None else f"In [{self.execution_count}]"
-        return " ".join(part for part in (number, self.name or "") if part) or f"cell {self.cell_id}"
+        return cell_label({"cell_id": self.cell_id, "execution_count": self.execution_count, "name": self.name})
 
     @property
     def wanted(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kernelscope import cubin
 from kernelscope.errors import CubinError
@@ -181,9 +182,16 @@ def _cut_column(column: pa.ChunkedArray, cut: Callable[[str], str]) -> pa.Chunke
     chunks: list[Any] = []
     changed = False
     for chunk in encoded.chunks:
-        before: list[str] = chunk.dictionary.to_pylist()
-        after = [cut(text) for text in before]
+        # What has no path in it stays as it is: of a million names none is looked at one by one.
+        suspects = _may_hold_paths(chunk.dictionary)
+        before: list[str] = chunk.dictionary.to_pylist() if suspects else []
+        after = [*before]
+        for at in suspects:
+            after[at] = cut(before[at])
         changed = changed or after != before
+        if after == before:
+            chunks.append(chunk)
+            continue
         # Two paths can have become one name; a dictionary holds each text once.
         distinct = {text: code for code, text in enumerate(dict.fromkeys(after))}
         codes = pa.array([distinct[text] for text in after], pa.int32())
@@ -191,6 +199,13 @@ def _cut_column(column: pa.ChunkedArray, cut: Callable[[str], str]) -> pa.Chunke
     if not changed:
         return None
     return pa.chunked_array(chunks, encoded.type).cast(column.type)
+
+
+def _may_hold_paths(texts: pa.Array) -> list[int]:
+    """Return the places of the texts that have what every path has, or an escape of JSON that may stand for it."""
+    compute = cast("Any", pc)
+    found = compute.or_(compute.match_substring(texts, "/"), compute.match_substring(texts, "\\"))
+    return np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()
 
 
 def _file_name(text: str) -> str:
@@ -295,8 +310,8 @@ WITHHELD = "withheld"
 
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
-PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "events", "scripted", "cuda.core", "cuda.compute",
-          "numba-cuda-mlir", "quadrants")
+PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
+          "cuda.compute", "numba-cuda-mlir", "quadrants")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "pandas", "pyarrow", "kernelscope")
 _VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
@@ -639,6 +654,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "color": _matching("color", r"#[0-9a-fA-F]{6}"), "payload": _dropped,
         "kind": _word("kind", "push_pop", "start_end", "mark"), "source": _word("source", "python", "native"),
     },
+    "collections": {},
     "health": {
         "probe": _word("probe", *PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),
         "message": _dropped, "fix": _dropped,

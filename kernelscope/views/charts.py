@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelscope.analysis.activities import busy_over_time, distinct, gpu_activities, is_gpu_recorded
-from kernelscope.analysis.columns import Ints, codes, ints, matches, percentiles_by
+from kernelscope.analysis.columns import Ints, codes, in_order, ints, matches, percentiles_by, row_count
 from kernelscope.analysis.compile_time import OTHER, WAIT, CompileTime, compile_times, total_parts
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.palette import PHASE_COLORS
@@ -115,20 +115,22 @@ def time_by_phase(recording: Recording) -> go.Figure:
     """
     recording = shareable(recording)
     dispatcher = ints(recording, "launches", "dispatcher_id")
-    names = [str(row["name"]) for row in recording.rows("dispatchers")]
-    totals = launch_phases(recording).totals_by(dispatcher, len(names))
-    order = sorted((at for at in range(len(names)) if totals[at].host_ns), key=lambda at: -(totals[at].host_ns or 0))
+    totals = launch_phases(recording).totals_by(dispatcher, row_count(recording, "dispatchers"))
+    order = np.argsort(-totals.host_ns, kind="stable")
+    order = order[totals.host_ns[order] > 0].tolist()
     title = "Host time in launches, by kernel and phase"
     if not order:
         return sentence(title, "No launch's end was recorded, so there is no host time to show.")
     shown, others = order[:MOST_KERNELS], order[MOST_KERNELS:]
-    labels = labels_of([names[at] for at in shown])
+    labels = labels_of([str(row["name"]) for _, row in in_order(recording, "dispatchers", shown)])
     parts = ["unsplit", *PHASES]
     values = {part: [dict(totals[at].segments).get(part, 0) for at in shown] for part in parts}
     if others:
         labels.append(f"{len(others)} other kernels")
+        rest = {part: int(np.maximum(totals.phases[part][others], 0).sum()) for part in PHASES}
+        rest["unsplit"] = max(int(totals.host_ns[others].sum()) - sum(rest.values()), 0)
         for part in parts:
-            values[part].append(sum(dict(totals[at].segments).get(part, 0) for at in others))
+            values[part].append(rest[part])
     scale, unit = unit_of(max(sum(values[part][at] for part in parts) for at in range(len(labels))))
     figure = figure_of(title, len(labels) * 26 + 130)
     for part in [*PHASES, "unsplit"]:

@@ -140,6 +140,7 @@ _TABLES = """
 .kscope .ks-arg { font-family: var(--ks-mono); font-size: 0.92em; font-weight: 600; unicode-bidi: isolate; }
 .kscope table.ks-table small.ks-line { display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: 2; overflow: hidden; white-space: normal; overflow-wrap: anywhere; }
+.kscope .ks-go { display: none; }
 .kscope details details { margin-left: 14px; }
 .kscope .ks-fix { display: block; color: var(--ks-soft); }
 .kscope .ks-fix b { color: var(--ks-accent); font-weight: 600; }
@@ -209,7 +210,7 @@ def style() -> str:
     colors = PHASE_COLORS | GPU_COLORS | PART_COLORS
     phases = "".join(
         f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in colors.items()
-    )
+    ) + f".kscope .ks-histogram.ks-on-gpu span {{ background: {GPU_COLORS['kernel']}; }}\n"
     stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
                for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
     return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES, *stacked))
@@ -246,17 +247,21 @@ def part(key: str, heading: str, number: str, inside: str, is_open: bool, explan
             f'<b role="heading" aria-level="4">{escape(heading)}</b>{figures}</summary>{inside}</details>')
 
 
-def histogram(counts: Sequence[int]) -> str:
-    """Return a histogram as bars beside each other; an empty string where nothing was counted, or all in one bin."""
+def histogram(counts: Sequence[int], *, on_gpu: bool = False) -> str:
+    """Return a histogram as bars beside each other; an empty string where nothing was counted, or all in one bin.
+
+    It is of the host time of launches, or with `on_gpu` of the time of kernels on the GPU.
+    """
     if sum(each > 0 for each in counts) < 2:
         return ""
     most = max(counts)
     # A single launch among thousands is still seen.
     bars = "".join([f'<span style="height:{max(round(100 * each / most), 12) if each else 0}%"></span>'
                     for each in counts])
-    text = (f"how many of {sum(counts):,} launches took how long: from the shortest of all kernels to the longest, on "
-            "a log scale, without compiles")
-    return f'<div class="ks-histogram" role="img" aria-label="{text}" title="{text}">{bars}</div>'
+    what, kind = ("kernels ran how long on the GPU", " ks-on-gpu") if on_gpu else ("launches took how long", "")
+    text = (f"how many of {sum(counts):,} {what}: from the shortest of all kernels to the longest, on a log scale"
+            f"{'' if on_gpu else ', without compiles'}")
+    return f'<div class="ks-histogram{kind}" role="img" aria-label="{text}" title="{text}">{bars}</div>'
 
 
 def bar(parts: Sequence[tuple[str, str, int]], whole_ns: int, kind: str, prefix: str = "") -> str:
@@ -289,6 +294,11 @@ def sentence(text: str) -> str:
     return _QUOTED.sub(r'<span class="ks-arg">\1</span>', escape(text))
 
 
+def _lines(text: str) -> str:
+    """Return lines for an attribute that is a tooltip."""
+    return "&#10;".join([escape(line) for line in text.split("\n")])
+
+
 def two(value: str, below: str) -> str:
     """Return a table's cell of two lines."""
     return f"<td>{escape(value)} <small>{escape(below)}</small></td>"
@@ -296,22 +306,26 @@ def two(value: str, below: str) -> str:
 
 def table_of(
     columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False,
+    meanings: Sequence[str] = (), label: str = "",
 ) -> str:
     """Return a table of the card's kind.
 
     Columns are (class of width, label, label of the line below); rows are cells that are already HTML. A column is
-    as wide as its class says, and wider where its numbers need it; the others share what is left.
+    as wide as its class says, and wider where its numbers need it; the others share what is left. The `meanings` are
+    those of the columns, and the `label` is what readers of the screen call the table.
     """
     widths = "".join([f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns])
+    titles = [f' title="{_lines(each)}"' if each else "" for each in meanings] or [""] * len(columns)
     labels = "".join([
-        f"<th{_LEFT if place in left else ''}>{escape(label)}"
+        f'<th scope="col"{_LEFT if place in left else ""}{titles[place]}>{escape(label)}'
         + (f" <small>{escape(below)}</small>" if below else "") + "</th>"
         for place, (_, label, below) in enumerate(columns)
     ])
+    named = f' aria-label="{escape(label)}"' if label else ""
     body = "".join([f"<tr>{row}</tr>" for row in rows])
     kind = "ks-table" + (" ks-dense" if dense else "")
     return (
-        f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
+        f'<div class="ks-x"><table class="{kind}"{named}><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

@@ -26,7 +26,7 @@ def test_recorded_and_nothing_ran() -> None:
     found = gpu_summary(made.recording())
     assert found is not None
     assert (found.kernels, found.busy, found.idle, found.execute, found.queue) == (0, (), (), None, None)
-    assert (found.copies, found.others, found.clock_error_ns, found.by_cell) == ((), (), None, {})
+    assert (found.copies, [*found.others], found.clock_error_ns, found.by_cell) == ((), [], None, {})
 
 
 def test_both_sides() -> None:
@@ -47,7 +47,7 @@ def test_both_sides() -> None:
     assert (found.busy[0].busy_ns, found.by_cell, found.reversed, found.untimed) == (250 * US, {0: 0.25}, 1, 0)
     assert found.idle[0].idle_ns == 750 * US
     assert [each.name for each in found.others] == ["cupy_add", "axpy"]
-    assert list(found.of_dispatcher()) == [0]
+    assert list(found.execution.by_id((0, 9, -1))) == [0]
 
 
 def test_only_other_kernels_are_not_nothing() -> None:

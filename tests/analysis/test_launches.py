@@ -17,10 +17,10 @@ from kernelscope.analysis.launches import (
     PHASES,
     Configurations,
     PhaseTotals,
+    Specializations,
     by_cell,
     by_configuration,
     by_kernel,
-    by_specialization,
     configurations_of,
     launch_phases,
     phase_totals,
@@ -241,7 +241,7 @@ def test_a_kernel_that_never_ran_is_listed_without_times() -> None:
     kernel, = by_kernel(made.recording())
     assert (kernel.launches, kernel.host_ns, kernel.median_ns, kernel.usual_launches) == (0, None, None, 0)
     assert (kernel.usual, kernel.long) == (kernel.totals, None)
-    assert by_kernel(Script().recording()) == []
+    assert [*by_kernel(Script().recording())] == []
 
 
 def test_launches_alone_tell_of_compiles_where_no_compilation_was_recorded(made: Script) -> None:
@@ -387,13 +387,13 @@ def test_overloads_by_kernel_with_most_launches_first() -> None:
     made.launch(0, (1, 0, 1, 1, 1), 1)
     made.launch(0, (1, 0, 1, 1, 3), 1)
     made.launch(0, None, None)
-    found = by_specialization(made.recording())
-    first, second = found[0]
+    found = Specializations(made.recording())
+    first, second = found.of(0)
     assert (first.signature, first.launches, first.host_ns, first.median_ns) == ("(float32,)", 2, 10, 5)
     assert (first.compile_ns, first.cubin_bytes, first.regs) == (700, 4_096, None)
     assert (second.origin, second.launches, second.compile_ns, second.median_ns) == ("before", 0, None, None)
-    assert len(found[1]) == 1
-    assert by_specialization(Script().recording()) == {}
+    assert (found.count(0), found.count(1), found.count(2), found.of(0, 1)) == (2, 1, 0, [first])
+    assert Specializations(Script().recording()).of(0) == []
 
 
 def test_threads_that_waited_did_not_compile(made: Script) -> None:
@@ -405,7 +405,7 @@ def test_threads_that_waited_did_not_compile(made: Script) -> None:
     made.specialization(0)
     made.compilation(specialization_id=1, outcome="wait", thread_id=1, start_ns=400, end_ns=500, wait_ns=100)
     recording = made.recording()
-    assert [each.compile_ns for each in by_specialization(recording)[0]] == [300, None]
+    assert [each.compile_ns for each in Specializations(recording).of(0)] == [300, None]
     inspected, = inspect_kernels(recording)
     assert [each.compile_ns for each in inspected.specializations] == [300, None]
     assert inspected.compile_ns == 300
@@ -494,7 +494,7 @@ def test_a_compile_inside_a_captured_launch_is_a_compile_all_the_same(made: Scri
 def test_configurations_specializations_and_ranges(replayed: Recording) -> None:
     axpy, = by_configuration(replayed)[0]
     assert (axpy.launches, axpy.captured, axpy.host_ns, axpy.median_ns) == (0, 3, 0, None)
-    overload, = by_specialization(replayed)[0]
+    overload, = Specializations(replayed).of(0)
     assert (overload.launches, overload.captured) == (0, 3)
     path, = by_range(replayed)
     assert (path.launches, path.host_ns) == (4, 40_000)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from kernelscope.analysis.activities import is_gpu_recorded, join
 from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
-from kernelscope.analysis.columns import distinct_by, ints, raised, ran
+from kernelscope.analysis.columns import Rows, codes, distinct_by, ints, raised, ran
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary, host_states
@@ -19,11 +21,10 @@ from kernelscope.analysis.launches import (
     Kept,
     KernelSummary,
     PhaseTotals,
-    SpecializationSummary,
+    Specializations,
     by_cell,
     by_device,
     by_kernel,
-    by_specialization,
     configurations_of,
     kept,
     launch_phases,
@@ -34,6 +35,7 @@ from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
+from kernelscope.views.keys import link_keys
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Overview:
 
     Attributes
     ----------
+    start_ns : int or None
+        When its only cell began; None where there are several, or none.
     title : str
         ``In [3] warm-up``, the recording's name, or how many cells it has.
     notice : str
@@ -125,13 +129,13 @@ class Overview:
         Time in which the device was waited for after the cells' ends.
     totals : PhaseTotals
         Own host time of all launches, by phase.
-    by_kernel, by_cell, by_range, compilations, advice, health : tuple
-        The rows of each part.
+    by_kernel, by_cell, by_range, compilations, advice, health : sequence
+        The rows of each part; kernels are made when they are asked for.
     marks : int
         NVTX marks.
     configurations_used : Configurations
         Launch configurations by dispatcher id.
-    by_specialization : dict
+    specializations_used : Specializations
         Overloads by dispatcher id.
     cost : Cost or None
         What recording itself cost.
@@ -145,8 +149,11 @@ class Overview:
         Requests to build caches, by algorithm.
     frameworks : tuple of str
         Whose kernels these are, each once, in order of the kernels.
+    kernel_keys, specialization_keys, compile_keys : dict of int to str
+        What the inspector knows kernels, overloads, and the overloads of compiles by; empty where there are many.
     """
 
+    start_ns: int | None
     title: str
     notice: str
     status: str
@@ -175,13 +182,13 @@ class Overview:
     outliers: Outliers | None
     synchronize_ns: int | None
     totals: PhaseTotals
-    by_kernel: tuple[KernelSummary, ...]
+    by_kernel: Rows[KernelSummary]
     by_cell: tuple[CellSummary, ...]
     by_range: tuple[RangeSummary, ...]
     marks: int
     compilations: tuple[CompilationSummary, ...]
     configurations_used: Configurations
-    by_specialization: dict[int, list[SpecializationSummary]]
+    specializations_used: Specializations
     advice: tuple[Advice, ...]
     cost: Cost | None
     kept: Kept | None
@@ -191,6 +198,9 @@ class Overview:
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
     frameworks: tuple[str, ...]
+    kernel_keys: dict[int, str]
+    specialization_keys: dict[int, str]
+    compile_keys: dict[int, str]
 
     @property
     def is_empty(self) -> bool:
@@ -202,7 +212,8 @@ class Overview:
     @property
     def unfinished(self) -> dict[str, int]:
         """Return the launches that had not returned when the process died, by kernel."""
-        return {kernel.name: kernel.unfinished for kernel in self.by_kernel if kernel.unfinished}
+        kernels = self.by_kernel.where(self.by_kernel.column("unfinished") > 0)
+        return {kernel.name: kernel.unfinished for kernel in kernels}
 
     @property
     def host_share(self) -> float | None:
@@ -215,11 +226,9 @@ class Overview:
 def overview(recording: Recording) -> Overview:
     """Return everything that a summary of the recording shows."""
     phases = launch_phases(recording)
-    kernels = tuple(
-        kernel for kernel in by_kernel(recording, phases)
-        if kernel.launches or kernel.captured or kernel.compiles or kernel.disk_hits or kernel.waits
-        or kernel.failed_compiles
-    )
+    kernels = by_kernel(recording, phases)
+    happened = ("launches", "captured", "compiles", "disk_hits", "waits", "failed_compiles")
+    kernels = kernels.where(np.logical_or.reduce([kernels.column(name) > 0 for name in happened]))
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
     times = compile_times(recording)
@@ -244,7 +253,10 @@ def overview(recording: Recording) -> Overview:
     builds, run = tuple(by_algorithm(recording)) if "builds" in held else (), ran(recording)
     evidence = Evidence(
         recording, phases, kernels, compiled, cells, graphs, builds, wall_ns=wall, host_ns=totals.host_ns, gpu=gpu)
+    kernel_keys, specialization_keys = link_keys(recording)
+    begun = [row["start_ns"] for row in recording.rows("cells")]
     return Overview(
+        start_ns=begun[0] if len(begun) == 1 else None,
         title=_title(recording, cells),
         notice=recording.notice,
         status=_worst(cells),
@@ -257,12 +269,12 @@ def overview(recording: Recording) -> Overview:
         nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
         kernels=len(kernels),
         configurations=int(distinct_by(everything, by_device(recording, configurations_of(recording, run))[0], 1)[0]),
-        specializations=sum(kernel.specializations for kernel in kernels),
-        compiles=sum(kernel.compiles for kernel in kernels),
-        disk_hits=sum(kernel.disk_hits for kernel in kernels),
-        memory_hits=sum(kernel.memory_hits for kernel in kernels),
-        waits=sum(kernel.waits for kernel in kernels),
-        failed_compiles=sum(kernel.failed_compiles for kernel in kernels),
+        specializations=kernels.total("specializations"),
+        compiles=kernels.total("compiles"),
+        disk_hits=kernels.total("disk_hits"),
+        memory_hits=kernels.total("memory_hits"),
+        waits=kernels.total("waits"),
+        failed_compiles=kernels.total("failed_compiles"),
         errors=int(raised(recording).sum()),
         threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
         compile_ns=compile_ns(recording),
@@ -279,7 +291,7 @@ def overview(recording: Recording) -> Overview:
         marks=mark_count(recording) if "ranges" in held else 0,
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
-        by_specialization=by_specialization(recording, phases),
+        specializations_used=Specializations(recording, phases),
         advice=tuple(advise(evidence)),
         cost=cost,
         kept=kept(recording),
@@ -288,8 +300,17 @@ def overview(recording: Recording) -> Overview:
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
-        frameworks=tuple(dict.fromkeys(kernel.framework for kernel in kernels)),
+        frameworks=_frameworks(recording, kernels),
+        kernel_keys=kernel_keys,
+        specialization_keys=specialization_keys,
+        compile_keys=_compile_keys(recording, kernel_keys, specialization_keys),
     )
+
+
+def _compile_keys(recording: Recording, kernels: dict[int, str], specializations: dict[int, str]) -> dict[int, str]:
+    """Return what the inspector shows of each compile: its specialization, or else its kernel."""
+    made, owner = (ints(recording, "compilations", name).tolist() for name in ("specialization_id", "dispatcher_id"))
+    return {at: specializations.get(each) or kernels.get(owner[at], "") for at, each in enumerate(made)}
 
 
 def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
@@ -303,6 +324,13 @@ def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
         return cell.label
     counted = f"{len(named)} cells" if named else ""
     return ": ".join(part for part in (recording.name, counted) if part) or "recording"
+
+
+def _frameworks(recording: Recording, kernels: Rows[KernelSummary]) -> tuple[str, ...]:
+    """Return whose kernels these are, each once, in order of the kernels."""
+    framework, names = codes(recording, "dispatchers", "framework")
+    found, first = np.unique(framework[kernels.ids], return_index=True)
+    return tuple([names[each] for each in found[np.argsort(first)].tolist()])
 
 
 def _worst(cells: tuple[CellSummary, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelscope.analysis.columns import ints
+from kernelscope.analysis.columns import ints, rows_at
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.recording.model import Recording
@@ -153,16 +153,17 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
     if not total:
         return with_notice(recording.notice, EMPTY)
     phases = launch_phases(recording)
-    kernels = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
-    configurations = {row["configuration_id"]: row for row in recording.rows("configurations")}
+    rows = recording.arrow("launches").slice(0, shown).to_pylist()
+    kernels = rows_at(recording, "dispatchers", [row["dispatcher_id"] for row in rows])
+    configurations = rows_at(recording, "configurations", [row["configuration_id"] for row in rows])
     lines: list[list[str]] = []
-    for row in recording.arrow("launches").slice(0, shown).to_pylist():
+    for row in rows:
         at = int(row["launch_id"])
         used = configurations[row["configuration_id"]]
         times = [phases.host_ns[at], *(phases.phases[name][at] for name in PHASES)]
         lines.append([
             count(at),
-            clean(kernels.get(row["dispatcher_id"], "?")),
+            clean(str(kernels[row["dispatcher_id"]]["name"])),
             *(dims(dims_of(used, each)) for each in ("griddim", "blockdim")),
             *(duration(None if time < 0 else float(time)) for time in times),
             clean(row["error"] or ("captured" if row["capture_event_id"] is not None else row["cache"]) or ""),
