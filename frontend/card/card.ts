@@ -17,7 +17,7 @@ export const CARDS = ".kscope:has(.ks-sections)", INSPECTORS = ".kscope:has([dat
 
 /** Bring the card that belongs to a view to life: now, or when the notebook has put it into the page. */
 export function followCard(host: HTMLElement, links: Links, which = CARDS): () => void {
-  const undoing = new Undoing(), area = host.closest(".jp-OutputArea") ?? host.getRootNode() as ParentNode & Node;
+  const undoing = new Undoing(), area = outputOf(host);
   const found = () => {
     const cards = still(area, which);
     // Of several the one above the view.
@@ -38,6 +38,13 @@ export function followCard(host: HTMLElement, links: Links, which = CARDS): () =
 /** What has no behavior yet. */
 function still(area: ParentNode, which: string): HTMLElement[] {
   return [...area.querySelectorAll<HTMLElement>(`${which}:not([data-ks-live])`)];
+}
+
+/** The output that a view is in, of Jupyter or of marimo, which has views in trees of their own; else the page. */
+function outputOf(host: HTMLElement): ParentNode & Node {
+  const root = host.getRootNode();
+  const area = host.closest(".jp-OutputArea, .output-area");
+  return area ?? (root instanceof ShadowRoot ? outputOf(root.host as HTMLElement) : root as ParentNode & Node);
 }
 
 /** Give a card its behavior; returns the end of it. */

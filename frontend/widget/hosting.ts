@@ -1,6 +1,7 @@
 // What the live views share in a notebook: the front end's module, the static version, and when a view is drawn.
 
 import { Undoing } from "../shared/dom";
+import { inflatedText } from "../shared/inflate";
 
 /** A buffer of a message. */
 export type Buffer = DataView<ArrayBuffer>;
@@ -8,6 +9,7 @@ export type Buffer = DataView<ArrayBuffer>;
 /** A model of ipywidgets, as anywidget hands it to a front end. */
 export interface Model {
   get(name: "height"): number | undefined;
+  get(name: "source"): Buffer;
   get(name: string): string;
   on(name: string, heard: (...all: never[]) => void): void;
   off(name: string, heard: (...all: never[]) => void): void;
@@ -63,11 +65,19 @@ export async function frontEndOf<Module>(model: Model): Promise<Module> {
   const digest = shared.get("digest");
   let found = modules.get(digest);
   if (!found) {
-    const url = URL.createObjectURL(new Blob([shared.get("source")], { type: "text/javascript" }));
-    found = import(/* webpackIgnore: true */ url).finally(() => URL.revokeObjectURL(url));
+    found = imported(shared.get("source"));
     modules.set(digest, found);
   }
   return found as Promise<Module>;
+}
+
+async function imported(source: Buffer): Promise<unknown> {
+  const url = URL.createObjectURL(new Blob([await inflatedText(source)], { type: "text/javascript" }));
+  try {
+    return await import(/* webpackIgnore: true */ url);
+  } finally {
+    URL.revokeObjectURL(url);
+  }
 }
 
 // JupyterLab and Notebook cut off what is larger than its output; a tooltip of a low view is.

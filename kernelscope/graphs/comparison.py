@@ -23,7 +23,7 @@ from kernelscope.recorder.session import Session
 from kernelscope.recording.model import DRY_RUN_NOTICE
 from kernelscope.units import counted, duration, listed, size
 from kernelscope.views.base import clean, escape, shorten
-from kernelscope.views.html import style, table_of, two
+from kernelscope.views.html import style, style_element, table_of, two
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -416,7 +416,7 @@ def card(result: WhatIf) -> str:
     table = table_of(columns, body) if body else ""
     said = "".join(f"<li>{escape(each)}</li>" for each in messages(result))
     head = f'<div class="ks-top"><span class="ks-title">{escape(title(result))}</span></div>{notice}'
-    return (f'<style>{style()}{_STYLE}</style><div class="kscope"><div class="ks-whatif">{head}'
+    return (f'{style_element(style(), _STYLE)}<div class="kscope"><div class="ks-whatif">{head}'
             f'{table}<ul class="ks-list">{said}</ul></div></div>')
 
 

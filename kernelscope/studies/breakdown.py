@@ -51,7 +51,7 @@ from kernelscope.views.charts import (
 from kernelscope.views.charts import (
     label as chart_label,
 )
-from kernelscope.views.html import folded, heading, style, table_of
+from kernelscope.views.html import folded, heading, style, style_element, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -804,7 +804,7 @@ _STYLE = """
 
 def card(result: AnatomyResult) -> str:
     """Return the anatomy as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
-    return (f"<style>{style()}{HEAD_STYLE}{_STYLE}</style>"
+    return (style_element(style(), HEAD_STYLE, _STYLE) +
             f'<div class="kscope"><div class="ks-anatomy">{_body(result)}</div></div>')
 
 

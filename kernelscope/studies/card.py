@@ -21,7 +21,7 @@ from kernelscope.studies.result import (
 )
 from kernelscope.studies.text import difference, difference_interval, median, median_interval, share
 from kernelscope.views.base import escape
-from kernelscope.views.html import document, folded, heading, name_of, style, table_of
+from kernelscope.views.html import document, folded, heading, name_of, style, style_element, table_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -251,7 +251,7 @@ def page_of(title: str, card: str, figures: Sequence[go.Figure] = (), notice: st
 
 def framed(inside: str) -> str:
     """Return a card of these parts, with its style."""
-    return (f"<style>{style()}{HEAD_STYLE}{STYLE}{_STYLE}</style>"
+    return (style_element(style(), HEAD_STYLE, STYLE, _STYLE) +
             f'<div class="kscope"><div class="ks-study">{inside}</div></div>')
 
 

@@ -61,12 +61,12 @@ def _pairs(pairs: Iterable[tuple[str, str]], width: int) -> list[str]:
 def cells_card(recordings: Sequence[Recording]) -> str:
     """Return the same table as a self-contained fragment of HTML, for notebooks: a row leads to its cell's card."""
     from kernelscope.views.card.html import printed_table  # what prints text needs no HTML
-    from kernelscope.views.html import heading, style
+    from kernelscope.views.html import heading, style, style_element
 
     notices, block = _shown(recordings)
     notes = "".join(f'<div class="ks-notice" role="note">{escape(notice)}</div>' for notice in notices)
     inside = f'{notes}{heading("Recorded cells", counted(len(block.rows), "cell"))}{printed_table(block)}'
-    return f'<style>{style()}</style><div class="kscope ks-cells">{inside}</div>'
+    return f'{style_element(style())}<div class="kscope ks-cells">{inside}</div>'
 
 
 def _shown(recordings: Sequence[Recording]) -> tuple[list[str], Table]:

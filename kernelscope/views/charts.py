@@ -22,6 +22,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted, duration, percent
 from kernelscope.views.base import clean, escape, shorten
+from kernelscope.views.html import style_element
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -497,7 +498,7 @@ def figures_html(figures: Sequence[go.Figure], notice: str = "", *, with_library
     note = f"{notice}. " if notice else ""
     library = f'<script type="text/plain" data-kind="plotly">{packed}</script>' if with_library else ""
     return (
-        f"<style>{_STYLE}</style>"
+        style_element(_STYLE) +
         f'<div class="kscope-charts" id="{name}" data-plotly="{escape(version)}">'
         f'<div class="ks-charts-note">{escape(note)}The charts need JavaScript: trust this notebook and run the cell '
         "again.</div>"

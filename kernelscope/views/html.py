@@ -165,6 +165,7 @@ _SIZES = """
   .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
 }
 @container (max-width: 680px) {
+  .kscope .ks-top { flex-wrap: wrap; row-gap: 2px; }
   .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
 }
 @container (max-width: 680px) {
@@ -217,6 +218,15 @@ def style() -> str:
     stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
                for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
     return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES, *stacked))
+
+
+def style_element(*sheets: str) -> str:
+    """Return style sheets as an element, for a fragment of HTML.
+
+    They are in a comment, which style sheets may have around them: what takes the element away, as hosts of notebooks
+    do, would otherwise leave its text to be read.
+    """
+    return f"<style><!--\n{''.join(sheets)}--></style>"
 
 
 # What the card's parts are made of: headings, bars, names, tables and folded parts. Everything is escaped here.
@@ -335,13 +345,13 @@ def left_out(rows: int) -> str:
     return f'<div class="ks-soft">and {rows:,} more</div>' if rows else ""
 
 
-def image(svg: str, description: str, style: str) -> str:
-    """Return an SVG document as an ``<img>``.
+def image(svg: str, description: str, style: str, attributes: str = "") -> str:
+    """Return an SVG document as an ``<img>``; `attributes` are HTML.
 
     JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
     """
     data = base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
-    return f'<img alt="{escape(description)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{escape(description)}" {attributes} style="{style}" src="data:image/svg+xml;base64,{data}">'
 
 
 def document(

@@ -17,6 +17,8 @@ import traitlets
 from IPython.core.display_functions import publish_display_data
 from IPython.core.getipython import get_ipython
 
+from kernelscope.views.html import style_element
+
 
 @cache
 def front_end(name: str) -> str:
@@ -39,18 +41,24 @@ _LONG = 100_000
 
 # JupyterLab and Notebook put each output of a cell into such a child; what draws a widget there is a panel. Both rules
 # are about the widget that a static version follows: until it is live it is hidden, with the message of a model
-# that is not found, and once it is live the place of the hidden static version takes no room.
+# that is not found, and once it is live the place of the hidden static version takes no room. The third and fourth make
+# a picture light or dark as the notebook's theme is; without them it follows the system.
 _STYLE = (
     ".jp-OutputArea-child:has(> .jp-OutputArea-output.lm-Panel):has(+ .jp-OutputArea-child [data-ks-picture])"
     ":not(:has(.ks-live)) { display: none; }\n"
     ".jp-OutputArea-child:has(.ks-painted) + .jp-OutputArea-child:has([data-ks-picture]) { display: none; }\n"
+    ":is([data-jp-theme-light=true], .vscode-light) [data-ks-picture] img { color-scheme: light; }\n"
+    ":is([data-jp-theme-light=false], .vscode-dark) [data-ks-picture] img { color-scheme: dark; }\n"
 )
 
 
 class FrontEnd(ipywidgets.Widget):
-    """A front end's text: one model in a kernel, which every view of its kind refers to."""
+    """A front end's text: one model in a kernel, which every view of its kind refers to.
 
-    source = traitlets.Unicode().tag(sync=True)
+    It is deflated, because a notebook that is saved with its widgets' state holds it.
+    """
+
+    source = traitlets.Bytes().tag(sync=True)
     digest = traitlets.Unicode().tag(sync=True)
 
 
@@ -122,7 +130,7 @@ class View(anywidget.AnyWidget, metaclass=_AbstractWidget):
     def publish_static(self, *, update: bool = False) -> None:
         """Display the static version of what is shown now, with `update` in place of the earlier one."""
         text, html = self.static_version()
-        html = f'<style>{_STYLE}</style><div data-ks-picture="{self.picture}">{html}</div>'
+        html = f'{style_element(_STYLE)}<div data-ks-picture="{self.picture}">{html}</div>'
         publish_display_data({"text/plain": text, "text/html": html}, {"kernelscope": {self.bundle: "picture"}},
                              transient={"display_id": f"kernelscope-{self.picture}"}, update=update)
 
@@ -157,9 +165,10 @@ def checked_height(height: int | None, content: str) -> int:
     return height or 0
 
 
-def deflated(data: bytes) -> bytes:
-    """Return a raw deflate stream, at a level that favors speed for long data."""
-    packer = zlib.compressobj(6 if len(data) < _LONG else 1, wbits=-zlib.MAX_WBITS)
+def deflated(data: bytes, level: int | None = None) -> bytes:
+    """Return a raw deflate stream, by default at a level that favors speed for long data."""
+    level = level or (6 if len(data) < _LONG else 1)
+    packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
     return packer.compress(data) + packer.flush()
 
 
@@ -176,9 +185,9 @@ _shared: dict[str, FrontEnd] = {}
 
 
 @cache
-def _text(bundle: str) -> tuple[str, str]:
-    text = front_end(bundle)
-    return text, hashlib.sha256(text.encode()).hexdigest()
+def _text(bundle: str) -> tuple[bytes, str]:
+    text = front_end(bundle).encode()
+    return deflated(text, level=9), hashlib.sha256(text).hexdigest()
 
 
 # The views that each cell of the notebook has shown, by the page's id of the cell, and in which run of it.

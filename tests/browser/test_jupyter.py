@@ -232,7 +232,7 @@ def test_a_saved_notebook_shows_the_picture(opened: Opened, chromium: Any, serve
     assert until(again.page, lambda: again.page.get_by_text("Error displaying widget").count() == 2)
     assert again.page.get_by_text("Error displaying widget").locator("visible=true").count() == 0
     assert again.pictures().count() == 2
-    assert again.page.evaluate("() => document.querySelector('[data-ks-picture] img').naturalWidth") > 600
+    assert again.page.evaluate("() => document.querySelector('[data-ks-picture] img').clientWidth") > 600
     assert again.page.evaluate("() => window.hit") is None
     assert again.left == []
     again.page.screenshot(path=f"{artifacts}.png")

@@ -39,7 +39,7 @@ class Server:
         config = folder / "config"
         (config / "labconfig").mkdir(parents=True)
         (config / "labconfig" / "page_config.json").write_text(json.dumps(_OFFLINE))
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         environment = {
             **os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")]),
@@ -234,7 +234,8 @@ def svg_of(html: str) -> str:
     return base64.b64decode(html.split("data:image/svg+xml;base64,")[1].split('"')[0]).decode()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that no other process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -44,6 +44,7 @@ from kernelscope.views.html import (
     part,
     sentence,
     style,
+    style_element,
     table_of,
     two,
 )
@@ -64,7 +65,7 @@ def card(recording: Recording, *, paths: bool = False) -> str:
     paths : bool
         Keep full paths of this machine.
     """
-    return f"<style>{style()}</style>{_of(recording, paths)}"
+    return style_element(style()) + _of(recording, paths)
 
 
 def page(recordings: Recording | Sequence[Recording], title: str) -> str:
@@ -102,8 +103,8 @@ def _head(card: Card) -> str:
     notice = f'<span class="ks-notice" role="note">{escape(card.notice)}</span>' if card.notice else ""
     problems = "".join([f'<div class="ks-error">{escape(cut(text))}</div>' for _, text in card.problems])
     return (
-        f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3" title="{title}">{title}</span>'
-        f'{chip}{notice}{_figures(card.figures)}<span class="ks-maker">{maker}</span></div>{problems}'
+        f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3" title="{title}">{title}</span> '
+        f'{chip} {notice} {_figures(card.figures)} <span class="ks-maker">{maker}</span></div>{problems}'
     )
 
 
@@ -122,7 +123,7 @@ def _verdict(card: Card) -> str:
 def _figures(figures: Sequence[Figure]) -> str:
     if not figures:
         return ""
-    texts = "".join([f'<span title="{escape(each.meaning)}">{escape(each.value)}</span>' for each in figures])
+    texts = " ".join([f'<span title="{escape(each.meaning)}">{escape(each.value)}</span>' for each in figures])
     return f'<span class="ks-figures">{texts}</span>'
 
 

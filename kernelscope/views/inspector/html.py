@@ -8,7 +8,7 @@ from kernelscope.analysis.signatures import short_arguments
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, size
 from kernelscope.views.base import escape
-from kernelscope.views.html import heading, name_of, sentence, style, table_of
+from kernelscope.views.html import heading, name_of, sentence, style, style_element, table_of
 from kernelscope.views.inspector.code import CODE_KINDS, CodeRows
 from kernelscope.views.inspector.model import (
     Compile,
@@ -69,7 +69,7 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
     notice = f'<div class="ks-notice" role="note">{escape(recording.notice)}</div>' if recording.notice else ""
     title = " · ".join(["Inspector", *([recording.name] if recording.name else [])])
     return (
-        f"<style>{style()}{_STYLE}</style>"
+        f"{style_element(style(), _STYLE)}"
         f'<div class="kscope"><div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}'
         f'</span> <span class="ks-maker">KernelScope</span></div>{notice}{"".join(parts)}</div>'
     )

@@ -1,8 +1,10 @@
 """The timeline as static SVG of bounded size, for where no script runs.
 
-A saved notebook shows it in place of the live timeline, with the same lanes, names and colors. Its ground is
-transparent and its inks are readable on white and on black, so that it needs to know no theme; spans are drawn by
-columns of pixels, so that a million of them take no more bytes than what can be seen.
+A saved notebook shows it in place of the live timeline, with the same lanes, names and colors. It is as wide as the
+page: what lies in time is placed in shares of the width, texts keep their size. It has its own ground, light or dark as
+the reader prefers. Spans are drawn by columns, so that a million of them take no more bytes than what can be seen;
+where many of them share a column, a strip above the lane counts them, which tells 2,000 short launches from a single
+long one.
 """
 
 from __future__ import annotations
@@ -36,18 +38,34 @@ CAPTURED_COLOR = "#cdd3da"
 MOST_ROWS = 28
 #: Bytes that a picture takes at most, about: where it would take more, it is drawn by coarser columns.
 MOST_BYTES = 60_000
+#: Columns that the time is drawn in: a pixel or two each, on pages of 700 to 1,600 pixels.
+COLUMNS = 720
 
-_INK = "#767b82"
-_LEFT = 132
+# Texts and grounds for readers who prefer light or dark: a contrast of more than 4.5:1.
+_STYLE = (
+    ".ksp-ground{fill:#fff}.ksp{fill:#57606a}.ksp line{stroke:#57606a}.ksp .ksp-cut{stroke:#fff}"
+    ".ksp-many{fill-opacity:.72}"
+    "@media(prefers-color-scheme:dark){.ksp-ground{fill:#16191d}.ksp{fill:#a0a8b2}.ksp line{stroke:#a0a8b2}"
+    ".ksp .ksp-cut{stroke:#16191d}}"
+    "@media(min-width:1000px){.ksp-near{display:none}}@media(max-width:999.9px){.ksp-far{display:none}}"
+)
+# Right of the lanes' names is the plot, and right of that a margin.
+_LEFT, _RIGHT = 132, 8
+# Plots of pages 700 and 1,000 pixels wide, which decide how much of a name a span has room for.
+_NEAR, _FAR = 560, 860
 _TOP = 24
 _ROW = 20
 _BAR = 15
-_FOOT = 26
-_SIZE = 11
+_LINE = 17
+# The strip of a lane with many spans: its height, and the columns of one of its bars.
+_STRIP, _WIDE = 13, 4
+_SIZE, _SMALL = 11, 10
 _FONT = f"font-family='system-ui,-apple-system,Segoe UI,sans-serif' font-size='{_SIZE}' {EXACT_LETTERS}"
 _MOST_LABELS = 60
 _LEAST_LETTERS, _LEAST_ROOM = 6, 24.0
-_SHADES = (0.4, 0.7, 1.0)
+# From this many spans on that begin in one bar of the strip, a lane has one.
+_MANY = 3
+_SHADES = (0.5, 0.75, 1.0)
 _BARELY = 1e-6
 _NOTHING = "nothing was recorded"
 
@@ -84,36 +102,43 @@ class Row:
     names: Words
 
 
-def picture(timeline: Timeline, width: int = 960) -> str:
-    """Return a timeline as an SVG document.
+def picture(timeline: Timeline, columns: int = COLUMNS) -> str:
+    """Return a timeline as an SVG document as wide as what it is shown in.
 
     Parameters
     ----------
     timeline : Timeline
         What to draw: of a recording as it may be shared.
-    width : int
-        Its width in pixels; at least 400.
+    columns : int
+        Columns that the time is drawn in.
 
     Returns
     -------
     str
         An ``<svg>`` element that runs no script and loads nothing; names from user code are escaped.
     """
-    width = max(int(width), 400)
+    return _picture(timeline, columns)[0]
+
+
+def _picture(timeline: Timeline, columns: int = COLUMNS) -> tuple[str, int]:
+    """Return the SVG document and its height in pixels."""
     tracks = [(lane, track) for lane in timeline.lanes for track in lane.tracks if track.table in SENT]
     launches = _Launches(timeline)
     rows = [_row(timeline, lane, track, launches) for lane, track in tracks[:MOST_ROWS]]
-    step = 1.0
+    least = columns // 16
     while True:
-        drawn = _drawn(timeline, rows, max(len(tracks) - MOST_ROWS, 0), width, step)
-        if len(drawn) <= MOST_BYTES or step >= 16:
-            return drawn
-        step *= 2
+        drawn, height = _drawn(timeline, rows, max(len(tracks) - MOST_ROWS, 0), columns)
+        if len(drawn) <= MOST_BYTES or columns <= least:
+            return drawn, height
+        columns //= 2
 
 
 def image(timeline: Timeline) -> str:
-    """Return the static SVG as an ``<img>`` of HTML, which gets smaller where there is less room."""
-    return html.image(picture(timeline), describe(timeline), "display: block; max-width: 100%; height: auto")
+    """Return the static SVG as an ``<img>`` of HTML, as wide as the page; texts in it keep their size."""
+    drawn, height = _picture(timeline)
+    # The attributes are for pages that take styles away.
+    style = f"display: block; width: 100%; max-width: none; height: {height}px; break-inside: avoid"
+    return html.image(drawn, describe(timeline), style, f'width="100%" height="{height}"')
 
 
 def describe(timeline: Timeline) -> str:
@@ -200,48 +225,96 @@ class _Launches:
                               for each in zip(*pairs, strict=True))) for color, pairs in spans.items()]
 
 
-def _drawn(timeline: Timeline, rows: list[Row], left_out: int, width: int, step: float) -> str:
-    height = _TOP + len(rows) * _ROW + _FOOT
+def _drawn(timeline: Timeline, rows: list[Row], left_out: int, columns: int) -> tuple[str, int]:
     span = max(timeline.span_ns, 1)
-    body = [*_axis(span, width, len(rows))] if rows else [f"<text x='{_LEFT}' y='16'>{_NOTHING}</text>"]
-    for place, row in enumerate(rows):
-        body += _drawn_row(row, span, width, _TOP + place * _ROW, step)
-    body += _foot(timeline.notice, left_out, width, height)
+    edges = _Edges(span, columns)
+    counts = [_begun(row.start, span, columns) for row in rows]
+    tops = np.cumsum([_TOP, *(_ROW + _STRIP * (each is not None) for each in counts)]).tolist()
+    outside: list[str] = []
+    inside = [*_axis(span, tops[-1])] if rows else [f"<text x='0' y='16'>{_NOTHING}</text>"]
+    bars: list[str] = []
+    for row, many, top, bottom in zip(rows, counts, tops, tops[1:], strict=False):
+        outside += _gutter(row, many, top, bottom)
+        if many is not None:
+            bars += _strip(many, top + 1)
+        middle = bottom - _ROW + _BAR / 2 + 2
+        bars += _bars(row.parts, edges, middle)
+        inside += _labels(row, span, bottom - _ROW)
+    is_dense = any(each is not None for each in counts)
+    foot = [*_foot(_remarks(timeline.notice, left_out, span / columns if is_dense else 0.0), tops[-1])]
+    height = tops[-1] + _LINE * len(foot) + 9
     title = escape(describe(timeline))
-    return (f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' "
-            f"role='img' {_FONT} fill='{_INK}'><title>{title}</title>{''.join(body)}</svg>")
+    # SVG alone has no width that is all but some pixels; HTML in it has.
+    plot = (
+        f"<foreignObject width='100%' height='{height}'><div xmlns='http://www.w3.org/1999/xhtml' "
+        f"style='margin: 0 {_RIGHT}px 0 {_LEFT}px'><svg xmlns='http://www.w3.org/2000/svg' width='100%' "
+        f"height='{height}' style='display: block; overflow: visible'><svg width='100%' height='{height}' "
+        f"viewBox='0 0 {columns} {height}' preserveAspectRatio='none'>{''.join(bars)}</svg>{''.join(inside)}</svg>"
+        "</div></foreignObject>"
+    )
+    return (f"<svg xmlns='http://www.w3.org/2000/svg' width='100%' height='{height}' class='ksp' role='img' {_FONT}>"
+            f"<title>{title}</title><style>{_STYLE}</style>"
+            f"<rect class='ksp-ground' width='100%' height='{height}' rx='6'/>"
+            f"{''.join(outside)}{plot}{''.join(foot)}</svg>"), height
 
 
-def _axis(span: int, width: int, rows: int) -> Iterator[str]:
+def _axis(span: int, bottom: int) -> Iterator[str]:
     """Draw the axis: lines and times from 0, the start of the recording."""
-    plot = width - _LEFT
-    every = _nice(span / max(plot // 110, 1))
-    bottom = _TOP + rows * _ROW
+    every = _nice(span / (_NEAR // 80))
     at = 0.0
     while at <= span:
-        x = _LEFT + at / span * plot
-        yield f"<path d='M{x:.1f} {_TOP - 5}V{bottom}' stroke='{_INK}' stroke-opacity='.28'/>"
+        share = 100 * at / span
+        x = f"{share:.5g}%"
+        yield f"<line x1='{x}' x2='{x}' y1='{_TOP - 5}' y2='{bottom}' stroke-opacity='.28'/>"
         text = _tick(at, every)
-        anchor = "" if x + 3 + drawn_width(text, _SIZE) <= width else " text-anchor='end'"
-        yield f"<text x='{x + (3 if not anchor else 0):.1f}' y='13'{anchor}>{text}</text>"
+        is_last = share / 100 * _NEAR + 3 + drawn_width(text, _SIZE) > _NEAR
+        yield f"<text x='{x}' dx='{-3 if is_last else 3}' y='13'{_END if is_last else ''}>{text}</text>"
         at += every
 
 
-def _drawn_row(row: Row, span: int, width: int, top: int, step: float) -> Iterator[str]:
+_END = " text-anchor='end'"
+
+
+def _gutter(row: Row, many: Ints | None, top: int, bottom: int) -> Iterator[str]:
+    """Draw a row's name left of the plot, below it how many there are where that cannot be seen, and a line below."""
     label = fitted(row.label, _LEFT - 12, _SIZE)
-    yield f"<text x='{_LEFT - 8}' y='{top + 13}' text-anchor='end'>{escape(label)}</text>" if label else ""
-    yield f"<path d='M{_LEFT} {top + _ROW - .5}H{width}' stroke='{_INK}' stroke-opacity='.16'/>"
-    yield from _bars(row.parts, span, width - _LEFT, top + _BAR / 2 + 2, step)
-    yield from _labels(row, span, width, top)
+    if label:
+        yield f"<text x='{_LEFT - 8}' y='{top + 13}'{_END}>{escape(label)}</text>"
+    if many is not None:
+        text = fitted(f"{len(row.start):,} · max {int(many.max()):,}", _LEFT - 12, _SMALL)
+        y = top + 27 if label else top + 20
+        yield f"<text x='{_LEFT - 8}' y='{y}' font-size='{_SMALL}'{_END}>{text}</text>"
+    yield f"<line x1='{_LEFT}' x2='100%' y1='{bottom - .5}' y2='{bottom - .5}' stroke-opacity='.16'/>"
 
 
-def _bars(parts: tuple[Part, ...], span: int, plot: int, middle: float, step: float) -> Iterator[str]:
-    """Draw one stroke for each color and shade, in the pixel columns where the color takes most time."""
+def _begun(start: Ints, span: int, columns: int) -> Ints | None:
+    """Return how many spans begin in each bar of a strip; None where they are few enough to be told apart."""
+    bars = -(-columns // _WIDE)
+    place = np.clip(start * (columns / span / _WIDE), 0, bars - 1).astype(np.int64)
+    counts = np.bincount(place, minlength=bars)
+    return counts if counts.max(initial=0) >= _MANY else None
+
+
+def _strip(counts: Ints, top: int) -> Iterator[str]:
+    """Draw how many spans began as bars from below; a single one is still seen."""
+    heights = np.where(counts > 0, np.maximum(np.round(counts / counts.max() * (_STRIP - 1)), 2), 0).astype(np.int64)
+    starts = np.flatnonzero(np.diff(heights, prepend=0))
+    pieces = [f"M0 {top + _STRIP}"]
+    at = level = 0
+    for place in starts.tolist():
+        if place > at:
+            pieces.append(f"h{(place - at) * _WIDE}")
+        pieces.append(f"v{level - int(heights[place])}")
+        at, level = place, int(heights[place])
+    pieces.append(f"h{(len(heights) - at) * _WIDE}V{top + _STRIP}z")
+    yield f"<path class='ksp-many' d='{''.join(pieces)}'/>"
+
+
+def _bars(parts: tuple[Part, ...], edges: _Edges, middle: float) -> Iterator[str]:
+    """Draw one stroke for each color and shade, in the columns where the color takes most time."""
     if not parts:
         return
-    columns = int(plot / step)
     # What is too short to fill any share of its column is seen nevertheless.
-    edges = _Edges(span, columns)
     busy = np.stack([edges.busy(part) for part in parts])
     seen = np.stack([edges.begun(part) for part in parts])
     most = (busy + _BARELY * seen).argmax(axis=0)
@@ -249,22 +322,22 @@ def _bars(parts: tuple[Part, ...], span: int, plot: int, middle: float, step: fl
     shade = np.digitize(share, (0.34, 0.67))
     code = np.where(share > 0, most * len(_SHADES) + shade, -1)
     starts = np.flatnonzero(np.diff(code, prepend=-2))
-    ends = np.append(starts[1:], columns)
+    ends = np.append(starts[1:], len(code))
     for value in np.unique(code[code >= 0]).tolist():
         which = code[starts] == value
         color, opacity = parts[value // len(_SHADES)].color, _SHADES[value % len(_SHADES)]
         faint = "" if opacity == 1 else f" stroke-opacity='{opacity:g}'"
-        path = _path(np.float64(step) * starts[which], np.float64(step) * ends[which], middle)
+        path = _path(starts[which], ends[which], middle)
         yield f"<path d='{path}' stroke='{escape(color)}' stroke-width='{_BAR}'{faint}/>"
 
 
-def _path(starts: Floats, ends: Floats, middle: float) -> str:
+def _path(starts: Ints, ends: Ints, middle: float) -> str:
     """Return horizontal strokes as a path in relative coordinates, the shortest form."""
-    gaps = np.diff(starts, prepend=0.0)
+    gaps = np.diff(starts, prepend=0)
     gaps[1:] = starts[1:] - ends[:-1]
-    pieces = [f"M{_LEFT + starts[0]:g} {middle:g}h{ends[0] - starts[0]:g}"]
+    pieces = [f"M{starts[0]} {middle:g}h{ends[0] - starts[0]}"]
     lengths = (ends - starts).tolist()
-    pieces += [f"m{gap:g} 0h{length:g}" for gap, length in zip(gaps[1:].tolist(), lengths[1:], strict=True)]
+    pieces += [f"m{gap} 0h{length}" for gap, length in zip(gaps[1:].tolist(), lengths[1:], strict=True)]
     return "".join(pieces)
 
 
@@ -308,31 +381,48 @@ class _Edges:
         return self._counted[id(times)]
 
 
-def _labels(row: Row, span: int, width: int, top: int) -> Iterator[str]:
-    """Draw names on spans that are wide enough, the widest first."""
-    scale = (width - _LEFT) / span
-    wide = np.flatnonzero((row.end - row.start) * scale >= _LEAST_ROOM)
-    longest = wide[np.argsort((row.start - row.end)[wide], kind="stable")][:_MOST_LABELS]
-    for at in longest.tolist():
-        x = _LEFT + float(row.start[at]) * scale
+def _labels(row: Row, span: int, top: int) -> Iterator[str]:
+    """Draw names on spans that are wide enough on a wide page, the widest first; on a narrow page what has room."""
+    took = row.end - row.start
+    wide = np.flatnonzero(took * (_FAR / span) >= _LEAST_ROOM)
+    for at in wide[np.argsort(-took[wide], kind="stable")][:_MOST_LABELS].tolist():
+        x = f"{100 * float(row.start[at]) / span:.5g}%"
+        if at and row.start[at] - row.end[at - 1] < span / COLUMNS:
+            yield f"<line x1='{x}' x2='{x}' y1='{top + 2}' y2='{top + 2 + _BAR}' class='ksp-cut'/>"
         place = int(row.names.codes[at])
         text = row.names.values[place] if place >= 0 else ""
-        label = fitted(text, float(row.end[at] - row.start[at]) * scale - 6, _SIZE)
-        if len(label) >= min(len(text), _LEAST_LETTERS) > 0:
-            yield (f"<text x='{x + 4:.1f}' y='{top + 13.5}' fill='#0c1016' stroke='#fff' stroke-opacity='.4' "
-                   f"stroke-width='2' paint-order='stroke'>{escape(label)}</text>")
+        near, far = (_shortened(text, float(took[at]) / span * plot - 6) for plot in (_NEAR, _FAR))
+        shown = [("", far)] if near == far else [(" class='ksp-near'", near), (" class='ksp-far'", far)]
+        for kind, label in shown:
+            if label:
+                yield (f"<text x='{x}' dx='4' y='{top + 13.5}' fill='#0c1016' "
+                       f"stroke='#fff' stroke-opacity='.4' stroke-width='2' paint-order='stroke'{kind}>"
+                       f"{escape(label)}</text>")
 
 
-def _foot(notice: str, left_out: int, width: int, height: int) -> Iterator[str]:
-    x, y = float(_LEFT), height - 8
+def _shortened(text: str, room: float) -> str:
+    """Return as much of a name as has room, if that is enough to be read; an empty string otherwise."""
+    label = fitted(text, room, _SIZE) if room + 6 >= _LEAST_ROOM else ""
+    return label if len(label) >= min(len(text), _LEAST_LETTERS) else ""
+
+
+def _remarks(notice: str, left_out: int, column_ns: float) -> list[str]:
+    """Return what is to say below the lanes; `column_ns` is the length of a column where lanes have strips."""
+    strips = f"bars above a lane: how many began in each {duration(round(_WIDE * column_ns))}" if column_ns else ""
+    return [text for text in (notice, strips, f"{left_out} more lanes" if left_out else "") if text]
+
+
+def _foot(remarks: list[str], top: int) -> Iterator[str]:
+    """Draw the legend of phases, and below it each remark: a line each."""
+    x, y = float(_LEFT), top + _LINE
+    legend: list[str] = []
     for phase, color in PHASE_COLORS.items():
-        yield f"<rect x='{x:g}' y='{y - 9}' width='9' height='9' rx='2' fill='{color}'/>"
-        yield f"<text x='{x + 13:g}' y='{y}'>{phase}</text>"
+        legend.append(f"<rect x='{x:g}' y='{y - 9}' width='9' height='9' rx='2' fill='{color}'/>")
+        legend.append(f"<text x='{x + 13:g}' y='{y}'>{phase}</text>")
         x += 24 + drawn_width(phase, _SIZE)
-    said = [text for text in (notice, f"{left_out} more lanes" if left_out else "") if text]
-    if said:
-        text = fitted("; ".join(said), width - x - 4, _SIZE)
-        yield f"<text x='{width - 4}' y='{y}' text-anchor='end'>{escape(text)}</text>"
+    yield "".join(legend)
+    for place, text in enumerate(remarks, start=1):
+        yield f"<text x='{_LEFT}' y='{y + place * _LINE}'>{escape(fitted(text, _NEAR, _SIZE))}</text>"
 
 
 def _nice(span: float) -> float:

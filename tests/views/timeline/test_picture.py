@@ -27,8 +27,8 @@ from kernelscope.views.timeline.svg import (
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
 HOSTILE = "</svg><script>window.hit=1</script>' onload='window.hit=1"
-LEFT = 132
 SVG = "{http://www.w3.org/2000/svg}"
+XHTML = "{http://www.w3.org/1999/xhtml}"
 
 
 def parsed(svg: str) -> ElementTree.Element:
@@ -40,16 +40,29 @@ def texts(svg: str) -> list[str]:
 
 
 def strokes(svg: str) -> list[tuple[str, list[tuple[float, float]]]]:
-    """Of each bar's path its color and its spans, in pixels of the plot."""
+    """Of each bar's path its color and its spans, in columns."""
     found = []
     for path in parsed(svg).iter(f"{SVG}path"):
         if path.get("stroke-width"):
             x, spans = 0.0, []
             for letter, number in re.findall(r"([Mmh])(-?[\d.]+)", path.get("d", "")):
                 if letter == "h":
-                    spans.append((x - LEFT, x - LEFT + float(number)))
+                    spans.append((x, x + float(number)))
                 x = float(number) if letter == "M" else x + float(number)
             found.append((path.get("stroke", ""), spans))
+    return found
+
+
+def density(svg: str) -> list[list[float]]:
+    """Of each strip above a lane, the heights of its bars."""
+    found = []
+    for path in parsed(svg).iter(f"{SVG}path"):
+        if path.get("class") == "ksp-many":
+            at, heights = 0.0, []
+            for letter, number in re.findall(r"([hv])(-?[\d.]+)", path.get("d", "")):
+                at += -float(number) if letter == "v" else 0
+                heights += [at] * int(float(number) / 4) if letter == "h" else []
+            found.append(heights)
     return found
 
 
@@ -86,7 +99,7 @@ def test_spans_are_where_their_times_are() -> None:
     start = made.now
     made.now = start + 250 * US
     made.launch(phases=(50 * US, 0, 100 * US, 25 * US, 25 * US))
-    drawn = dict(strokes(picture(timeline_of(made.recording()), width=LEFT + 1000)))
+    drawn = dict(strokes(picture(timeline_of(made.recording()), columns=1000)))
     assert drawn[PHASE_COLORS["dispatch"]] == [(250, 300)]
     assert drawn[PHASE_COLORS["prepare"]] == [(300, 400)]
     assert drawn[PHASE_COLORS["submit"]] == [(400, 425)]
@@ -98,7 +111,7 @@ def test_a_launch_without_phases_or_end_reaches_to_the_end() -> None:
     made = script()
     made.now += 500 * US
     made.launch(phases=None, end_ns=None)
-    drawn = picture(timeline_of(made.recording()), width=LEFT + 1000)
+    drawn = picture(timeline_of(made.recording()), columns=1000)
     assert (OTHER_COLOR, [(500, 1000)]) in strokes(drawn)
 
 
@@ -106,9 +119,39 @@ def test_what_is_too_short_for_a_pixel_is_seen() -> None:
     made = script()
     made.now += 300 * US
     made.launch(phases=(3, 0, 2, 2, 2))
-    drawn = [spans for color, spans in strokes(picture(timeline_of(made.recording()), width=LEFT + 1000)) if
+    drawn = [spans for color, spans in strokes(picture(timeline_of(made.recording()), columns=1000)) if
              color in PHASE_COLORS.values()]
     assert drawn == [[(300, 301)]]
+
+
+def test_many_short_launches_are_counted_and_a_single_long_one_is_not() -> None:
+    shares = []
+    for launches, took in ((1, 600_000), (2_000, 300)):
+        made = script()
+        for at in range(launches):
+            made.now = made.rows["cells"][0]["start_ns"] + 200 * US + at * took
+            made.launch(phases=(took // 3, 0, took // 3, took // 3, 0))
+        drawn = picture(timeline_of(made.recording()), columns=400)
+        shares.append(sum(until - start for color, spans in strokes(drawn) for start, until in spans
+                          if color in PHASE_COLORS.values()))
+        said = [text for text in texts(drawn) if "max" in text or "began in each" in text]
+        if launches == 1:
+            assert (density(drawn), said) == ([], [])
+    # Both take the same time; the 2,000 do so in 60 of 100 bars.
+    assert shares[0] == shares[1] > 200
+    heights, = density(drawn)
+    assert [each > 0 for each in heights] == [20 <= at < 80 for at in range(100)]
+    assert said == ["2,000 · max 34", "bars above a lane: how many began in each 10.0 µs"]
+
+
+def test_a_launch_that_waits_in_a_dense_lane_is_seen() -> None:
+    made = script()
+    for at in range(500):
+        made.now = made.rows["cells"][0]["start_ns"] + at * US + (300 * US if at >= 250 else 0)
+        made.launch(phases=(900, 0, 0, 0, 0) if at != 249 else (300 * US, 0, 0, 0, 0))
+    heights, = density(picture(timeline_of(made.recording()), columns=400))
+    assert min(heights[:25]) > 5 < min(heights[55:80])
+    assert max(heights[26:55]) == max(heights[81:]) == 0
 
 
 def test_lanes_are_in_order_and_named() -> None:
@@ -129,7 +172,7 @@ def test_lanes_are_in_order_and_named() -> None:
     made.activity("sync", "stream")
     drawn = picture(timeline_of(made.recording()))
     labels = [element.text for element in parsed(drawn).iter(f"{SVG}text")
-              if element.get("text-anchor") == "end" and element.get("x") == str(LEFT - 8)]
+              if element.get("text-anchor") == "end" and element.get("x") == "124"]
     assert labels == ["Cells", "NVTX, MainThread", "NVTX lib, MainThread", "MainThread", "compiles", "driver calls",
                       "Graph launches", "GPU 1, stream 7", "GPU 1, stream 8"]
     assert {"In [3] step", "outer", "inner", "other"} <= set(texts(drawn))
@@ -160,7 +203,8 @@ def test_kernels_have_the_colors_that_they_have_in_the_timeline() -> None:
 def test_ticks_are_in_a_unit_that_is_read_easily(wall_ns: int, first: str, second: str) -> None:
     made = Script()
     made.cell(wall_ns=wall_ns)
-    assert texts(picture(timeline_of(made.recording())))[:2] == [first, second]
+    drawn = texts(picture(timeline_of(made.recording())))
+    assert drawn[drawn.index(first) + 1] == second
 
 
 def test_too_many_lanes_are_counted() -> None:
@@ -180,10 +224,10 @@ def test_names_are_only_names() -> None:
     made._add("threads", "thread_id", {"ident": 1, "name": HOSTILE})
     made.launch(phases=(0, 0, 50 * US, 0, 0))
     made.range(HOSTILE, start_ns=1_000 * MS, end_ns=1_000 * MS + 50 * US, domain=HOSTILE, color="#00ff00")
-    drawn = picture(timeline_of(made.recording()), width=4000)
+    drawn = picture(timeline_of(made.recording()), columns=4000)
     assert "<script" not in drawn
     kinds = {element.tag.removeprefix(SVG) for element in parsed(drawn).iter()}
-    assert kinds == {"svg", "title", "path", "text", "rect"}
+    assert kinds == {"svg", "title", "style", "foreignObject", XHTML + "div", "path", "line", "text", "rect"}
     assert not [name for element in parsed(drawn).iter() for name in element.attrib if name.startswith("on")]
     assert "dry run: kernels did not execute" in texts(drawn)
     assert "<script" not in image(timeline_of(made.recording()))
@@ -217,4 +261,4 @@ def test_a_busy_picture_becomes_coarser_and_not_larger() -> None:
     for at in range(4_000):
         made.activity("kernel", f"kernel_{at % 7}", 9 * US, stream=at % 24, start_ns=made.now + at * 25 * US)
         made.launch(phases=(3_000, 0, 4_000, 2_000, 1_000), thread_id=at % 3, start_ns=made.now)
-    assert len(picture(timeline_of(made.recording()), width=4_000)) <= MOST_BYTES
+    assert len(picture(timeline_of(made.recording()), columns=4_000)) <= MOST_BYTES
