@@ -11,7 +11,7 @@ from kernelscope.units import MISSING
 from kernelscope.views.timeline import model
 
 TARGET = Path(__file__).parent / "shared" / "generated.ts"
-_NAMED = ("cell", "compile", "pass", "call", "wait", "asking", "graph", "event", "range", "copy", "memset")
+_NAMED = ("cell", "compile", "pass", "call", "wait", "asking", "graph", "event", "range", "copy", "memset", "garbage")
 
 
 def generated() -> str:

@@ -42,6 +42,8 @@ GRAPH_COLOR = "#6b9f7f"
 EVENT_COLOR = "#4f8f8b"
 #: An NVTX range without a color.
 RANGE_COLOR = "#76a88f"
+#: A collection of Python's garbage.
+GARBAGE_COLOR = "#7a6bc9"
 
 #: What a cell's wall time went into, where that is no phase of a launch; launching as a whole is the color of submit.
 PART_COLORS = {
@@ -51,6 +53,7 @@ PART_COLORS = {
     "memory": "#b9a58a",
     "graph": GRAPH_COLOR,
     "call": CALL_COLOR,
+    "gc": GARBAGE_COLOR,
     "recording": "#5f6670",
     "python": "#c3c8d0",
 }

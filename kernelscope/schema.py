@@ -54,11 +54,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table: what a row is, and its columns in order."""
+    """One table: what a row is, and its columns in order; files of an older schema than `since` lack it."""
 
     name: str
     row: str
     columns: tuple[Column, ...]
+    since: int = 1
 
     def column(self, name: str) -> Column:
         """Return the column called `name`; raises `KeyError` where there is none."""
@@ -181,7 +182,7 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
 #: Raised whenever a table or column is added, or changes its meaning, its name or its dtype.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
@@ -206,7 +207,7 @@ _TABLES = (
         _text("source", "The cell's source text."),
         _text("source_sha256", "SHA-256 of the source text, hexadecimal."),
     )),
-    Table("threads", "one host thread that launched, compiled or made an NVTX range", (
+    Table("threads", "one host thread that launched, compiled, made an NVTX range or collected garbage", (
         _id("thread_id", "Row number."),
         _handle("ident", "Python's `threading.get_ident()` of it."),
         _text("name", "Python's name of the thread."),
@@ -298,6 +299,8 @@ _TABLES = (
                   "before the call returned; null where the GPU was not recorded.", nullable=True),
         _duration("execute_ns", "How long the kernel, or all kernels of the call, ran on the GPU; null where "
                   "that was not recorded.", nullable=True),
+        _duration("gc_ns", "Of the launch, in Python's garbage collections on its thread, whatever the phase; null "
+                  "where they were not recorded, and in a recovered journal.", nullable=True),
         _word("error", "Type of the exception that the launch raised; unfinished where its process died in it.",
               nullable=True),
         _id("capture_event_id", "The capture that it went into: it was recorded as a node and did not run; null for a "
@@ -502,6 +505,16 @@ _TABLES = (
         _time("end_ns", "When it was closed; null where it was open when recording ended.", nullable=True),
         _count("depth", "Push/pop ranges around it on its thread; 0 for start/end ranges.", nullable=False),
     )),
+    Table("collections", "one collection of Python's garbage collector", (
+        _id("collection_id", "Row number; rows are in order of start_ns."),
+        _id("cell_id", "The cell that ran when it began; null between cells.", nullable=True),
+        _id("thread_id", "The host thread that it ran on."),
+        _time("start_ns", "When it began: before the first object was looked at."),
+        _time("end_ns", "When it was done, finalizers and callbacks of weak references included."),
+        _count("generation", "The oldest generation that it looked at: 0, 1 or 2; 2 is all objects."),
+        _count("collected", "Objects that it found unreachable and freed."),
+        _count("uncollectable", "Objects that it found unreachable and could not free."),
+    ), since=2),
     Table("health", "one fact about the recording itself", (
         _word("probe", "The probe, or recorder."),
         _word("status", "ok, degraded (part of it is missing), unavailable, or failed."),

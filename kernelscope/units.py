@@ -1,11 +1,15 @@
-"""Numbers with their units, as text and tables print them."""
+"""Numbers with their units, and names in brief, as text and tables print them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 #: Shown for a value that was not recorded.
 MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
+
+_TOKENS = re.compile(r"[<>()]|[^<>()]+")
+_MOST_LETTERS = 20_000
 
 
 def count(value: float | None) -> str:
@@ -18,13 +22,14 @@ def counted(value: int, noun: str, plural: str | None = None) -> str:
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
-def listed(texts: Sequence[str], most: int = 3, more: int | None = None) -> str:
+def listed(texts: Sequence[str], most: int = 3, more: int | None = None, between: str = ", ") -> str:
     """Return the first few of some texts and how many more there are: ``a, b, c and 2 more``.
 
     `more` is the number left out where the texts are those to show already.
     """
     left = len(texts) - most if more is None else more
-    return ", ".join(texts[:most]) + (f" and {left:,} more" if left > 0 else "")
+    mark = "" if between == ", " else between.rstrip()
+    return between.join(texts[:most]) + (f"{mark} and {left:,} more" if left > 0 else "")
 
 
 def duration(value: float | None) -> str:
@@ -62,6 +67,24 @@ def percent(share: float | None) -> str:
     if 0 < value < 0.1:
         return "< 0.1 %"
     return f"{value:.1f} %" if value < 9.95 and value != 0 else f"{value:,.0f} %"
+
+
+def short_name(name: str) -> str:
+    """Return a kernel's name without its return type, scopes, template arguments and parameters."""
+    held = name[:_MOST_LETTERS]
+    if "<locals>." in held:
+        return held.rpartition("<locals>.")[2]
+    if "::" not in held and "(" not in held and "<" not in held and not held.startswith("void "):
+        return held
+    kept, depth = "", 0
+    for token in _TOKENS.findall(held.replace("(anonymous namespace)::", "")):
+        if token in "<(":
+            depth += 1
+        elif token in ">)":
+            depth = max(depth - 1, 0)
+        elif not depth:
+            kept += token
+    return kept.strip().rpartition(" ")[2].rpartition("::")[2] or held
 
 
 def brief(message: str, lines: int = 3) -> str:

@@ -1,31 +1,27 @@
-// A card beside its timeline: folds that are remembered, tables that are sorted, and links into the timeline.
+// A card in a live page: folds that are remembered, tables that are sorted, explanations with the focus, and links into
+// the timeline, the inspector and other cards.
 //
 // The card is HTML that kernelscope/views/card/html.py writes, and is whole without this: what it names has
-// data-ks-at, a table of the recording and a row of it, or a name to search for.
+// data-ks-at, whose forms kernelscope/views/card/sections.py lists.
 
 import STYLE from "./card.css";
-import { Undoing, closest, element, keepShortcutsAway } from "../shared/dom";
+import { Undoing, element, keepShortcutsAway } from "../shared/dom";
+import { type Links, linkNames } from "./links";
 import { type Order, valueOf } from "./sort";
-
-/** What a card's links do. */
-export interface Links {
-  /** Show a row of one of the recording's tables; whether there is such an event. */
-  go(table: string, row: number): boolean;
-  /** Search for a name, or for that of a kernel. */
-  search(name: string | number): void;
-}
+import { explain } from "./tips";
 
 /** The reader's choice of what is folded lasts as long as the page. */
 const FOLDS = "kernelscope:folds";
+/** What is brought to life: cards, and what stands for an inspector. */
+const ALIVE = ".kscope:is(.ks-cells, :has(.ks-sections, [data-ks-key]))";
 
 /** Bring the card that belongs to a view to life: now, or when the notebook has put it into the page. */
 export function followCard(host: HTMLElement, links: Links): () => void {
   const undoing = new Undoing(), area = host.closest(".jp-OutputArea") ?? host.getRootNode() as ParentNode & Node;
   const found = () => {
-    const card = [...area.querySelectorAll<HTMLElement>(".kscope")].find((each) => each.querySelector(".ks-sections"));
-    if (!card) return false;
-    undoing.add(enliven(card, links));
-    return true;
+    const cards = [...area.querySelectorAll<HTMLElement>(ALIVE)];
+    for (const card of cards) undoing.add(enliven(card, links));
+    return cards.length > 0;
   };
   if (!found()) {
     const watch = new MutationObserver(() => { if (found()) watch.disconnect(); });
@@ -43,6 +39,7 @@ export function enliven(card: HTMLElement, links: Links): () => void {
   rememberFolds(card, undoing);
   sortTables(card, undoing);
   linkNames(card, links, undoing);
+  explain(card, undoing);
   return () => undoing.run();
 }
 
@@ -78,22 +75,21 @@ function sortTables(card: HTMLElement, undoing: Undoing) {
     const original = [...body.rows];
     heads.forEach((head, column) => {
       if (!head.textContent || original.some((row) => row.cells[column]?.classList.contains("ks-phase"))) return;
-      head.setAttribute("role", "columnheader");
-      head.tabIndex = 0;
-      keepShortcutsAway(head);
-      const sort = () => {
+      const press = element("button", "ks-sort", ...head.childNodes);
+      press.type = "button";
+      head.append(press);
+      undoing.listen(press, "click", () => {
         const order = nextOrder(head);
         for (const each of heads) each.removeAttribute("aria-sort");
         if (order) head.setAttribute("aria-sort", order);
         body.append(...(order ? sorted(original, column, order) : original));
-      };
-      undoing.listen(head, "click", sort);
-      undoing.listen(head, "keydown", (event) => { if (isPress(event)) sort(); });
+      });
+      undoing.add(() => {
+        head.removeAttribute("aria-sort");
+        press.replaceWith(...press.childNodes);
+      });
     });
-    undoing.add(() => {
-      body.append(...original);
-      for (const head of heads) for (const name of ["role", "tabindex", "aria-sort"]) head.removeAttribute(name);
-    });
+    undoing.add(() => body.append(...original));
   }
 }
 
@@ -111,35 +107,13 @@ function sorted(rows: HTMLTableRowElement[], column: number, order: Order): HTML
     // What was not recorded is last, whichever the order.
     if (a === null || b === null || a === undefined || b === undefined) return Number(a === null) - Number(b === null);
     if (typeof a === "number" && typeof b === "number") return sign * (a - b);
-    return sign * String(a).localeCompare(String(b));
+    return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
   });
 }
 
 /** A cell's own text, without the lines below it. */
 function firstLine(cell: HTMLTableCellElement | undefined): string {
   if (!cell) return "";
-  const own = [...cell.childNodes].filter((node) => node.nodeName !== "SMALL");
+  const own = [...cell.childNodes].filter((node) => !(node instanceof Element && node.matches("small, .ks-go")));
   return own.map((node) => node.textContent ?? "").join("").trim();
 }
-
-function linkNames(card: HTMLElement, links: Links, undoing: Undoing) {
-  for (const name of card.querySelectorAll<HTMLElement>("[data-ks-at]")) {
-    name.setAttribute("role", "link");
-    name.tabIndex = 0;
-    keepShortcutsAway(name);
-    undoing.add(() => { for (const each of ["role", "tabindex"]) name.removeAttribute(each); });
-  }
-  const follow = (event: Event) => {
-    const at = closest(event.target, "[data-ks-at]")?.dataset.ksAt;
-    if (!at) return;
-    const cut = at.indexOf(":"), table = at.slice(0, cut), key = at.slice(cut + 1);
-    if (table === "name") links.search(key);
-    else if (table === "kernels") links.search(Number(key));
-    else if (!links.go(table, Number(key))) links.search("");
-    event.preventDefault();
-  };
-  undoing.listen(card, "click", follow);
-  undoing.listen(card, "keydown", (event) => { if (isPress(event)) follow(event); });
-}
-
-function isPress(event: KeyboardEvent) { return event.key === "Enter" || event.key === " "; }

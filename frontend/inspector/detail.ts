@@ -1,9 +1,10 @@
 // What is shown of the chosen specialization, or of two that are compared: a row of tabs and a panel.
 
-import { button, closest, element, focusable } from "../shared/dom";
+import { button, closest, element, focusable, rove } from "../shared/dom";
 import { CodePane, type Page, messageOf } from "./code";
 import { ComparePane, resourcesPane } from "./compare";
-import { fullSignature, note, rove, sentence, signature } from "./elements";
+import { timelineOf } from "../shared/places";
+import { fullSignature, note, sentence, signature } from "./elements";
 import { cachePane, launchesPane, passesPane } from "./panes";
 import type { CompileParts, Form, Specialization } from "./wire";
 
@@ -22,6 +23,7 @@ export class Detail {
   readonly root: HTMLElement;
   readonly strip = element("div", "ksi-tabs");
   private readonly title = element("div", "ksi-title2");
+  private readonly links = element("span", "ksi-links");
   private readonly panel = element("div", "ksi-panel");
   private readonly code: CodePane;
   private readonly diff: ComparePane;
@@ -67,6 +69,21 @@ export class Detail {
 
   private get current(): string { return this.two ? this.pairTab : this.tab; }
 
+  /** Make the links to what a timeline of the page has of the specialization. */
+  drawLinks(): void {
+    const { one } = this, on = one && !this.two ? timelineOf(this.root, one.key) : null, found = on?.has(one?.key ?? "");
+    const said = `${found?.compile} ${found?.launches}`;
+    if (this.links.dataset.of === `${one?.key} ${said}`) return;
+    this.links.dataset.of = `${one?.key} ${said}`;
+    const link = (text: string, title: string, go: () => void) => focusable(button("ksi-button", text, title, go));
+    this.links.replaceChildren(...(one && on ? [
+      ...(found?.compile ? [link("Compile in the timeline", "show where it was compiled",
+        () => timelineOf(this.root, one.key)?.showCompile(one.key))] : []),
+      ...(found?.launches ? [link("Launches in the timeline", "show its first launch, and mark the kernel's others",
+        () => timelineOf(this.root, one.key)?.showLaunches(one.key))] : []),
+    ] : []));
+  }
+
   private head(one: Specialization, two: Specialization | null) {
     const of = (each: Specialization) => {
       const made = element("span", "ksi-signature", element("b", "", `#${each.number}`), " ", signature(each));
@@ -75,7 +92,8 @@ export class Detail {
     };
     if (!two) {
       const why = one.compiles.at(-1)?.reason;
-      this.title.replaceChildren(of(one), ...(why ? [element("div", "ksi-why", ...sentence(why))] : []));
+      this.drawLinks();
+      this.title.replaceChildren(of(one), this.links, ...(why ? [element("div", "ksi-why", ...sentence(why))] : []));
       return;
     }
     const end = focusable(button("ksi-button", "× end comparison", "Esc", () => this.page.compared(false)));

@@ -1,6 +1,6 @@
 // What the inspector is made of: elements, roving focus, and the words of its facts. Names go in as text only.
 
-import { type Child, closest, element } from "../shared/dom";
+import { type Child, element } from "../shared/dom";
 import { MISSING } from "../shared/generated";
 import { clean, count, duration, size } from "../shared/text";
 import type { Specialization, Use } from "./wire";
@@ -39,28 +39,6 @@ export function plainTable(heads: Cell[], rows: Row[], classes: string[] = []): 
   const line = ({ cells, mark = "" }: Row) => element("tr", mark, ...cells.map((each, at) => cell("td", each, at)));
   return element("div", "ksi-scroll", element("table", "ksi-plain", element("thead", "", head),
     element("tbody", "", ...rows.map(line))));
-}
-
-/** Move the one tab stop of a group with the arrow keys; returns the element that has it now, or null. */
-export function rove(
-  event: KeyboardEvent, items: HTMLElement[],
-  { vertical = true, horizontal = false }: { vertical?: boolean; horizontal?: boolean } = {},
-): HTMLElement | null {
-  const here = closest(event.target, "[tabindex]"), at = here ? items.indexOf(here) : -1;
-  if (at < 0 || event.altKey || event.ctrlKey || event.metaKey) return null;
-  const steps: Record<string, number | false> = { ArrowDown: vertical && 1, ArrowUp: vertical && -1,
-    ArrowRight: horizontal && 1, ArrowLeft: horizontal && -1, PageDown: vertical && 10, PageUp: vertical && -10 };
-  const step = steps[event.key];
-  let to: number | null = null;
-  if (step) to = Math.max(0, Math.min(items.length - 1, at + step));
-  else if (event.key === "Home") to = 0;
-  else if (event.key === "End") to = items.length - 1;
-  if (to === null) return null;
-  event.preventDefault();
-  event.stopPropagation();
-  for (const [place, each] of items.entries()) each.tabIndex = place === to ? 0 : -1;
-  items[to].focus();
-  return items[to];
 }
 
 /** Bring an element of a scrolling box into sight without moving the page. */

@@ -5,6 +5,7 @@ import CODE_STYLE from "../code/code.css";
 import STYLE from "./inspector.css";
 import { button, element, keepShortcutsAway } from "../shared/dom";
 import { frame } from "../shared/frame";
+import { offerInspector } from "../shared/places";
 import { clean, counted } from "../shared/text";
 import type { Page } from "./code";
 import { Detail } from "./detail";
@@ -56,6 +57,7 @@ export class Inspector implements Page {
   private isComparing = false;
   /** How many specializations there are. */
   private count?: number;
+  private readonly ended: () => void;
   private readonly top = element("div", "ksi-top");
   private readonly head = element("div", "ksi-head");
   private readonly tableHead = element("div", "ksi-caption");
@@ -77,6 +79,10 @@ export class Inspector implements Page {
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.root.addEventListener("ksc-leave", () => this.back());
     this.update(facts);
+    this.ended = offerInspector({ root: this.root, has: (key) => this.ownerOf(key) !== undefined, show: (key) => this.show(key) });
+    // A timeline may have come since.
+    this.root.addEventListener("pointerenter", () => this.detail.drawLinks());
+    this.root.addEventListener("focusin", () => this.detail.drawLinks());
   }
 
   private fill() {
@@ -135,6 +141,7 @@ export class Inspector implements Page {
   notice(text: string) { this.live.textContent = text; }
 
   destroy() {
+    this.ended();
     this.detail.destroy();
     this.root.remove();
   }
@@ -142,6 +149,24 @@ export class Inspector implements Page {
   // ---- Choosing ----
 
   private get kernel(): Kernel | undefined { return this.facts.kernels.find((each) => each.key === this.kernelKey); }
+
+  private ownerOf(key: string): Kernel | undefined {
+    return this.facts.kernels.find((each) => each.key === key || each.specializations.some((one) => one.key === key));
+  }
+
+  /** Choose a kernel or a specialization and bring it into sight; whether it is there. */
+  show(key: string): boolean {
+    const kernel = this.ownerOf(key);
+    if (!kernel) return false;
+    this.kernelKey = kernel.key;
+    this.isComparing = false;
+    if (kernel.key !== key) this.chosen.set(kernel.key, key);
+    this.list.show(this.facts.kernels, kernel.key);
+    this.drawKernel();
+    this.root.scrollIntoView({ block: "nearest", behavior: "instant" });
+    this.table.focus();
+    return true;
+  }
 
   private choose(key: string) {
     this.kernelKey = key;

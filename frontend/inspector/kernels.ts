@@ -1,8 +1,8 @@
 // The kernels: a list with search and sort, of which one is chosen.
 
-import { closest, element, focusable } from "../shared/dom";
+import { closest, element, focusable, rove } from "../shared/dom";
 import { clean, count, counted } from "../shared/text";
-import { known, reveal, rove, time } from "./elements";
+import { known, reveal, time } from "./elements";
 import type { Kernel } from "./wire";
 
 const SORTS: Record<string, [label: string, order: (a: Kernel, b: Kernel) => number]> = {

@@ -54,7 +54,7 @@ export function cachePane(each: Specialization) {
 
 function compileCard(compile: Compile, each: Specialization) {
   const head = element("div", "ksi-compile-head", element("b", "", OUTCOMES[compile.outcome] ?? clean(compile.outcome)),
-    ` ${TRIGGERS[compile.trigger] ?? clean(compile.trigger)}`, compile.cell ? ` in ${clean(compile.cell)}` : "",
+    ` ${TRIGGERS[compile.trigger] ?? clean(compile.trigger)}`, compile.cell ? `, ${clean(compile.cell)}` : "",
     ` · ${time(compile.duration_ns)}`);
   head.title = exact(compile.duration_ns);
   const list = element("dl", "ksi-facts");
@@ -151,7 +151,7 @@ export function passesPane(compiles: CompileParts[], order: { isSorted: boolean 
 
 function chart(compile: CompileParts, isSorted: boolean) {
   const what = MADE[compile.outcome] ?? "Compile";
-  const where = compile.cell ? ` in ${clean(compile.cell)}` : "";
+  const where = compile.cell ? `, ${clean(compile.cell)}` : "";
   const head = element("div", "ksi-compile-head", element("b", "", what), `${where} · ${time(compile.ns)}`);
   head.title = exact(compile.ns);
   const rows: HTMLElement[] = [];

@@ -1,10 +1,10 @@
 // The specializations of a kernel: a table that sorts, scrolls inside itself, and of which rows are chosen and checked.
 
-import { button, closest, element, focusable } from "../shared/dom";
+import { button, closest, element, focusable, rove } from "../shared/dom";
 import { MISSING } from "../shared/generated";
 import { clean, count, counted, exact } from "../shared/text";
 import {
-  bytes, cacheFile, cacheName, fullSignature, known, lcs, reveal, rove, signature, spills, time, useText, uses,
+  bytes, cacheFile, cacheName, fullSignature, known, lcs, reveal, signature, spills, time, useText, uses,
 } from "./elements";
 import type { Kernel, Specialization } from "./wire";
 

@@ -45,6 +45,28 @@ export function closest(target: EventTarget | null, selector: string): HTMLEleme
   return target instanceof Element ? target.closest<HTMLElement>(selector) : null;
 }
 
+/** Move the one tab stop of a group with the arrow keys; returns the element that has it now, or null. */
+export function rove(
+  event: KeyboardEvent, items: HTMLElement[],
+  { vertical = true, horizontal = false }: { vertical?: boolean; horizontal?: boolean } = {},
+): HTMLElement | null {
+  const here = closest(event.target, "[tabindex]"), at = here ? items.indexOf(here) : -1;
+  if (at < 0 || event.altKey || event.ctrlKey || event.metaKey) return null;
+  const steps: Record<string, number | false> = { ArrowDown: vertical && 1, ArrowUp: vertical && -1,
+    ArrowRight: horizontal && 1, ArrowLeft: horizontal && -1, PageDown: vertical && 10, PageUp: vertical && -10 };
+  const step = steps[event.key];
+  let to: number | null = null;
+  if (step) to = Math.max(0, Math.min(items.length - 1, at + step));
+  else if (event.key === "Home") to = 0;
+  else if (event.key === "End") to = items.length - 1;
+  if (to === null) return null;
+  event.preventDefault();
+  event.stopPropagation();
+  for (const [place, each] of items.entries()) each.tabIndex = place === to ? 0 : -1;
+  items[to].focus();
+  return items[to];
+}
+
 /** Where a canvas is drawn. */
 export function contextOf(
   canvas: HTMLCanvasElement, settings?: CanvasRenderingContext2DSettings,

@@ -52,7 +52,8 @@ export const COLORS = {
   event: "#4f8f8b",
   range: "#76a88f",
   copy: "#6f8f9f",
-  memset: "#98a39f"
+  memset: "#98a39f",
+  garbage: "#7a6bc9"
 };
 
 /** Flags of the timeline's rows: their end is not known, */

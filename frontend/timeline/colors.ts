@@ -149,7 +149,7 @@ export function colorsOf(model: Model, theme: Theme, table: TableName): (row: nu
   }
   const only = color({
     cells: COLORS.cell, compiles: COLORS.compile, passes: COLORS.pass, graphs: COLORS.graph, events: COLORS.event,
-    launches: PHASE_COLORS[0],
+    launches: PHASE_COLORS[0], collections: COLORS.garbage,
   }[table]);
   return () => only;
 }

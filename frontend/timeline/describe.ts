@@ -28,10 +28,28 @@ function activityName(model: Model, table: Table, row: number) {
   return shortName(model.word("gpu", "name", row) ?? "");
 }
 
-export function shortName(name: string) {
-  const plain = line(name).replace(/^(?:void|auto) /, ""), brackets = plain.search(/[<(]/);
-  const head = brackets > 0 ? plain.slice(0, brackets) : plain;
-  return head.split("::").pop() || plain;
+const short = new Map<string, string>();
+
+/** A kernel's name without return type, scopes, template arguments and parameters, as kernelscope/units.py has it. */
+export function shortName(name: string): string {
+  let found = short.get(name);
+  if (found === undefined) {
+    found = shortened(line(name.slice(0, 20_000)));
+    short.set(name, found);
+  }
+  return found;
+}
+
+function shortened(name: string): string {
+  if (name.includes("<locals>.")) return name.split("<locals>.").pop() ?? name;
+  if (!/::|[(<]|^void /.test(name)) return name;
+  let kept = "", depth = 0;
+  for (const [token] of name.replaceAll("(anonymous namespace)::", "").matchAll(/[<>()]|[^<>()]+/g)) {
+    if (token === "<" || token === "(") depth += 1;
+    else if (token === ">" || token === ")") depth = Math.max(depth - 1, 0);
+    else if (!depth) kept += token;
+  }
+  return kept.trim().split(" ").pop()?.split("::").pop() || name;
 }
 
 /** What a word of a column is called; null where it has no other name. */
@@ -178,6 +196,18 @@ const DETAILS: Record<TableName, Detail> = {
     place(model, table, row, add);
     ids(add, [["build", table.at("id", row)], ["launch", table.at("launch_id", row)]]);
     return "request to a build cache";
+  },
+
+  collections(model: Model, row: number, add: Add) {
+    const table = model.table("collections");
+    span(model, "collections", row, add);
+    for (const name of ["collected", "uncollectable"]) {
+      const objects = table.at(name, row);
+      add(name, objects >= 0 ? `${count(objects)} object${objects === 1 ? "" : "s"}` : null);
+    }
+    place(model, table, row, add);
+    ids(add, [["collection", table.at("id", row)]]);
+    return "garbage collection";
   },
 
   graphs(model: Model, row: number, add: Add) {

@@ -5,6 +5,7 @@ import {
   Undoing, button, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
 } from "../shared/dom";
 import { frame, keysOf, searchField } from "../shared/frame";
+import { hasInspector, inspectHere, offerTimeline } from "../shared/places";
 import { clean, count, counted, duration, moment } from "../shared/text";
 import { followCard } from "../card/card";
 import type { Break } from "./axis";
@@ -16,6 +17,7 @@ import { Model } from "./model";
 import { paintLanes, paintOverlay } from "./paint";
 import { KEYS, fillMatches, fillSums, fillTip, legend, sentence } from "./panels";
 import type { EventPlace } from "./search";
+import { firstOf, keyOf } from "./specializations";
 import { type TimelineEvent, View } from "./view";
 import type { Header, Packed, TableName } from "./wire";
 
@@ -30,13 +32,19 @@ const GUTTER = { least: 104, most: 260, share: 0.26, beside: 34 };
 export interface Options extends Packed {
   /** The most that lanes take of the height, in CSS pixels. */
   height?: number;
+  /** Opens an inspector beside the timeline where the page has none; whether that can be done. */
+  inspect?: (key: string) => Promise<boolean>;
 }
 
 /** Draw a recording into an element; what it holds already is kept. `ready` is kept after the first paint. */
 export function mount(host: HTMLElement, options: Options): Timeline {
   const timeline = new Timeline(host, options);
-  timeline.undoing.add(followCard(host, {
+  timeline.undoing.add(offerTimeline({
+    root: timeline.root, has: (key) => timeline.has(key), showCompile: (key) => timeline.goToFirst("compiles", key),
+    showLaunches: (key) => timeline.goToFirst("launches", key),
+  }), followCard(host, {
     go: (table, row) => timeline.goTo(table as TableName, row), search: (name) => timeline.searchFor(name),
+    open: options.inspect,
   }));
   return timeline;
 }
@@ -60,7 +68,10 @@ export class Timeline {
   private request = 0;
   private widest = 0;
 
-  constructor(host: HTMLElement, { header, payload, height }: Options) {
+  private readonly inspect: Options["inspect"];
+
+  constructor(host: HTMLElement, { header, payload, height, inspect }: Options) {
+    this.inspect = inspect;
     this.maximum = height ?? HEIGHT;
     this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null };
     this.root = framed(header);
@@ -284,6 +295,11 @@ export class Timeline {
     pinned.hidden = !event;
     if (event) {
       fillTip(pinned, view, event);
+      const key = keyOf(view.model, event), { inspect } = this;
+      if (key && (inspect || hasInspector(this.root, key))) {
+        pinned.append(button("ksv-button kst-inspect", "Inspect", "open the inspector at this specialization",
+          () => { if (!inspectHere(this.root, key)) void inspect?.(key); }));
+      }
       pinned.append(button("kst-close", "×", "Let go (Esc)", () => {
         this.pin(null);
         this.body.focus({ preventScroll: true });
@@ -309,6 +325,19 @@ export class Timeline {
     this.go(event);
     if (event) this.root.scrollIntoView({ block: "nearest", behavior: "instant" });
     return event !== null;
+  }
+
+  /** Whether it has a compile and launches of a specialization. */
+  has(key: string): { compile: boolean; launches: boolean } {
+    const found = this.model ? firstOf(this.model, key) : { compile: -1, launch: -1 };
+    return { compile: found.compile >= 0, launches: found.launch >= 0 };
+  }
+
+  /** Pin the first compile or launch of a specialization, and mark what has its kernel's name. */
+  goToFirst(table: "compiles" | "launches", key: string): void {
+    const { compile, launch } = firstOf(this.model, key), row = table === "compiles" ? compile : launch;
+    if (table === "launches") this.searchFor(this.model.table("launches").at("dispatcher_id", row));
+    this.goTo(table, row);
   }
 
   /** Search for a name, or for that of a kernel, as if it had been typed, and show its first match. */

@@ -1,7 +1,7 @@
 // What kernelscope/views/timeline packs: the header beside the payload, columns, and the small tables as JSON.
 
 export type TableName = "cells" | "ranges" | "launches" | "compiles" | "passes" | "events" | "builds" | "calls"
-  | "graphs" | "gpu";
+  | "collections" | "graphs" | "gpu";
 
 interface Planes {
   /** Its name. */
@@ -64,6 +64,8 @@ export interface Facts {
   devices: { ordinal: number | null; name: string | null; cc: string | null }[];
   kernels: { name: string }[];
   specializations: {
+    /** By what other views know it. */
+    key?: string;
     signature: string; cc?: string; regs?: number; shared?: number; local?: number; lcs?: boolean; bound?: string;
   }[];
   configurations: { grid?: string; block?: string; cluster?: string; shared?: number; stream?: string }[];

@@ -12,7 +12,7 @@ export interface Model {
   on(name: string, heard: (...all: never[]) => void): void;
   off(name: string, heard: (...all: never[]) => void): void;
   send(content: object): void;
-  widget_manager: { get_model(id: string): Promise<Model> };
+  widget_manager: { get_model(id: string): Promise<Model>; create_view?(model: Model): Promise<{ el: HTMLElement }> };
 }
 
 /** What anywidget gives `render`. */

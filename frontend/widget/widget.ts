@@ -8,8 +8,11 @@ import type { Header } from "../timeline/wire";
 import {
   type Buffer, type Model, type Rendered, type Shown, comesNear, frontEndOf, hidePicture, rendering,
 } from "./hosting";
+import { wantInspected } from "../shared/places";
 
 const ARRIVES_WITHIN_MS = 400;
+/** A Python that is busy, or gone, does not answer. */
+const OPENS_WITHIN_MS = 2000;
 
 /** What a front end is given: a header, of the timeline only, and the packed data. */
 interface Data {
@@ -17,11 +20,12 @@ interface Data {
   payload: Buffer;
 }
 
-type Message = { kind: "coming" } | { kind: "data"; header: Header } | { kind: "error"; message: string };
+type Message = { kind: "coming" } | { kind: "data"; header: Header } | { kind: "error"; message: string }
+  | { kind: "inspector"; model: string };
 
 /** What the front ends export. */
 interface FrontEnd {
-  mount(el: HTMLElement, options: Data & { height?: number }): {
+  mount(el: HTMLElement, options: Data & { height?: number; inspect?: (key: string) => Promise<boolean> }): {
     ready: Promise<{ view?: unknown }>;
     destroy(): void;
   };
@@ -65,13 +69,39 @@ async function show({ model, el }: Rendered, box: Box, view: Shown) {
   el.classList.add("ks-live");
   await comesNear(el, view);
   if (view.gone) return;
-  const mounted = frontEnd.mount(el, { ...data, height: model.get("height") || undefined });
+  const mounted = frontEnd.mount(el, {
+    ...data, height: model.get("height") || undefined, inspect: (key) => inspect(model, el, key),
+  });
   Object.assign(el, { kernelscope: mounted }); // for whoever looks into a page
   view.undoing.add(() => mounted.destroy());
   const ready = await mounted.ready;
   if (view.gone || !ready.view) return;
   el.classList.add("ks-painted");
   view.undoing.add(hidePicture(model.get("picture")));
+}
+
+/** Open an inspector of the same recording below, at a kernel or a specialization; false where Python does not answer. */
+async function inspect(model: Model, el: HTMLElement, key: string): Promise<boolean> {
+  const id = await new Promise<string | null>((resolve) => {
+    const listen = (content: Message) => { if (content?.kind === "inspector") settle(content.model); };
+    const timer = setTimeout(() => settle(null), OPENS_WITHIN_MS);
+    const settle = (found: string | null) => {
+      clearTimeout(timer);
+      model.off("msg:custom", listen);
+      resolve(found);
+    };
+    model.on("msg:custom", listen);
+    try {
+      model.send({ kind: "ask", what: "inspector" });
+    } catch {
+      settle(null);
+    }
+  });
+  if (id === null || !model.widget_manager.create_view) return false;
+  const view = await model.widget_manager.create_view(await model.widget_manager.get_model(id));
+  wantInspected(key);
+  el.append(view.el);
+  return true;
 }
 
 /** The header and the payload; null if the view goes before they come. A kernel that is gone never answers. */

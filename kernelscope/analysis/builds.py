@@ -12,6 +12,7 @@ import numpy as np
 from kernelscope.analysis.activities import Spread, spread
 from kernelscope.analysis.columns import data_frame, json_object, with_columns
 from kernelscope.recording.model import Recording
+from kernelscope.units import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -364,8 +365,7 @@ def _code(kinds: set[str]) -> str:
 def _sentence(code: str, differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> str:
     # A part that only one of them has comes with another kind, which says it.
     told = [name for name in differing if name in parts and name in others] or list(differing)
-    more = [f"and {len(told) - 3} more"] if len(told) > 3 else []
-    text = "; ".join([*(_change(name, parts, others) for name in told[:3]), *more])
+    text = listed([_change(name, parts, others) for name in told[:3]], more=len(told) - 3, between="; ")
     if code == "new_operator_name":
         return f"only the operator's name is new ({text}): the code is the same, and all of it was built again"
     if code == "new_operator_value":

@@ -195,9 +195,8 @@ def changes(signature: str, nearest: str, names: tuple[str, ...]) -> str:
         alike.setdefault(_brief(each, " → "), []).append(quoted(each.position, each.path, names).strip("`"))
     parts: list[str] = []
     for how, held in alike.items():
-        more = f" and {len(held) - _MOST_NAMES} more" if len(held) > _MOST_NAMES else ""
-        parts.append(f"{', '.join(held[:_MOST_NAMES])}{more} {how}")
-    return "; ".join(parts[:_MOST]) + (f"; {len(parts) - _MOST} more" if len(parts) > _MOST else "")
+        parts.append(f"{listed(held, _MOST_NAMES)} {how}")
+    return listed(parts, _MOST, between="; ")
 
 
 def argument(difference: Difference, names: tuple[str, ...]) -> str:

@@ -979,6 +979,12 @@ def _occupancy_of(recording: Recording, which: Ints, device: Ints | None, used: 
 
 # Totals by cell: one row a run of one cell, and one for what was launched between cells.
 
+def cell_label(row: Mapping[str, Any]) -> str:
+    """Return what a row of ``cells`` is called: ``In [3]``, its name, or both."""
+    number = "" if row["execution_count"] is None else f"In [{row['execution_count']}]"
+    return " ".join(part for part in (number, row["name"] or "") if part) or f"cell {row['cell_id']}"
+
+
 @dataclass(frozen=True)
 class CellSummary:
     """One cell of a recording; what was not recorded is None.
@@ -1029,8 +1035,7 @@ class CellSummary:
         """Return the cell's label: ``In [3]``, its name, or both."""
         if self.cell_id is None:
             return "between cells"
-        number = "" if self.execution_count is None else f"In [{self.execution_count}]"
-        return " ".join(part for part in (number, self.name or "") if part) or f"cell {self.cell_id}"
+        return cell_label({"cell_id": self.cell_id, "execution_count": self.execution_count, "name": self.name})
 
     @property
     def wanted(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, rows_at, union
 from kernelscope.analysis.launches import LaunchPhases, launch_phases, long_ones
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
 
 #: Long launches stand out where they take at least this share of the time, and are at most this share of the launches.
 LEAST_TIME, MOST_LAUNCHES = 0.1, 0.1
@@ -28,19 +29,23 @@ class Meanwhile:
     ----------
     kind : str
         ``load`` (its thread loaded code into the device), ``copy`` (it copied), ``memory`` (it allocated or freed),
-        ``compile`` (another thread compiled), ``threads`` (other threads launched).
+        ``gc`` (Python collected garbage on its thread), ``other_gc`` (on another thread, for which Python's own code
+        waits), ``compile`` (another thread compiled), ``threads`` (other threads launched).
     count : int
         How often; of ``threads``, how many of them.
     duration_ns : int
         For how much of the launch.
     size_bytes : int or None
         How much was copied, where that is known.
+    generation : int or None
+        Of garbage collections the oldest generation that was looked at.
     """
 
     kind: str
     count: int
     duration_ns: int
     size_bytes: int | None = None
+    generation: int | None = None
 
 
 @dataclass(frozen=True)
@@ -132,13 +137,15 @@ def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
     thread = int(ints(recording, "launches", "thread_id")[row])
     found: list[Meanwhile] = []
 
-    def during(table: str, begin: str, finish: str, where: Bools, kind: str, size: Ints | None = None) -> None:
+    def during(table: str, begin: str, finish: str, where: Bools, kind: str, size: Ints | None = None,
+               generation: Ints | None = None) -> None:
         begun, ended = ints(recording, table, begin), ints(recording, table, finish)
         chosen = np.flatnonzero(where & (ended > start) & (begun < end) & (ended >= begun))
         if len(chosen):
             times = union(np.maximum(begun[chosen], start), np.minimum(ended[chosen], end))
             amount = None if size is None or bool((size[chosen] < 0).any()) else int(size[chosen].sum())
-            found.append(Meanwhile(kind, len(chosen), times.total_ns, amount))
+            oldest = UNKNOWN if generation is None else int(generation[chosen].max())
+            found.append(Meanwhile(kind, len(chosen), times.total_ns, amount, None if oldest == UNKNOWN else oldest))
 
     if row_count(recording, "api_calls"):
         called, names = codes(recording, "api_calls", "name")
@@ -152,6 +159,11 @@ def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
         own &= ints(recording, "activities", "thread_id") == thread
         during("activities", "submit_start_ns", "submit_end_ns", own, "copy",
                ints(recording, "activities", "size_bytes"))
+    if row_count(recording, "collections"):
+        own = ints(recording, "collections", "thread_id") == thread
+        for kind, where in (("gc", own), ("other_gc", ~own)):
+            during("collections", "start_ns", "end_ns", where, kind,
+                   generation=ints(recording, "collections", "generation"))
     if row_count(recording, "compilations"):
         during("compilations", "start_ns", "end_ns", ints(recording, "compilations", "thread_id") != thread, "compile")
     threads = ints(recording, "launches", "thread_id")

@@ -9,7 +9,7 @@ launch; without a recorded launch, to that which was innermost when its thread b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +67,9 @@ class RangeSummary:
     kernel_ns, copy_ns : int or None
         How long the kernels among them ran, and copies and memsets: sums over all of them. None where the GPU was not
         recorded, and where there are some of which none was timed.
+    inclusive_launches, inclusive_host_ns, inclusive_gpu_ns : int or None
+        Launches, own host time of launches, and time of kernels, copies and memsets, those of the ranges inside them
+        included.
     """
 
     path: tuple[str, ...]
@@ -82,6 +85,9 @@ class RangeSummary:
     activities: int | None = None
     kernel_ns: int | None = None
     copy_ns: int | None = None
+    inclusive_launches: int = 0
+    inclusive_host_ns: int | None = None
+    inclusive_gpu_ns: int | None = None
 
     @property
     def depth(self) -> int:
@@ -179,7 +185,20 @@ def by_range(
         RangeSummary(path, int(counts[at]), int(unclosed[at]), *durations[at], int(launches[at]), totals[at], *gpu[at])
         for at, path in enumerate(paths)
     ]
-    return sorted(summaries, key=lambda each: (-(each.host_ns or 0), -each.launches, -(each.gpu_ns or 0)))
+    return sorted(_with_inside(summaries), key=lambda each: (-(each.host_ns or 0), -each.launches, -(each.gpu_ns or 0)))
+
+
+def _with_inside(summaries: Sequence[RangeSummary]) -> list[RangeSummary]:
+    """Return the summaries, each with what belongs to ranges inside it; paths follow those that are around them."""
+    held = {each.path: [each.launches, each.host_ns, each.gpu_ns] for each in summaries}
+    for each in reversed(summaries):
+        around = held.get(each.path[:-1])
+        if around is not None:
+            for place, value in enumerate(held[each.path]):
+                before = around[place]
+                around[place] = value if before is None else before if value is None else before + value
+    return [replace(each, inclusive_launches=held[each.path][0] or 0, inclusive_host_ns=held[each.path][1],
+                    inclusive_gpu_ns=held[each.path][2]) for each in summaries]
 
 
 def as_tree(ranges: Sequence[RangeSummary]) -> list[RangeSummary]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Intervals, codes, count_by, ints, row_count, sum_by
+from kernelscope.analysis.columns import Intervals, codes, count_by, ints, row_count, sum_by, union
 from kernelscope.analysis.gpu import STATES, HostStates, host_states
 from kernelscope.recording.model import Recording
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
-#: other CUDA calls (`kernelscope.analysis.gpu.STATES`), what recording cost, and the rest: Python and libraries.
-PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "recording", "python")
+#: other CUDA calls (`kernelscope.analysis.gpu.STATES`), Python's garbage collections outside of those (``gc``), what
+#: recording cost, and the rest: Python and libraries.
+PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "gc", "recording", "python")
 
 #: So many threads have rows of their own; the others are left out.
 MOST_THREADS = 16
@@ -48,12 +49,15 @@ class WallTime:
     wall_ns : int
         From start to end.
     parts : dict of str to int
-        Nanoseconds of the main thread by part (`PARTS`); they add up to `wall_ns`. ``recording`` is an estimate that is
+        Nanoseconds of the main thread by part (`PARTS`); they add up to `wall_ns`. A garbage collection inside a
+        launch, a compile or a CUDA call is time of that, as in all other tables. ``recording`` is an estimate that is
         taken out of ``python``.
     ranges : dict of str to int
         How much of ``python`` was in which NVTX range, by the name of the innermost one; the longest first.
     threads : tuple of ThreadTime
         What other threads did meanwhile, the busiest first: at most `MOST_THREADS`.
+    gc_ns : int
+        Garbage collections of the main thread, wherever they were: those inside launches too.
     """
 
     cell_id: int | None
@@ -61,6 +65,7 @@ class WallTime:
     parts: dict[str, int]
     ranges: dict[str, int]
     threads: tuple[ThreadTime, ...]
+    gc_ns: int = 0
 
     def share(self, *parts: str) -> float:
         """Return the share of some parts together, from 0 to 1."""
@@ -89,20 +94,26 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     states = {thread: host if host is not None and active == [thread] else host_states(recording, thread)
               for thread in dict.fromkeys((*main, *active[:MOST_THREADS + 1])) if thread is not None}
     found = {thread: each.times_in(windows) for thread, each in states.items()}
+    garbage = {thread: _garbage(recording, thread) for thread in dict.fromkeys(main) if thread is not None}
+    collected = {thread: states[thread].times_in([_inside(held, each) for each in windows])
+                 for thread, held in garbage.items() if len(held)}
     result: list[WallTime] = []
     for place, cell in enumerate(cells):
         thread, wall = main[place], windows[place].total_ns
         parts = dict.fromkeys(STATES, 0) | {"outside": wall} if thread is None else dict(found[thread][place])
-        rest = parts.pop("outside")
+        collecting = collected[thread][place] if thread in collected else {}
+        gc = collecting.get("outside", 0)
+        rest = parts.pop("outside") - gc
         recorded = min(round(costs[place]), rest)
         others = [ThreadTime(each, names.get(each, ""), {state: value for state, value in times[place].items()
                                                          if value and state != "outside"})
                   for each, times in found.items() if each != thread]
         others = sorted((each for each in others if each.parts), key=lambda each: -each.total_ns)
         result.append(WallTime(
-            cell, wall, {part: parts.get(part, 0) for part in PARTS[:-2]} | {"recording": recorded,
-                                                                             "python": rest - recorded},
-            _by_range(recording, thread, windows[place], None if thread is None else states[thread]), tuple(others)))
+            cell, wall, {part: parts.get(part, 0) for part in PARTS} | {
+                "gc": gc, "recording": recorded, "python": rest - recorded},
+            {} if thread is None else _by_range(recording, thread, windows[place], states[thread], garbage[thread]),
+            tuple(others), sum(collecting.values())))
     return result
 
 
@@ -123,7 +134,8 @@ def total(times: Sequence[WallTime]) -> WallTime | None:
             ranges[name] = ranges.get(name, 0) + value
     return WallTime(
         None, sum(each.wall_ns for each in times), {part: sum(each.parts[part] for each in times) for part in PARTS},
-        _longest_first(ranges), tuple(sorted(threads.values(), key=lambda each: -each.total_ns)))
+        _longest_first(ranges), tuple(sorted(threads.values(), key=lambda each: -each.total_ns)),
+        sum(each.gc_ns for each in times))
 
 
 def _window(start: int, end: int) -> Intervals:
@@ -168,9 +180,23 @@ def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:
     return [stated * int(counts[cell]) / events if events else 0.0 for cell in cells]
 
 
-def _by_range(recording: Recording, thread: int | None, window: Intervals, states: HostStates | None) -> dict[str, int]:
+def _garbage(recording: Recording, thread: int) -> Intervals:
+    """Return a thread's garbage collections."""
+    rows = np.flatnonzero(ints(recording, "collections", "thread_id") == thread)
+    return union(*(ints(recording, "collections", name)[rows] for name in ("start_ns", "end_ns")))
+
+
+def _inside(held: Intervals, window: Intervals) -> Intervals:
+    """Return what is in a window; no others are looked at."""
+    first, last = np.searchsorted(held.end, window.start, side="right"), np.searchsorted(held.start, window.end)
+    near = slice(*first.tolist(), *last.tolist()) if len(window) else slice(0, 0)
+    return Intervals(held.start[near], held.end[near]).within(window)
+
+
+def _by_range(recording: Recording, thread: int, window: Intervals, states: HostStates,
+              garbage: Intervals) -> dict[str, int]:
     """Return how much of the time in which a thread did nothing that is known was in which NVTX range."""
-    if not row_count(recording, "ranges") or thread is None or states is None or not len(window):
+    if not row_count(recording, "ranges") or not len(window):
         return {}
     rows = np.flatnonzero((ints(recording, "ranges", "thread_id") == thread)
                           & (ints(recording, "ranges", "end_ns") > ints(recording, "ranges", "start_ns")))
@@ -178,7 +204,7 @@ def _by_range(recording: Recording, thread: int | None, window: Intervals, state
     start = np.clip(ints(recording, "ranges", "start_ns")[rows], begin, finish)
     end = np.clip(ints(recording, "ranges", "end_ns")[rows], begin, finish)
     spent = np.zeros(row_count(recording, "ranges"), dtype=np.int64)
-    spent[rows] = np.rint(_rest(window, states).common(start, end))
+    spent[rows] = np.rint(_rest(window, states).minus(garbage).common(start, end))
     parent = ints(recording, "ranges", "parent_range_id")
     own = np.maximum(spent - sum_by(np.where(spent > 0, parent, -1), spent, len(spent)), 0)
     label, names = codes(recording, "ranges", "name")

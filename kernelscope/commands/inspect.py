@@ -20,6 +20,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable, shareable_code
 from kernelscope.schema import TABLES
 from kernelscope.suggestions import did_you_mean
+from kernelscope.units import listed
 from kernelscope.views.base import clean, clean_code
 from kernelscope.views.inspector.model import (
     Kernel,
@@ -31,10 +32,10 @@ from kernelscope.views.inspector.model import (
     listed_kernels,
     names,
     sort_kernels,
-    specialization_keys,
 )
 from kernelscope.views.inspector.text import code_diff, comparison, inspection_text
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
+from kernelscope.views.keys import specialization_keys
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
@@ -350,8 +351,7 @@ def live_kernels(shell: Any) -> list[str]:
 
 def _live_names(shell: Any) -> str:
     known = live_kernels(shell)
-    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-    return f"; kernels in the notebook: {', '.join(known[:_MOST_NAMES])}{more}" if known else ""
+    return f"; kernels in the notebook: {listed(known, _MOST_NAMES)}" if known else ""
 
 
 def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:

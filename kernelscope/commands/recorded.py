@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def _cells(session: NotebookSession, asked: Namespace) -> None:
-    from kernelscope.views.cells import cells_card, cells_text
+    from kernelscope.views.cells_widget import CellsWidget
 
     if session.recordings:
-        output.publish(session.shell, cells_text(session.recordings), lambda: cells_card(session.recordings))
+        CellsWidget(session.recordings)._ipython_display_()
     else:
         print("no cell was recorded yet")
 

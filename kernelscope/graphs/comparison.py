@@ -21,7 +21,7 @@ from kernelscope.graphs.memory import Region, core, core_stream, driver, numba_m
 from kernelscope.graphs.watching import Obstacle, Step, Watch, prepared
 from kernelscope.recorder.session import Session
 from kernelscope.recording.model import DRY_RUN_NOTICE
-from kernelscope.units import counted, duration, size
+from kernelscope.units import counted, duration, listed, size
 from kernelscope.views.base import clean, escape, shorten
 from kernelscope.views.html import style, table_of, two
 
@@ -424,10 +424,9 @@ def title(result: WhatIf) -> str:
     """Return what was compared."""
     work = counted(result.launches, "launch", "launches")
     copies = f", and {counted(result.copies, 'device copy', 'device copies')}" if result.copies else ""
-    listed = ", ".join(shorten(clean(name), _NAME_WIDTH) for name in result.kernels[:_MOST_LISTED])
-    more = f" and {len(result.kernels) - _MOST_LISTED} more" if len(result.kernels) > _MOST_LISTED else ""
+    kernels = listed([shorten(clean(name), _NAME_WIDTH) for name in result.kernels], _MOST_LISTED)
     what = clean(result.label) if result.rounds is None else f"a round of {clean(result.label)}"
-    return f"What if {what} were a graph: {work} of {listed}{more}{copies}"
+    return f"What if {what} were a graph: {work} of {kernels}{copies}"
 
 
 def messages(result: WhatIf) -> list[str]:
@@ -918,9 +917,8 @@ def _refuse(what: str, found: Sequence[Obstacle]) -> None:
     for each in found:
         reasons.setdefault((each.call, each.where), {})[each.what] = None
     said = [f"{call} at {where} {' and '.join(whats)}" for (call, where), whats in reasons.items()]
-    more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
     hint = "" if found[0].steps_before is None else "; that must come before the first launch or after the last"
-    raise GraphError(f"{what} cannot be a graph as it is: {'; '.join(said[:_MOST_NAMED])}{more}{hint}")
+    raise GraphError(f"{what} cannot be a graph as it is: {listed(said, _MOST_NAMED, between='; ')}{hint}")
 
 
 def _notes(watch: Watch, part: _Part) -> tuple[str, ...]:

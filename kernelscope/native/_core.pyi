@@ -63,6 +63,23 @@ class State:
     def write(self, start: float, dispatch_end: float, submit_start: float, submit_end: float, end: float,
               target: int, configuration: int, /) -> None: ...
 
+class Collections:
+    """A callback for ``gc.callbacks`` that keeps when each collection was; it runs no Python, and so loses no Ctrl-C.
+
+    `clock` returns nanoseconds; without it the host clock is read. Its length is the number of collections.
+    """
+
+    dropped: int
+    def __init__(self, clock: Callable[[], int] | None = None) -> None: ...
+    def __call__(self, phase: str, info: dict[str, int], /) -> None: ...
+    def __len__(self) -> int: ...
+    def rows(self, first: int = 0, /) -> bytes:
+        """Return the collections from the one with that number on, as they ended: six int64 each.
+
+        These are start_ns, end_ns, the thread's ident, the generation, and how many objects were collected and could
+        not be; -1 is unknown.
+        """
+
 class Hook:
     """Stands for a callable, or has the calls of a Python function run through it, and records them.
 

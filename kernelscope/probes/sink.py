@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.clock import Clock, in_seconds, now
+from kernelscope.native import core
 from kernelscope.native.log import LaunchLog, ThreadState
 from kernelscope.schema import UNKNOWN
 
@@ -355,6 +356,8 @@ class Sink:
         What the GPU and the driver did, once a probe has described it.
     stated : dict of str to dict
         A row of health that a probe states anew whenever a recording ends, by probe.
+    collections : kernelscope.native._core.Collections or None
+        Collections of Python's garbage collector; None where they are not recorded.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -396,6 +399,7 @@ class Sink:
         self.metadata: dict[str, Any] = {}
         self.gpu = GpuColumns()
         self.stated: dict[str, dict[str, Any]] = {}
+        self.collections: core.Collections | None = None
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

@@ -31,7 +31,7 @@ from kernelscope.recording.parquet import table_of_rows
 from kernelscope.recording.redact import shareable, shareable_values
 from kernelscope.schema import TABLES
 from kernelscope.suggestions import did_you_mean
-from kernelscope.units import brief, count, counted, duration
+from kernelscope.units import brief, count, counted, duration, listed
 from kernelscope.views.base import clean, shorten, width_of
 from kernelscope.views.card import labels
 
@@ -322,8 +322,7 @@ def _before(recording: Recording, used: KernelUse, width: int) -> str:
 
 
 def _few(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - TOP} more" if len(texts) > TOP else ""
-    return ", ".join(texts[:TOP]) + more
+    return listed(texts, TOP)
 
 
 def _filled(text: str, width: int, indent: int) -> str:

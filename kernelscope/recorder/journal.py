@@ -36,6 +36,8 @@ _LISTED = ("compilations", "passes", "occupancies", "builds", "health")
 _CHANGING = ("devices", "dispatchers", "specializations", "configurations", "compilations")
 #: NVTX events a record.
 _RANGES_AT_ONCE = 1024
+#: Garbage collections a record, of six numbers each.
+_COLLECTIONS_AT_ONCE = 1024
 _TRIES = 16
 _REASONS = {
     errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up",
@@ -174,6 +176,7 @@ class Journal:
             for table in ("threads", *_INTERNED, *_LISTED):
                 self._catch_up(table)
             self._add_ranges(sink.ranges)
+            self._add_collections(sink)
             self.look()
             if anew:
                 for table in _CHANGING:
@@ -281,6 +284,17 @@ class Journal:
                 last = min(first + _RANGES_AT_ONCE * 4, count)
                 self._write(json.dumps({"t": "ranges", "v": events[first:last]}).encode("ascii"))
                 self._written["ranges"] = last
+
+    def _add_collections(self, sink: Sink) -> None:
+        if not self.is_on or sink.collections is None:
+            return
+        with self._guarded():
+            first = self._written.get("collections", 0)
+            values = memoryview(sink.collections.rows(first)).cast("q").tolist()
+            for at in range(0, len(values), _COLLECTIONS_AT_ONCE * 6):
+                part = values[at:at + _COLLECTIONS_AT_ONCE * 6]
+                self._write(json.dumps({"t": "collections", "v": part}).encode("ascii"))
+                self._written["collections"] = first + (at + len(part)) // 6
 
     def _write_row(self, table: str, number: int, row: Row) -> None:
         payload = self._payload(table, number, row)

@@ -18,6 +18,7 @@ from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.garbage import GarbageProbe
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -29,7 +30,7 @@ from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.overhead import recording_cost
-from kernelscope.recording.build import RawRecording
+from kernelscope.recording.build import RawCollections, RawRecording
 from kernelscope.recording.columns import distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
@@ -196,6 +197,7 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
+    probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems
 
@@ -205,7 +207,7 @@ class Part:
 
     def __init__(self, sink: Sink | None = None) -> None:
         self._mark = 0
-        self._compilations = self._passes = self._ranges = self._builds = 0
+        self._compilations = self._passes = self._ranges = self._builds = self._collections = 0
         self.began: int | None = None
         #: What a signal handler raised while the recording was being finished.
         self.interrupt: BaseException | None = None
@@ -218,6 +220,7 @@ class Part:
             self._passes = len(sink.passes)
             self._ranges = len(sink.ranges) // 4
             self._builds = len(sink.builds)
+        self._collections = 0 if sink.collections is None else len(sink.collections)
 
     def launches(self, sink: Sink) -> tuple[LaunchColumns, int]:
         """Return the launches that began in this part and that the log has kept, and how many it has not kept."""
@@ -260,6 +263,12 @@ class Part:
         events = np.fromiter(sink.ranges[:count], np.float64, count).reshape(-1, 4)
         return RawRanges(events, list(sink.range_labels.rows), self._ranges)
 
+    def collections(self, sink: Sink) -> RawCollections | None:
+        """Return the garbage collections that ended in this part; None where they are not recorded."""
+        if sink.collections is None:
+            return None
+        return RawCollections.from_bytes(sink.collections.rows(self._collections))
+
     def activities(self, sink: Sink) -> RawActivities:
         """Return the GPU activities of this part, and the calls that started them."""
         gpu = sink.gpu
@@ -291,6 +300,9 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     with session.describing:  # another recorder's stop may be writing down graphs
         graphs = part.graphs(sink)
     costs, how_known = recording_cost(session.active_probes(), sink, _counts(sink, made), made_in_python.count())
+    collections = part.collections(sink)
+    if collections is not None:
+        _add_threads(collections, threads)
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
@@ -309,11 +321,20 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         builds=part.builds(sink),
         activities=part.activities(sink),
         graphs=graphs,
+        collections=collections,
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": how_known, "recorder": {
         "mode": sink.log.mode, "capacity": sink.log.capacity, "kept": len(launches["target"]), "lost": lost}}
     return raw
+
+
+def _add_threads(collections: RawCollections, threads: list[dict[str, Any]]) -> None:
+    """Add the threads that did nothing but collect garbage, with their names as long as they live."""
+    known = {row["ident"] for row in threads}
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    threads += [{"ident": ident, "name": names.get(ident)}
+                for ident in np.unique(collections.column("ident")).tolist() if ident not in known]
 
 
 def _made(launches: LaunchColumns) -> dict[tuple[int, int], int]:

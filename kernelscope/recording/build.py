@@ -9,18 +9,56 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.columns import FOREVER, Columns, Row, Spans, cell_finder, looked_up, none
+from kernelscope.recording.columns import (
+    FOREVER,
+    Columns,
+    Row,
+    Spans,
+    cell_finder,
+    distinct,
+    looked_up,
+    mapped,
+    none,
+)
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, join
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import integer_array, make_table, recorded_table
 from kernelscope.recording.ranges import RawRanges, range_columns
-from kernelscope.schema import RECORD_TIMES, UNFINISHED, UNKNOWN
+from kernelscope.schema import MAX_COUNT, RECORD_TIMES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 
 #: The columns of `RawRecording.launches`.
 LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "target", "configuration"), np.int32),
                   **dict.fromkeys(RECORD_TIMES, np.int64)}
+
+#: What is known of a garbage collection: when it began and was done (ns), the thread's ident, and what it found.
+COLLECTION = ("start_ns", "end_ns", "ident", "generation", "collected", "uncollectable")
+
+
+@dataclass
+class RawCollections:
+    """Collections of Python's garbage collector.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n, 6)
+        `COLLECTION` of each, as they ended, -1 where unknown.
+    are_all : bool
+        Whether none is missing: a journal lacks the last ones.
+    """
+
+    rows: np.ndarray
+    are_all: bool = True
+
+    @classmethod
+    def from_bytes(cls, held: bytes) -> RawCollections:
+        """Return what `kernelscope.native._core.Collections` has."""
+        return cls(np.frombuffer(held, np.int64).reshape(-1, len(COLLECTION)))
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one of `COLLECTION`."""
+        return self.rows[:, COLLECTION.index(name)]
 
 
 @dataclass
@@ -41,6 +79,8 @@ class RawRecording:
         NVTX events as they happened.
     activities : RawActivities
         What the GPU and the driver did.
+    collections : RawCollections or None
+        Garbage collections; None where they were not recorded.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -62,6 +102,7 @@ class RawRecording:
     code: list[Row] = field(default_factory=list)
     builds: list[Row] = field(default_factory=list)
     ranges: RawRanges = field(default_factory=RawRanges)
+    collections: RawCollections | None = None
     activities: RawActivities = field(default_factory=RawActivities)
     graphs: RawGraphs = field(default_factory=RawGraphs)
     health: list[Row] = field(default_factory=list)
@@ -76,10 +117,13 @@ def build(raw: RawRecording) -> Recording:
     compilations = [dict(raw.compilations[old]) for old in order]
     ranges = range_columns(raw.ranges)
     builds = _in_order(raw.builds)
+    collections = _collections(raw)
     _add_cells(launches, compilations, builds, ranges, raw.cells)
     _add_parents(launches)
     _add_compilations(launches, compilations)
     _add_launches(builds, launches)
+    if raw.collections is not None and raw.collections.are_all:
+        _add_collections(launches, collections)
     graphs = GraphJoin(raw.graphs, raw.threads)
     activities, api_calls = join(raw.activities, launches, Neighbours(
         raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells, raw.dispatchers), graphs)
@@ -97,7 +141,7 @@ def build(raw: RawRecording) -> Recording:
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
     }
     columns = {"launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
-               "ranges": ranges}
+               "ranges": ranges, "collections": collections}
     left_out: list[str] = []
     tables = {name: recorded_table(name, held, left_out) for name, held in rows.items()}
     tables |= {name: make_table(name, held) for name, held in columns.items()}
@@ -161,6 +205,47 @@ def _add_cells(launches: dict[str, Any], compilations: list[Row], builds: list[R
         row["cell_id"] = None if cell == UNKNOWN else cell
     # A start that is not known was before recording began.
     ranges["cell_id"] = cell_of(ranges["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy())
+
+
+def _collections(raw: RawRecording) -> Columns:
+    """Garbage collections as columns of the schema, in order of start; none where they were not recorded."""
+    if raw.collections is None:
+        return {}
+    held = raw.collections.rows[np.argsort(raw.collections.column("start_ns"), kind="stable")]
+    columns = dict(zip(COLLECTION, held.T, strict=True))
+    threads: dict[Any, int] = {row.get("ident"): number for number, row in reversed(list(enumerate(raw.threads)))}
+    for ident in distinct(columns["ident"])[0]:
+        if ident not in threads:
+            threads[ident] = len(raw.threads)
+            raw.threads.append({"ident": ident, "name": None})
+    return {
+        "collection_id": np.arange(len(held), dtype=np.int32),
+        "cell_id": cell_finder(raw.cells)(columns["start_ns"], in_order=True),
+        "thread_id": mapped(columns["ident"], threads),
+        "start_ns": columns["start_ns"], "end_ns": np.maximum(columns["end_ns"], columns["start_ns"]),
+        **{name: np.minimum(columns[name], MAX_COUNT) for name in COLLECTION[3:]},
+    }
+
+
+def _add_collections(launches: dict[str, Any], collections: Columns) -> None:
+    """Give launches the time that they spent in garbage collections of their thread, which do not overlap."""
+    spent: Any = np.broadcast_to(np.int64(0), len(launches["start_ns"]))
+    for thread in np.unique(collections["thread_id"]).tolist():
+        rows = np.flatnonzero(launches["thread_id"] == thread)
+        mine = collections["thread_id"] == thread
+        start, end = collections["start_ns"][mine], collections["end_ns"][mine]
+        begun, ended = launches["start_ns"][rows], launches["end_ns"][rows]
+        near = (ended > start[0]) & (begun < end[-1])
+        rows, times = rows[near], np.stack((begun[near], ended[near]))
+        place = np.searchsorted(start, times, side="right")
+        before = np.append(0, np.cumsum(end - start))[place]
+        before -= np.where(place > 0, np.maximum(end[place - 1] - times, 0), 0)
+        if len(rows):
+            spent = spent.copy()
+            spent[rows] = before[1] - before[0]
+    if (launches["end_ns"] == UNKNOWN).any():
+        spent = np.where(launches["end_ns"] == UNKNOWN, UNKNOWN, spent)
+    launches["gc_ns"] = spent
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -22,7 +22,7 @@ import kernelscope
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.integrity import check_depth, check_tables
 from kernelscope.recording.model import Recording
-from kernelscope.recording.parquet import Budget, decode, encode, fixed_bytes
+from kernelscope.recording.parquet import Budget, decode, empty_table, encode, fixed_bytes
 from kernelscope.recording.redact import shareable
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 from kernelscope.suggestions import did_you_mean_file
@@ -273,7 +273,8 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
         budget = Budget(len(content))
         # All tables are counted before the first is decoded: a refused file must not cost memory.
         budget.take(fixed_bytes(manifest.rows), "the recording")
-        tables: dict[str, pa.Table] = {}
+        # Those that the file's schema did not have yet.
+        tables = {name: empty_table(name) for name in TABLES if name not in manifest.rows}
         done = 0
         for name, rows in manifest.rows.items():
             member = members[f"{name}.parquet"].content
@@ -291,7 +292,7 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
 
 @dataclass(frozen=True)
 class _Manifest:
-    """What ``manifest.json`` says: the recording's metadata, and how many rows each table has."""
+    """What ``manifest.json`` says: the recording's metadata, and how many rows each of its schema's tables has."""
 
     metadata: dict[str, Any]
     rows: dict[str, int]
@@ -424,19 +425,20 @@ def _read_manifest(members: Mapping[str, Member]) -> _Manifest:
     metadata, listed = content.get("metadata"), content.get("tables")
     if not isinstance(metadata, dict) or not isinstance(listed, dict):
         raise RecordingFileError("the manifest has no metadata or no tables")
-    _check_members(members, cast("dict[str, Any]", listed))
-    rows = {name: _rows(name, cast("dict[str, Any]", listed)[name], members) for name in TABLES}
+    known = [name for name, table in TABLES.items() if table.since <= version]
+    _check_members(members, cast("dict[str, Any]", listed), known)
+    rows = {name: _rows(name, cast("dict[str, Any]", listed)[name], members) for name in known}
     return _Manifest(cast("dict[str, Any]", metadata), rows)
 
 
-def _check_members(members: Mapping[str, Member], listed: Mapping[str, Any]) -> None:
-    for name in TABLES:
+def _check_members(members: Mapping[str, Member], listed: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in known:
         if name not in listed:
             raise RecordingFileError(f"table {name!r} is missing in the manifest")
         if f"{name}.parquet" not in members:
             raise RecordingFileError(f"table {name!r} is missing")
-    unknown = sorted({*members} - {MANIFEST} - {f"{name}.parquet" for name in TABLES})
-    unknown += sorted(set(listed) - set(TABLES))
+    unknown = sorted({*members} - {MANIFEST} - {f"{name}.parquet" for name in known})
+    unknown += sorted(set(listed) - set(known))
     if unknown:
         raise RecordingFileError(f"holds {_short(unknown[0])}, which is no part of a recording")
 

@@ -35,6 +35,7 @@ REFERENCES = {
     "compilation_id": "compilations",
     "range_id": "ranges",
     "parent_range_id": "ranges",
+    "collection_id": "collections",
     "build_id": "builds",
     "nearest_build_id": "builds",
     "graph_id": "graphs",
@@ -60,7 +61,7 @@ INSTANTS = (*RECORD_TIMES, "synchronized_ns")
 
 # What is subtracted and added up: the first from the second.
 _SPANS = (("start_ns", "end_ns"), *itertools.pairwise(RECORD_TIMES))
-_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges")
+_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges", "collections")
 #: What stands for an unknown start where rows are ordered: before every other.
 FIRST = np.iinfo(np.int64).min
 
@@ -78,9 +79,9 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     RecordingFileError
         A column that may have no nulls has some; a number is not in its column's range, or no number; times or sizes
         add up to too much; a table's own ids are not its row numbers; an id names a row that does not exist; launches,
-        activities, API calls, compilations, builds, events of graphs or ranges are not in order of their start; a
-        launch is its own ancestor; a range comes before its parent; an ``attributes``, ``options``, ``launch_config``
-        or ``key_parts`` is not a JSON object; a graph is none: see `kernelscope.recording.integrity`.
+        activities, API calls, compilations, builds, events of graphs, ranges or collections are not in order of their
+        start; a launch is its own ancestor; a range comes before its parent; an ``attributes``, ``options``,
+        ``launch_config`` or ``key_parts`` is not a JSON object; a graph is none: see `kernelscope.recording.integrity`.
     """
     for name, table in tables.items():
         own = own_id(name)

@@ -33,11 +33,20 @@ from kernelscope.native.journal import (
     opened,
 )
 from kernelscope.native.record import BOUNDARIES, LAYOUT
-from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
+from kernelscope.recording.build import COLLECTION, LAUNCH_COLUMNS, RawCollections, RawRecording, build
 from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges
-from kernelscope.schema import MODES, RECORD_TIMES, SCHEMA_VERSION, TABLES, UNFINISHED, UNKNOWN, Column
+from kernelscope.schema import (
+    MAX_HANDLE,
+    MODES,
+    RECORD_TIMES,
+    SCHEMA_VERSION,
+    TABLES,
+    UNFINISHED,
+    UNKNOWN,
+    Column,
+)
 from kernelscope.units import counted, listed
 
 # The rows of a journal: small tables as JSON, one record a row, each with its length and CRC.
@@ -77,6 +86,8 @@ class RowFile:
         The newest row of each number, by table.
     ranges : list of float
         NVTX events, four values each.
+    collections : list of int
+        Garbage collections, six values each.
     records : int
         Records that were whole.
     damaged : int
@@ -87,6 +98,7 @@ class RowFile:
 
     tables: dict[str, dict[int, Row]] = field(default_factory=lambda: {name: {} for name in ROW_TABLES})
     ranges: list[float] = field(default_factory=list)
+    collections: list[int] = field(default_factory=list)
     records: int = 0
     damaged: int = 0
     skipped_bytes: int = 0
@@ -180,6 +192,8 @@ def _take(payload: bytes, found: RowFile) -> bool:
     table, number, row = held.get("t"), held.get("i"), held.get("r")
     if table == "ranges":
         return _take_ranges(held.get("v"), found)
+    if table == "collections":
+        return _take_collections(held.get("v"), found)
     if not (isinstance(table, str) and table in ROW_TABLES and isinstance(row, dict)):
         return False
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 31:
@@ -197,6 +211,16 @@ def _take_ranges(values: Any, found: RowFile) -> bool:
     if len(listed) % 4 or len(numbers) != len(listed) or not all(abs(value) < 1e9 for value in numbers):
         return False
     found.ranges.extend(float(value) for value in numbers)
+    return True
+
+
+def _take_collections(values: Any, found: RowFile) -> bool:
+    if not isinstance(values, list):
+        return False
+    listed = cast("list[Any]", values)
+    if len(listed) % len(COLLECTION) or not all(_is_int(each, MAX_HANDLE) and each >= UNKNOWN for each in listed):
+        return False
+    found.collections.extend(listed)
     return True
 
 
@@ -772,7 +796,7 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     launches = dict(slots.launches) or {name: np.empty(0, np.int64) for name in LAUNCH_COLUMNS}
     ids = with_known_ids(launches, slots.is_open, rows)
     held = ids.tables
-    cells = _cells(held["cells"], _latest(launches, held, rows.ranges))
+    cells = _cells(held["cells"], _latest(launches, held, rows))
     recovered = {
         "journal": folder.name, "pid": _pid(folder, facts, slots), "launches": int((~slots.is_open).sum()),
         "unfinished": dict(Counter(ids.unfinished)), "missing": slots.missing, "lost": slots.lost,
@@ -786,6 +810,7 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
         specializations=held["specializations"], configurations=held["configurations"], devices=held["devices"],
         compilations=held["compilations"], passes=held["passes"], occupancies=held["occupancies"],
         builds=held["builds"],
+        collections=RawCollections(np.array(rows.collections, np.int64).reshape(-1, len(COLLECTION)), are_all=False),
         metadata={**_metadata(facts), "simulator": any(row["framework"] == "simulator" for row in held["dispatchers"]),
                   "recorder": {"mode": slots.mode or "grow", "capacity": slots.capacity,
                                "kept": len(slots.is_open), "lost": slots.lost + slots.missing},
@@ -845,12 +870,13 @@ def _cells(rows: Sequence[Row], latest: int) -> list[Row]:
     return cells
 
 
-def _latest(launches: Mapping[str, np.ndarray], tables: Mapping[str, list[Row]], ranges: Sequence[float]) -> int:
+def _latest(launches: Mapping[str, np.ndarray], tables: Mapping[str, list[Row]], rows: RowFile) -> int:
     """The last instant that the journal knows of."""
     found = [int(launches[name].max()) for name in RECORD_TIMES if len(launches[name])]
     found += [row[name] for table in ("cells", "compilations", "builds") for row in tables[table]
               for name in ("start_ns", "end_ns") if name in row]
-    found += [round(ranges[-4] * 1e9)] if ranges else []
+    found += [round(rows.ranges[-4] * 1e9)] if rows.ranges else []
+    found += rows.collections[1::len(COLLECTION)][-1:]
     return max(found, default=0)
 
 

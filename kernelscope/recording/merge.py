@@ -99,7 +99,8 @@ _FACTS = {
         "spill_load_bytes", "max_threads", "launch_config_sensitive", "cubin_bytes", "entry_name",
     ),
 }
-_IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges")
+_IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges",
+             "collections")
 _FACT = ("probe", "status", "message", "fix")
 # The wall clock is adjusted now and then; recordings of one boot differ by that much and need no moving.
 _SAME_CLOCK_NS = 2_000_000_000
@@ -116,9 +117,9 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     device, dispatcher or specialization that one recording lacks are those of another. Graphs of one fingerprint become
     one likewise, with its nodes and edges once. Equal facts of health become one row with ``dropped``, ``errors`` and
     ``total_cost_ns`` added and the largest ``clock_error_ns``. Cells, launches, activities, API calls, compilations,
-    builds, events of graphs and ranges are in order of their start. Correlation ids stay: they tell rows of one process
-    apart. Times are on the first recording's host clock: those of a recording whose clock began at another instant
-    (another machine, or another boot) are moved by the wall clock, as ``clock`` in the metadata says.
+    builds, events of graphs, ranges and collections are in order of their start. Correlation ids stay: they tell rows
+    of one process apart. Times are on the first recording's host clock: those of a recording whose clock began at
+    another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the metadata says.
 
     Parameters
     ----------

@@ -175,6 +175,7 @@ class Recording:
     graph_events = _TableFrame()
     code = _TableFrame()
     ranges = _TableFrame()
+    collections = _TableFrame()
     health = _TableFrame()
 
     @property
@@ -293,7 +294,8 @@ def _masked(array: pa.ChunkedArray, dtype: str) -> Any:
 
 # Parts of a recording as recordings of their own: one cell's, or what its launches and compilations use.
 
-_EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges")
+_EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges",
+           "collections")
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -302,13 +304,13 @@ Renumbering = np.ndarray[Any, np.dtype[np.int64]]
 def select_cell(recording: Recording, cell_id: int) -> Recording:
     """Return the sub-recording of one cell.
 
-    It has the cell's launches, activities, API calls, compilations, builds and events of graphs, the compilations and
-    builds inside those launches and the passes of all of these, and the rows of the other tables that they name, all
-    renumbered. A parent launch or a requesting launch in another cell becomes null. What made an executable graph in
-    another cell becomes a ``before``, as it would in a recording of this cell alone; a capture that began there stays
-    where one of the launches went into it. Ranges and marks stay that were open at any time while the cell ran. A pass
-    that belongs to no compilation is the cell's if it began while the cell ran. Health is of the recording as a whole
-    and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
+    It has the cell's launches, activities, API calls, compilations, builds, events of graphs and garbage collections,
+    the compilations and builds inside those launches and the passes of all of these, and the rows of the other tables
+    that they name, all renumbered. A parent launch or a requesting launch in another cell becomes null. What made an
+    executable graph in another cell becomes a ``before``, as it would in a recording of this cell alone; a capture that
+    began there stays where one of the launches went into it. Ranges and marks stay that were open at any time while the
+    cell ran. A pass that belongs to no compilation is the cell's if it began while the cell ran. Health is of the
+    recording as a whole and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
 
     Parameters
     ----------
@@ -329,7 +331,7 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     keep = _masks(recording, ("health",))
     keep["cells"][cell_id] = True
     keep["launches"] = recording.column("launches", "cell_id") == cell_id
-    for table in ("compilations", "activities", "api_calls", "builds", "graph_events"):
+    for table in ("compilations", "activities", "api_calls", "builds", "graph_events", "collections"):
         keep[table] = recording.column(table, "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
     keep["builds"] |= np.append(keep["launches"], False)[recording.column("builds", "launch_id")]

@@ -310,8 +310,8 @@ WITHHELD = "withheld"
 
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
-PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "events", "scripted", "cuda.core", "cuda.compute",
-          "numba-cuda-mlir", "quadrants")
+PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
+          "cuda.compute", "numba-cuda-mlir", "quadrants")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "pandas", "pyarrow", "kernelscope")
 _VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
@@ -654,6 +654,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "color": _matching("color", r"#[0-9a-fA-F]{6}"), "payload": _dropped,
         "kind": _word("kind", "push_pop", "start_end", "mark"), "source": _word("source", "python", "native"),
     },
+    "collections": {},
     "health": {
         "probe": _word("probe", *PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),
         "message": _dropped, "fix": _dropped,

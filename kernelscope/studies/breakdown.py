@@ -20,7 +20,7 @@ from kernelscope.recording.redact import shareable_values
 from kernelscope.studies import overhead
 from kernelscope.studies import process as studies_process
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.card import CLASSES, HEAD_STYLE, SIGNS, color_of, document, failed, head, plain_list
+from kernelscope.studies.card import CLASSES, HEAD_STYLE, SIGNS, color_of, failed, head, page_of, plain_list
 from kernelscope.studies.cases import Case, select
 from kernelscope.studies.files import anatomy_to_json
 from kernelscope.studies.files import without_paths as without_paths_of
@@ -810,7 +810,7 @@ def card(result: AnatomyResult) -> str:
 
 def page(result: AnatomyResult) -> str:
     """Return a self-contained HTML document: the card, and the waterfalls."""
-    return document(title(result), card(result), result.figures(), studies_text.notice(result.measured))
+    return page_of(title(result), card(result), result.figures(), studies_text.notice(result.measured))
 
 
 def _body(result: AnatomyResult) -> str:

@@ -21,7 +21,7 @@ from kernelscope.studies.result import (
 )
 from kernelscope.studies.text import difference, difference_interval, median, median_interval, share
 from kernelscope.views.base import escape
-from kernelscope.views.html import PAGE, folded, heading, name_of, style, table_of
+from kernelscope.views.html import document, folded, heading, name_of, style, table_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -236,23 +236,17 @@ def card(result: StudyResult) -> str:
 
 def page(result: StudyResult) -> str:
     """Return a self-contained HTML document: the card, and the study's figures."""
-    return document(text.title(result.measured), card(result), result.figures(), text.notice(result.measured))
+    return page_of(text.title(result.measured), card(result), result.figures(), text.notice(result.measured))
 
 
-def document(title: str, card: str, figures: Sequence[go.Figure] = (), notice: str = "") -> str:
+def page_of(title: str, card: str, figures: Sequence[go.Figure] = (), notice: str = "") -> str:
     """Return an HTML document of a card, and of figures below it."""
     drawn = ""
     if figures:
         from kernelscope.views.charts import figures_html
 
         drawn = figures_html(list(figures), notice)
-    inside = f"{card}\n{drawn}"
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{PAGE}</style></head>\n"
-        f"<body><main>{inside}</main></body></html>\n"
-    )
+    return document(title, f"<main>{card}\n{drawn}</main>")
 
 
 def framed(inside: str) -> str:

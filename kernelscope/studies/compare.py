@@ -197,9 +197,9 @@ def text(comparison: Comparison, width: int | None = None) -> str:
 
 def page(comparison: Comparison) -> str:
     """Return a self-contained HTML document: the card."""
-    from kernelscope.studies.card import document
+    from kernelscope.studies.card import page_of
 
-    return document(_title(comparison), card(comparison))
+    return page_of(_title(comparison), card(comparison))
 
 
 def card(comparison: Comparison) -> str:

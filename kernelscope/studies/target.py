@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.suggestions import did_you_mean, nearest
+from kernelscope.units import listed
 from kernelscope.views.base import clean, shorten
 
 MOST_PROCESSES = 10_000
@@ -245,9 +246,8 @@ def _compare_sources(package: Package, installed: Package) -> list[str]:
     if ours and theirs:
         differing = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
         if differing:
-            some = ", ".join(differing[:3]) + (f" and {len(differing) - 3} more" if len(differing) > 3 else "")
             raise StudyError(f"the checkout has no compiled extensions, and {known} are of other C sources "
-                             f"({some}): {_INSTALL}")
+                             f"({listed(differing)}): {_INSTALL}")
         return [f"Its compiled extensions are {known}, whose C sources are the same."]
     if package.version is None or package.version != installed.version:
         raise StudyError(f"the checkout, of version {package.version or 'unknown'}, has no compiled extensions, and "

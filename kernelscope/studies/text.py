@@ -20,7 +20,7 @@ from kernelscope.studies.result import (
     StudyResult,
     TargetReport,
 )
-from kernelscope.units import MISSING, count, counted, duration
+from kernelscope.units import MISSING, count, counted, duration, listed
 from kernelscope.units import percent as share_of_one
 from kernelscope.views.base import INDENT, clean, columns, shorten, table, width_of, with_notice, wrap
 
@@ -276,8 +276,7 @@ def _ended(measured: Measured) -> str:
         return why
     if len(failed) == len(measured.targets):
         return "no target was left, all had failed"
-    more = f" and {len(failed) - _MOST_FAILED} more" if failed[_MOST_FAILED:] else ""
-    return f"{why}, but for those of {', '.join(failed[:_MOST_FAILED])}{more}, which failed"
+    return f"{why}, but for those of {listed(failed, _MOST_FAILED)}, which failed"
 
 
 def _conditions(measured: Measured) -> list[str]:

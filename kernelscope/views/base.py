@@ -260,11 +260,6 @@ def rest(total: int, shown: int, noun: str) -> str:
     return f"\n{INDENT}and {counted(total - shown, f'more {noun}')}" if total > shown else ""
 
 
-def first_of(names: Sequence[str], most: int) -> str:
-    """Return the first names, and how many more there are: ``a, b and 3 more``."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
-
-
 def wrap(text: str, width: int, indent: int = 0, hanging: int = 5) -> str:
     """Return text in lines of at most `width` columns, those after the first `hanging` columns further in."""
     return textwrap.fill(

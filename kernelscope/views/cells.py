@@ -2,62 +2,96 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from kernelscope.analysis.activities import is_gpu_recorded
+from kernelscope.analysis.gpu import gpu_summary
 from kernelscope.analysis.launches import PHASES, CellSummary, by_cell
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.units import MISSING
-from kernelscope.views.base import INDENT, clean, escape, shorten, table
-from kernelscope.views.html import heading, style, table_of
+from kernelscope.units import MISSING, counted, duration
+from kernelscope.views.base import INDENT, clean, columns, escape, shorten, table, width_of
+from kernelscope.views.card.sections import Row, Table, cell_row, cells_table
 
-_HEADERS = ("cell", "launches", "kernels", "compiles", "hits", *(f"{phase} ms" for phase in PHASES), "host ms",
-            "errors", "status")
 _LABEL_WIDTH = 40
 
 
-def cells_text(recordings: Sequence[Recording]) -> str:
-    """Return one line a cell: launches, kernels, compiles, cache hits, host ms by phase, launches that raised, status.
+def cells_text(recordings: Sequence[Recording], width: int | None = None) -> str:
+    """Return the cells with the figures that their cards have, and host time by phase below them.
 
-    Hits are launches and compiles whose specialization was in memory or in the disk cache. What every output of a
-    dry run or of the simulator must say stands first.
+    Where the terminal is too narrow for a table, each cell's figures are in lines below its name. What every output of
+    a dry run or of the simulator must say stands first.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+        What was recorded.
+    width : int, optional
+        Columns to keep to, at least 60; without it the terminal's, between 80 and 120.
     """
-    notices, rows = _shown(recordings)
-    text = table(_HEADERS, rows, sys.maxsize, left=(0, len(_HEADERS) - 1))
-    return "\n".join([*(f"*** {clean(notice)} ***" for notice in notices), *map(_without_indent, text.split("\n"))])
+    notices, block = _shown(recordings)
+    room = columns(width)
+    names = [shorten(clean(row.name), _LABEL_WIDTH) for row in block.rows]
+    values = [[clean(row.values[each.key]) for each in block.terminal] for row in block.rows]
+    phases = [_pairs(_phases(row), room - 2 * len(INDENT)) for row in block.rows]
+    labels = [each.label for each in block.terminal]
+    lines = table(["cell", *labels], [[name, *row] for name, row in zip(names, values, strict=True)], room,
+                  left=(0, len(labels)), below=phases).split("\n")
+    if max(map(width_of, lines)) > room:
+        said = [_pairs(zip(labels, row, strict=True), room - len(INDENT)) for row in values]
+        lines = [line for name, own, more in zip(names, said, phases, strict=True)
+                 for line in (name, *(INDENT + text for text in own), *(INDENT * 2 + text for text in more))]
+    else:
+        lines = [line.removeprefix(INDENT) for line in lines]
+    return "\n".join([*(f"*** {clean(notice)} ***" for notice in notices), *lines])
+
+
+def _pairs(pairs: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """Return names with their values in lines of at most `width` columns, of which none ends within a value."""
+    lines: list[str] = []
+    for name, value in pairs:
+        text = f"{name} {value}"
+        if lines and width_of(lines[-1]) + width_of(text) + 3 <= width:
+            lines[-1] += f", {text}"
+        else:
+            lines = [*lines[:-1], *([f"{lines[-1]},"] if lines else []), text]
+    return lines
 
 
 def cells_card(recordings: Sequence[Recording]) -> str:
-    """Return the same table as a self-contained fragment of HTML, for notebooks."""
-    notices, rows = _shown(recordings)
-    left = (0, len(_HEADERS) - 1)
-    columns = [("", header.removesuffix(" ms"), "ms" if header.endswith(" ms") else "") for header in _HEADERS]
-    body = ["".join(f'<td class="ks-left">{escape(text)}</td>' if place in left else f"<td>{escape(text)}</td>"
-                    for place, text in enumerate(row)) for row in rows]
-    notes = "".join(f'<div class="ks-notice">{escape(notice)}</div>' for notice in notices)
-    inside = f'{notes}{heading("Recorded cells")}{table_of(columns, body, left=left, dense=True)}'
-    return f'<style>{style()}</style><div class="kscope">{inside}</div>'
+    """Return the same table as a self-contained fragment of HTML, for notebooks: a row leads to its cell's card."""
+    from kernelscope.views.card.html import printed_table  # what prints text needs no HTML
+    from kernelscope.views.html import heading, style
+
+    notices, block = _shown(recordings)
+    notes = "".join(f'<div class="ks-notice" role="note">{escape(notice)}</div>' for notice in notices)
+    inside = f'{notes}{heading("Recorded cells", counted(len(block.rows), "cell"))}{printed_table(block)}'
+    return f'<style>{style()}</style><div class="kscope ks-cells">{inside}</div>'
 
 
-def _shown(recordings: Sequence[Recording]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return what must be said of the recordings, each once, and a row for each cell."""
+def _shown(recordings: Sequence[Recording]) -> tuple[list[str], Table]:
+    """Return what must be said of the recordings, each once, and the table with a row for each cell."""
     notices = dict.fromkeys(recording.notice for recording in recordings if recording.notice)
-    return [*notices], [_columns(cell) for recording in recordings for cell in by_cell(shareable(recording))]
+    rows: list[Row] = []
+    gpu = compiled = False
+    for recording in map(shareable, recordings):
+        summary = gpu_summary(recording) if is_gpu_recorded(recording) else None
+        busy = {} if summary is None else summary.by_cell
+        begun = {row["cell_id"]: row["start_ns"] for row in recording.rows("cells")}
+        cells = by_cell(recording)
+        rows += [cell_row(each, None if each.cell_id is None else busy.get(each.cell_id), *_link(each, begun))
+                 for each in cells]
+        gpu, compiled = gpu or summary is not None, compiled or any(each.totals.compile_ns for each in cells)
+    return [*notices], cells_table(rows, is_gpu=gpu, is_compiled=compiled)
 
 
-def _without_indent(line: str) -> str:
-    return line.removeprefix(INDENT)
+def _link(cell: CellSummary, begun: dict[int, int]) -> tuple[str, str]:
+    """Return what a row leads to: the cell's card, or the line that shows it; nothing for launches between cells."""
+    if cell.cell_id is None:
+        return "", ""
+    return f"card:{begun[cell.cell_id]}", f"%kernelscope report {cell.wanted}" if cell.wanted else ""
 
 
-def _columns(cell: CellSummary) -> tuple[str, ...]:
-    phases = [_milliseconds(cell.totals.phase(name)) for name in PHASES]
-    return (
-        shorten(clean(cell.label), _LABEL_WIDTH), f"{cell.launches:,}", f"{cell.kernels:,}", f"{cell.compiles:,}",
-        f"{cell.memory_hits + cell.disk_hits:,}", *phases, _milliseconds(cell.totals.host_ns),
-        f"{cell.errors + cell.failed_compiles:,}", clean(cell.status),
-    )
-
-
-def _milliseconds(value: int | None) -> str:
-    return MISSING if value is None else f"{value / 1e6:,.3f}"
+def _phases(row: Row) -> list[tuple[str, str]]:
+    """Return the phases of the host time that took any."""
+    return [(name, row.values[name]) for name in PHASES if row.values[name] not in (MISSING, duration(0))]

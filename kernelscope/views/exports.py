@@ -79,7 +79,7 @@ EXPORTERS = {each.name: each for each in (
         'Chrome JSON, since the perfetto package is missing: pip install "kernelscope[perfetto]" makes smaller traces'),
     Exporter(
         "html", "kernelscope.views.page:write_page", ".html",
-        "one page with the card and the timeline", "any browser, with no network", (".html", ".htm")),
+        "one page with the card, the timeline and the inspector", "any browser, with no network", (".html", ".htm")),
     Exporter(
         "parquet", "kernelscope.views.tables:to_parquet", "-parquet",
         "a folder with one Parquet file a table", "pandas, Polars, DuckDB, Spark"),

@@ -140,6 +140,7 @@ _TABLES = """
 .kscope .ks-arg { font-family: var(--ks-mono); font-size: 0.92em; font-weight: 600; unicode-bidi: isolate; }
 .kscope table.ks-table small.ks-line { display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: 2; overflow: hidden; white-space: normal; overflow-wrap: anywhere; }
+.kscope .ks-go { display: none; }
 .kscope details details { margin-left: 14px; }
 .kscope .ks-fix { display: block; color: var(--ks-soft); }
 .kscope .ks-fix b { color: var(--ks-accent); font-weight: 600; }
@@ -283,6 +284,11 @@ def sentence(text: str) -> str:
     return _QUOTED.sub(r'<span class="ks-arg">\1</span>', escape(text))
 
 
+def _lines(text: str) -> str:
+    """Return lines for an attribute that is a tooltip."""
+    return "&#10;".join([escape(line) for line in text.split("\n")])
+
+
 def two(value: str, below: str) -> str:
     """Return a table's cell of two lines."""
     return f"<td>{escape(value)} <small>{escape(below)}</small></td>"
@@ -290,22 +296,26 @@ def two(value: str, below: str) -> str:
 
 def table_of(
     columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False,
+    meanings: Sequence[str] = (), label: str = "",
 ) -> str:
     """Return a table of the card's kind.
 
     Columns are (class of width, label, label of the line below); rows are cells that are already HTML. A column is
-    as wide as its class says, and wider where its numbers need it; the others share what is left.
+    as wide as its class says, and wider where its numbers need it; the others share what is left. The `meanings` are
+    those of the columns, and the `label` is what readers of the screen call the table.
     """
     widths = "".join([f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns])
+    titles = [f' title="{_lines(each)}"' if each else "" for each in meanings] or [""] * len(columns)
     labels = "".join([
-        f"<th{_LEFT if place in left else ''}>{escape(label)}"
+        f'<th scope="col"{_LEFT if place in left else ""}{titles[place]}>{escape(label)}'
         + (f" <small>{escape(below)}</small>" if below else "") + "</th>"
         for place, (_, label, below) in enumerate(columns)
     ])
+    named = f' aria-label="{escape(label)}"' if label else ""
     body = "".join([f"<tr>{row}</tr>" for row in rows])
     kind = "ks-table" + (" ks-dense" if dense else "")
     return (
-        f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
+        f'<div class="ks-x"><table class="{kind}"{named}><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

@@ -1,4 +1,4 @@
-"""The self-contained page: a recording's card and its timeline in one HTML file that needs no server."""
+"""The self-contained page: a recording's card, timeline and inspector in one HTML file that needs no server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from kernelscope.recording.redact import shareable
 from kernelscope.views.base import Progress, escape, write_text
 from kernelscope.views.card.html import card
 from kernelscope.views.html import document
+from kernelscope.views.inspector.html import static_html
+from kernelscope.views.inspector.model import inspect_kernels
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.model import Timeline
 from kernelscope.views.timeline.svg import picture
@@ -24,7 +26,7 @@ _NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a br
 def write_page(
     recording: Recording, path: str | Path, *, paths: bool = False, progress: Progress | None = None
 ) -> Path:
-    """Write the card and the timeline as one HTML file, and return its path.
+    """Write the card, the timeline and the inspector as one HTML file, and return its path.
 
     Parameters
     ----------
@@ -49,16 +51,22 @@ def write_page(
 
 
 def page(recording: Recording, *, paths: bool = False) -> str:
-    """Return the card and the timeline as one HTML document, without the paths of this machine unless `paths` is set.
+    """Return card, timeline and inspector as one HTML document; only with `paths` it has paths of this machine.
 
     It fetches nothing, and runs no script but its own.
     """
     recording = shareable(recording, paths=paths)
     timeline = timeline_of(recording)
     packed = pack(timeline)
-    body = (f'<main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_without_scripts(timeline)}</div>'
-            f"</main>\n{_data(packed)}")
+    body = (f'<main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_without_scripts(timeline)}</div>\n'
+            f"{_inspector(recording)}</main>\n{_data(packed)}")
     return document(f"{packed.header['title']} · KernelScope", body, _WIDE, front_end("timeline_page"))
+
+
+def _inspector(recording: Recording) -> str:
+    """Return the kernels with their specializations, as the card's links show them; nothing where there are none."""
+    kernels = inspect_kernels(recording)
+    return static_html(recording, kernels) if kernels else ""
 
 
 def _without_scripts(timeline: Timeline) -> str:

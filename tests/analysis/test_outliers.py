@@ -78,6 +78,23 @@ def test_what_happened_meanwhile() -> None:
         "compiled for 1.01 ms of it, 1.00 ms loading code), took 9.01 ms of 10.0 ms.")
 
 
+def test_garbage_collections_are_named_with_their_generation() -> None:
+    made = launched(100)
+    start = made.now
+    made.launch(phases=(3_000, 0, 34_000_000, 2_000, 1_000))
+    made.collection(start_ns=start + 5_000, end_ns=start + 12_005_000, generation=2)
+    made.collection(start_ns=start + 20_000_000, end_ns=start + 20_100_000, generation=0)
+    made.collection(start_ns=start + 21_000_000, end_ns=start + 22_000_000, thread_id=1, generation=None)
+    made.collection(start_ns=start - 1_000_000, end_ns=start, generation=1)
+    found = outliers(made.recording())
+    assert found is not None
+    assert found.longest[0].meanwhile == (
+        Meanwhile("gc", 2, 12_100_000, None, 2), Meanwhile("other_gc", 1, 1_000_000))
+    assert outliers_line(found) == (
+        "1 of 101 launches, launch 100 (axpy), 34.0 ms in prepare (12.1 ms of garbage collection (generation 2), "
+        "1.00 ms of garbage collection on another thread), took 34.0 ms of 35.0 ms.")
+
+
 def test_without_phases() -> None:
     made = launched(100)
     made.launch(phases=None, end_ns=made.now + 5_000_000)

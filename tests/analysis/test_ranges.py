@@ -254,3 +254,22 @@ def test_a_tree_has_the_longest_first_and_what_is_inside_below() -> None:
     ]
     assert [each.name for each in as_tree(by_range(recording_of(ranges, [])))] == [
         "long", "long / a", "long / a / b", "long / b", "short"]
+
+
+def test_what_is_inside_counts_for_the_ranges_around_it_too() -> None:
+    """Also where a range is inside one of the same name, and on several threads; an open one has no duration."""
+    ranges = [
+        {"name": "step", "start_ns": 0, "end_ns": 100},
+        {"name": "step", "start_ns": 10, "end_ns": 60, "parent_range_id": 0},
+        {"name": "step", "start_ns": 20, "end_ns": 120, "thread_id": 1},
+        {"name": "load", "start_ns": 70, "end_ns": 90, "parent_range_id": 0},
+        {"name": "open", "start_ns": 200, "end_ns": None},
+    ]
+    launches = [(5, 0), (15, 0), (30, 1), (75, 0), (210, 0)]
+    found = {each.path: (each.ranges, each.inclusive_ns, each.exclusive_ns, each.longest_ns, each.launches,
+                         each.inclusive_launches, each.host_ns, each.inclusive_host_ns)
+             for each in by_range(recording_of(ranges, launches))}
+    assert found == {
+        ("step",): (2, 200, 130, 100, 2, 4, 2, 4), ("step", "step"): (1, 50, 50, 50, 1, 1, 1, 1),
+        ("step", "load"): (1, 20, 20, 20, 1, 1, 1, 1), ("open",): (1, None, None, None, 1, 1, 1, 1),
+    }

@@ -103,6 +103,25 @@ def test_the_rest_is_split_by_the_innermost_range() -> None:
     assert found.ranges == {"outer": 220 + 100, "inner": 140}
 
 
+def test_garbage_collections_of_the_main_thread_are_a_part_where_nothing_else_is() -> None:
+    made = made_of("MainThread", "worker")
+    made.cell(start_ns=0, end_ns=1_000)
+    made.cell(start_ns=2_000, end_ns=2_100)
+    made.now = 100
+    made.launch(specialization=None, phases=(10, 0, 50, 10, 10))  # from 100 to 180
+    made.range("own", start_ns=200, end_ns=400)
+    for start, end in ((120, 150), (170, 210), (300, 340), (990, 2_010), (3_000, 3_100)):
+        made.collection(start_ns=start, end_ns=end)
+    made.collection(start_ns=500, end_ns=600, thread_id=1)
+    first, second = wall_times(made.recording())
+    assert (first.parts["gc"], first.gc_ns) == (30 + 40 + 10, 30 + 40 + 40 + 10)
+    assert (first.parts["prepare"], first.parts["python"], sum(first.parts.values())) == (50, 840, 1_000)
+    assert first.ranges == {"own": 200 - 10 - 40}
+    assert (second.parts["gc"], second.parts["python"]) == (10, 90)
+    both = total([first, second])
+    assert both is not None and (both.parts["gc"], both.gc_ns) == (90, 130)
+
+
 def test_odd_cells() -> None:
     assert wall_times(Script().recording()) == [] and total([]) is None
     made = made_of("MainThread")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from handmade import MS, Script
 
+import kernelscope
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+RECORDINGS = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 
 
 def session() -> Script:
@@ -40,15 +45,16 @@ def test_a_click_on_a_column_sorts_by_numbers_and_back(opened_timeline: Any) -> 
     page.click("[data-ks-part=kernels] summary")
     before = first_column(page, "kernels")
     head = page.locator("[data-ks-part=kernels] th", has_text="Max")
+    press = head.locator("button")
     orders = []
     for _ in range(3):
-        head.click()
+        press.click()
         orders.append((head.get_attribute("aria-sort"), first_column(page, "kernels")))
     assert sorted(before) == ["axpy", "scale"]
     assert [order for order, _ in orders] == ["descending", "ascending", None]
     assert orders[0][1] == orders[1][1][::-1]
     assert orders[2][1] == before
-    head.focus()
+    press.focus()
     page.keyboard.press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
 
@@ -96,6 +102,50 @@ def test_a_kernel_leads_to_its_launches(opened_timeline: Any) -> None:
     assert "compile" in page.inner_text(".kst-pin")
     page.keyboard.press("Escape")
     assert page.locator(".kst-pin").is_hidden() and page.locator(".kst-matches").is_visible()
+
+
+def test_a_compile_leads_to_its_specialization_and_back(opened_timeline: Any) -> None:
+    page = opened_timeline(kernelscope.load(RECORDINGS / "specializations.kscope")).page
+    page.evaluate("document.querySelector('[data-ks-part=compiles]').open = true")
+    finding = page.locator("[data-ks-part=compiles] .ks-finding", has_text="axpy").first
+    finding.locator("[data-ks-at^=inspect]").focus()
+    page.keyboard.press("Enter")
+    here = page.locator(".ks-here")
+    assert "data-ks-key" in here.inner_html() and here.is_visible()
+    assert "axpy" in here.evaluate("(row) => row.closest('details').querySelector('summary').textContent")
+    page.locator("li [data-ks-at^=compiles]:visible").first.click()
+    assert "compile axpy" in page.inner_text(".kst-pin")
+    page.click(".kst-pin >> text=Inspect")
+    assert here.is_visible()
+
+
+def test_an_advice_leads_to_what_it_is_about(opened_timeline: Any) -> None:
+    page = opened_timeline(kernelscope.load(RECORDINGS / "specializations.kscope")).page
+    first, *others = [page.locator(each) for each in (".ks-said [data-ks-at]", "[data-ks-part=advice] [data-ks-at]")]
+    first.last.click()
+    assert "compile" in page.inner_text(".kst-pin")
+    page.evaluate("document.querySelector('[data-ks-part=advice]').open = true")
+    assert others[0].count() == page.locator("[data-ks-part=advice] li").count() > 0
+
+
+@pytest.mark.parametrize("name", ["gpu", "graphs", "cuda_compute", "specializations"])
+def test_headings_numbers_and_columns_are_explained_with_the_focus_too(opened_timeline: Any, name: str) -> None:
+    page = opened_timeline(kernelscope.load(RECORDINGS / f"{name}.kscope")).page
+    page.evaluate("document.querySelectorAll('.kscope:first-of-type details').forEach((e) => { e.open = true; })")
+    silent, told = page.evaluate("""() => {
+      const card = document.querySelector(".kscope:has(.ks-sections)"), tip = card.querySelector(".ks-tip");
+      const all = [...card.querySelectorAll(".ks-part > summary, .ks-figures span, .ks-legend div:has(b), th")];
+      const named = all.filter((each) => each.textContent);
+      const told = named.map((each) => {
+        const stop = each.querySelector("button") ?? each;
+        stop.focus({ focusVisible: true });
+        const isSaid = document.activeElement.getAttribute("aria-describedby") === tip.id;
+        return isSaid ? tip.textContent : `none: ${stop.outerHTML}`;
+      });
+      return [named.filter((each) => !each.title).map((each) => each.outerHTML), told];
+    }""")
+    assert silent == []
+    assert len(told) > 20 and not [each for each in told if each.startswith("none")]
 
 
 def test_idle_time_between_cells_is_drawn_short(opened_timeline: Any) -> None:

@@ -19,7 +19,7 @@ import kernelscope
 from kernelscope.recording.model import Recording
 from kernelscope.studies import breakdown
 from kernelscope.studies.breakdown import AnatomyResult
-from kernelscope.studies.card import card, document
+from kernelscope.studies.card import card, page_of
 from kernelscope.studies.result import StudyResult
 from kernelscope.views.card.html import card as recording_card
 from kernelscope.views.cells import cells_card
@@ -99,7 +99,7 @@ MISPLACED = """(mayScroll) => {
 def test_a_card_fits(name: str, font: str, watch: Any, artifacts: Path) -> None:
     watched = watch(font=font)
     page = watched.page
-    page.set_content(document("card", CARDS[name]()))
+    page.set_content(page_of("card", CARDS[name]()))
     for width, dark in ((1240, False), (700, True), (600, False), (420, True)):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme="dark" if dark else "light")
@@ -116,7 +116,7 @@ def test_a_page_has_the_font_that_its_test_names(watch: Any) -> None:
     """Whatever fonts the machine has besides."""
     for name, font in FONTS.items():
         page = watch(font=name).page
-        page.set_content(document("card", CARDS["study"]()))
+        page.set_content(page_of("card", CARDS["study"]()))
         devtools = page.context.new_cdp_session(page)
         for each in ("DOM.enable", "CSS.enable"):
             devtools.send(each)
@@ -130,7 +130,7 @@ def test_a_page_has_the_font_that_its_test_names(watch: Any) -> None:
 
 def test_the_line_at_zero_goes_through_all_rows(watch: Any) -> None:
     page = watch().page
-    page.set_content(document("study", CARDS["study"]()))
+    page.set_content(page_of("study", CARDS["study"]()))
     places = page.evaluate("""() => [...document.querySelectorAll("td.ks-forest line.ks-zero")].map((each) => {
       const box = each.getBoundingClientRect(); return [box.left, box.top, box.bottom]; })""")
     assert len(places) == 25

@@ -166,7 +166,7 @@ def test_passes_launches_and_cache(shown: Inspector) -> None:
     assert cells[:4] == ["4", "128", "5", "50 %"]
     shown.tab("cache")
     said = shown.panel.inner_text()
-    for words in ("by a launch in In[4]", "first use", "k.scale-7.nbi", "k.scale-7.1.nbc", "'0.30.4'", "(13, (9, 0))",
+    for words in ("by a launch, In [4]", "first use", "k.scale-7.nbi", "k.scale-7.1.nbc", "'0.30.4'", "(13, (9, 0))",
                   ".lcs marker"):
         assert words in said, words
 

@@ -160,7 +160,7 @@ def test_of_a_session_by_the_magic(notebook: Any, artifacts: Path) -> None:
     shown.tab("cache")
     assert "compiled before anything was recorded" in shown.panel.inner_text()
     shown.row(2).click()
-    assert "by a launch in In[" in shown.panel.inner_text()
+    assert "by a launch, In [" in shown.panel.inner_text()
     # What is far away is mounted only when it comes near.
     opened.page.locator(".ks-live").nth(1).scroll_into_view_if_needed()
     everything = Inspector(opened.page, 1)

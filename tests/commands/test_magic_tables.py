@@ -16,6 +16,7 @@ from kernelscope.commands.show import find_cell
 from kernelscope.errors import UnknownCellError
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
 from kernelscope.recording.merge import merge
+from kernelscope.views.card.html import card
 from kernelscope.views.cells import cells_card, cells_text
 
 
@@ -30,19 +31,25 @@ def recorded(name: str, number: int, *events: Launch | Compile) -> Recording:
     return recorder.stop()
 
 
-def test_the_table_has_a_line_a_cell() -> None:
+@pytest.mark.parametrize("width", [60, 120])
+def test_the_table_has_all_of_a_cell_at_any_width(width: int) -> None:
     one = recorded("one", 1, Launch(start_ns=10, phases_ns=(1_000_000, 2_000_000, 3_000_000, 4_000_000)))
     two = recorded("\x1b[31mtwo", 2, Launch(error="ValueError", signature=None, phases_ns=(5,)))
-    head, first, second = [line for line in cells_text([one, two]).splitlines() if not line.startswith("***")]
-    assert head.split("  ")[0] == "cell"
-    assert "2.000" in first and "3.000" in first and "10.000" in first
-    assert r"\x1b[31mtwo" in second
-    assert "–" in second  # noqa: RUF001 - phases that were not recorded
-    assert second.split()[-2:] == ["1", "ok"]
+    text = cells_text([one, two], width)
+    assert all(len(line) <= width for line in text.splitlines())
+    for words in ("In [1] one", "In [2] \\x1b[31mtwo", "dispatch 1.00 ms, prepare 2.00 ms", "10.0 ms", "100 ms",
+                  "launches", "kernels", "compiled", "disk", "memory", "host", "wall", "status"):
+        assert words in text, words
+    assert "ok, 1 launch failed" in " ".join(text.split())
+
+
+def test_a_row_leads_to_the_card_of_its_cell() -> None:
+    one, two = recorded("one", 1), recorded("two", 2)
     html = cells_card([one, two])
-    assert html.count("<tr>") == 3
-    assert r"\x1b[31mtwo" in html
-    assert "10.000" in html
+    for number, recording in enumerate((one, two), 1):
+        begun = recording.rows("cells")[0]["start_ns"]
+        assert f'data-ks-at="card:{begun}" data-ks-command="%kernelscope report {number}"' in html
+        assert f'data-ks-cell="{begun}"' in card(recording)
 
 
 def test_cells_are_found_by_number_and_name() -> None:

@@ -10,7 +10,7 @@ from kernelscope.recording.model import Recording
 
 
 def everything(rounds: int = 6, name: str = "everything", **metadata: Any) -> Recording:
-    """Cells, ranges of two domains, two threads, nested launches, a compile, graphs, copies, waits, two devices."""
+    """Cells, ranges, two threads, nested launches, a compile, collections, graphs, copies, waits, two devices."""
     script = Script(name=name, gpu={"source": "cupti"}, **metadata)
     base = script.now
     script.rows["threads"] = [
@@ -110,6 +110,8 @@ def _round(script: Script, each: int, free: int) -> int:
                     submit_end_ns=script.now + 20 * US, stream=7,
                     correlation_id=correlation + 70, cell_id=1)
     script.now += 24 * US
+    script.collection(script.now - 3 * US, script.now, generation=each % 3, collected=100 * each, cell_id=1,
+                      thread_id=each % 2)
     script.rows["ranges"][step]["end_ns"] = script.now
     script.now += 6 * US
     return max(free, script.now)

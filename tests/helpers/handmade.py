@@ -115,6 +115,11 @@ class Script:
                "depth": 0} | row
         return self._add("ranges", "range_id", row)
 
+    def collection(self, start_ns: int, end_ns: int, **row: Any) -> int:
+        row = {"thread_id": 0, "start_ns": start_ns, "end_ns": end_ns, "generation": 2, "collected": 10,
+               "uncollectable": 0} | row
+        return self._add("collections", "collection_id", row)
+
     def graph(self, fingerprint: str = "f", topology: str = "t", **row: Any) -> int:
         """Add a graph without nodes; `graph_node` and `graph_edge` count theirs into it."""
         row = {"fingerprint": fingerprint, "topology": topology, "nodes": 0, "edges": 0} | row

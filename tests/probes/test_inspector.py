@@ -14,7 +14,7 @@ import kernelscope
 from kernelscope.commands.inspect import LiveSource, SessionSource
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
-from kernelscope.views.inspector.model import specialization_keys
+from kernelscope.views.keys import specialization_keys
 
 
 @pytest.fixture(autouse=True)

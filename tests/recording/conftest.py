@@ -75,7 +75,8 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"launch_id": 0, "cell_id": 0, "thread_id": 0, "dispatcher_id": 0, "specialization_id": 0,
              "configuration_id": 0, "device_id": 0, "start_ns": 200, "dispatch_end_ns": 300, "submit_start_ns": 310,
              "submit_end_ns": 320, "end_ns": 330, "compile_ns": 90, "cache": "compiled", "compilation_id": 0,
-             "correlation_id": 42, "queue_ns": 0, "execute_ns": 20, "capture_event_id": 1, "graph_node_id": 0},
+             "correlation_id": 42, "queue_ns": 0, "execute_ns": 20, "gc_ns": 4, "capture_event_id": 1,
+             "graph_node_id": 0},
             {"launch_id": 1, "parent_launch_id": 0, "thread_id": 0, "dispatcher_id": 0,
              "configuration_id": 1, "start_ns": 201, "error": "TypeError"},
             {"launch_id": 2, "cell_id": 1, "parent_launch_id": 1, "thread_id": 1, "dispatcher_id": 1,
@@ -163,6 +164,11 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"range_id": 1, "cell_id": 0, "thread_id": 0, "parent_range_id": 0, "name": "größe \U0001f680",
              "domain": "d", "category": "c", "color": "#ff0000", "payload": "3", "kind": "push_pop",
              "source": "python", "start_ns": 150, "end_ns": 400, "depth": 1},
+        ],
+        "collections": [
+            {"collection_id": 0, "thread_id": 1, "start_ns": 210, "end_ns": 214},
+            {"collection_id": 1, "cell_id": 0, "thread_id": 0, "start_ns": 212, "end_ns": MOST, "generation": 2,
+             "collected": INT32, "uncollectable": 0},
         ],
         "health": [
             {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0, "errors": INT32,

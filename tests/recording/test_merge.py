@@ -97,7 +97,7 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
         "cells": 3, "threads": 2, "devices": 3, "dispatchers": 3, "specializations": 3, "configurations": 2,
         "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4, "compilations": 3, "builds": 4, "graphs": 3,
         "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
-        "passes": 3, "code": 4, "ranges": 4, "health": 3,
+        "passes": 3, "code": 4, "ranges": 4, "collections": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
     assert [row["name"] for row in merged.rows("dispatchers")][::2] == ["axpy.<locals>.kernel", "new"]
@@ -149,7 +149,7 @@ def test_recording_with_itself_shares_everything_but_events(full: Recording) -> 
     _check(merged)
     for name in TABLES:
         times = 2 if name in ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events",
-                              "passes", "ranges") else 1
+                              "passes", "ranges", "collections") else 1
         assert merged.arrow(name).num_rows == times * full.arrow(name).num_rows, name
 
 

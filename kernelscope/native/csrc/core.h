@@ -88,7 +88,7 @@ struct ks_hook {
 #endif
 };
 
-extern PyTypeObject ks_log_type, ks_state_type, ks_hook_type;
+extern PyTypeObject ks_collections_type, ks_log_type, ks_state_type, ks_hook_type;
 
 /* The functions whose calls run through hooks, as a list. */
 PyObject *ks_taken(PyObject *module, PyObject *ignored);
@@ -100,7 +100,7 @@ PyObject *ks_taken(PyObject *module, PyObject *ignored);
     X(launch_config, "launch_config") X(launcher, "_launcher") X(name, "__name__")                                     \
     X(sensitive, "launch_config_sensitive") X(shmem_size, "shmem_size")                                                \
     X(specialized, "_launch_config_is_specialized") X(stream, "stream") X(temp_storage, "temp_storage")                \
-    X(argtypes, "argtypes")
+    X(argtypes, "argtypes") X(collected, "collected") X(generation, "generation") X(uncollectable, "uncollectable")
 #define KS_DECLARE(variable, text) extern PyObject *ks_str_##variable;
 KS_NAMES(KS_DECLARE)
 #undef KS_DECLARE

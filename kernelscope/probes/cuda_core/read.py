@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kernelscope.probes.cupti.records import readable
+from kernelscope.units import listed, short_name
 
 SUCCESS, WRONG_THREAD, UPDATE_FAILURE = 0, 908, 910
 _KIND_OF_MEMORY = 2
@@ -600,12 +601,6 @@ def described(node: Node) -> str:
     return f"{node.kind} {node.name}" if node.name and node.name != node.kind else node.kind
 
 
-def short_name(name: str) -> str:
-    """A readable name without its module and its argument types."""
-    plain = name.partition("(")[0].partition("<")[0]
-    return plain.rpartition("::")[2].rpartition(" ")[2] or name
-
-
 def _topology(node: Node) -> str:
     inside = ",".join(body.topology for body in node.bodies) if node.bodies else ""
     return f"{node.kind}|{node.entry or ''}|{inside}"
@@ -717,9 +712,7 @@ def _dims(dims: tuple[int, ...] | None) -> str:
 
 
 def _joined(words: list[str]) -> str | None:
-    if len(words) > _MOST_WORDS:
-        words = [*words[:_MOST_WORDS], f"and {len(words) - _MOST_WORDS} more"]
-    return "; ".join(words) or None
+    return listed(words, _MOST_WORDS, between="; ") or None
 
 
 # Graphs as they were at one moment: copies that the driver makes at once, and that are read later.

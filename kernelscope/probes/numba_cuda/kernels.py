@@ -28,6 +28,7 @@ from kernelscope.probes.functions import (
 )
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
+from kernelscope.units import listed
 
 FRAMEWORK = "numba-cuda"
 
@@ -533,7 +534,7 @@ class CodeCapture:
     def _state(self) -> None:
         if not self._problems:
             return
-        message = "; ".join(f"{what}: {_listed(names)}" for what, names in self._problems.items())
+        message = "; ".join(f"{what}: {listed(names, _MOST_NAMES)}" for what, names in self._problems.items())
         self._sink.stated[self._stated_as] = {
             "probe": self.framework, "status": "degraded",
             "message": f"the code of some kernels is incomplete: {message}"}
@@ -576,8 +577,3 @@ def inferred_types(annotation: Any) -> list[dict[str, Any]]:
 def _shown(value: Any) -> str:
     text = _CALL_DETAILS.sub(")", _PLACES.sub("", str(value)))
     return text if len(text) <= _LONGEST_EXPRESSION else f"{text[:_LONGEST_EXPRESSION]}…"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -14,6 +14,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted
 from kernelscope.views.base import clean, cut, escape, shorten
+from kernelscope.views.card.meanings import column_meaning
 from kernelscope.views.card.sections import (
     Bar,
     Block,
@@ -89,7 +90,8 @@ def printed(card: Card, draw: _Draw) -> str:
     """Return a card as HTML without its style sheet; `draw` makes the picture of a graph, by its row in ``graphs``."""
     shares = "".join([_shares(each) for each in card.shares])
     sections = "".join([_section(each, draw) for each in card.sections])
-    return (f'<div class="kscope">{_head(card)}{_verdict(card)}{_figures(card.figures)}{shares}'
+    cell = f' data-ks-cell="{card.cell}"' if card.cell else ""
+    return (f'<div class="kscope"{cell}>{_head(card)}{_verdict(card)}{_figures(card.figures)}{shares}'
             f'<div class="ks-sections">{sections}{_recording(card.health)}</div></div>')
 
 
@@ -112,7 +114,8 @@ def _verdict(card: Card) -> str:
         lines.append(f'<div class="ks-said"><span{_at(card.stands_out_at)}>{escape(card.stands_out)}</span></div>')
     if card.action:
         effect = f' <span class="ks-soft">{escape(card.action.effect)}</span>' if card.action.effect else ""
-        lines.append(f'<div class="ks-said ks-fix"><b>First</b> {sentence(card.action.text)}{effect}</div>')
+        lines.append(f'<div class="ks-said ks-fix"><b>First</b> {sentence(card.action.text)}{effect}'
+                     f"{_go('show', _at(card.action.at))}</div>")
     return "".join(lines)
 
 
@@ -147,7 +150,7 @@ def _section(section: Section, draw: _Draw) -> str:
 def _block(block: Block, draw: _Draw) -> str:
     match block:
         case Table():
-            return _table(block) if block.page and block.rows else ""
+            return printed_table(block) if block.page and block.rows else ""
         case Fold():
             inside = "".join([_block(each, draw) for each in block.blocks])
             name = f"{name_of(block.name)} " if block.name else ""
@@ -160,7 +163,9 @@ def _block(block: Block, draw: _Draw) -> str:
             return "".join([f'<div class="ks-soft">{escape(line)}</div>' for line in lines])
         case Lines(lines, kind):
             facts = " ks-facts" if kind == "facts" else ""
-            return f'<ul class="ks-list{facts}">{"".join([f"<li>{sentence(line)}</li>" for line in lines])}</ul>'
+            ends = [_go("show", _at(at)) for at in block.at] or [""] * len(lines)
+            items = "".join([f"<li>{sentence(line)}{end}</li>" for line, end in zip(lines, ends, strict=True)])
+            return f'<ul class="ks-list{facts}">{items}</ul>'
         case Shares():
             return _shares(block)
         case Picture(graph_id):
@@ -189,11 +194,20 @@ def _bars(bars: Sequence[Bar], kind: str = "ks-bar") -> str:
     ])
 
 
-def _table(block: Table) -> str:
+def printed_table(block: Table) -> str:
+    """Return a table as HTML; see `printed`."""
     columns = [("", *block.head), *[(each.width, each.label, each.below_label) for each in block.page]]
     left = [0, *[at for at, each in enumerate(block.page, start=1) if each.kind != "number"]]
     rows = [_name(block.named, row) + "".join([_cell(each, row) for each in block.page]) for row in block.rows]
-    return _apart(block, table_of(columns, rows, left=left, dense=block.is_dense))
+    titled = [{block.head[0]: ""}, *[_titles(each) for each in block.page]]
+    meanings = [column_meaning(block.head[0], each) for each in titled]
+    return _apart(block, table_of(columns, rows, left=left, dense=block.is_dense, meanings=meanings,
+                                  label=f"{block.head[0]}s"))
+
+
+def _titles(column: Column) -> dict[str, str]:
+    """Return a column's labels with the keys of their values."""
+    return {column.label: column.key, **({column.below_label: column.below} if column.below else {})}
 
 
 def _apart(block: Table | Findings, table: str) -> str:
@@ -216,9 +230,9 @@ def _name(named: str, row: Row) -> str:
     code = f' <span class="ks-code">{escape(cut(row.code))}</span>' if row.code else ""
     below = f'<small class="ks-line" title="{place}">{place}</small>' if place else ""
     notes = "".join([f"<small>{escape(each)}</small>" for each in row.notes])
-    linked = f"<span{_at(row.at)}>{name}</span>" if row.at else name
+    linked = f"<span{_at(row.at, row.command)}>{name}</span>" if row.at else name
     inset = f' style="padding-left:{4 + 14 * row.depth}px"' if row.depth else ""
-    return f'<td class="ks-left"{title}{inset}>{linked}{code}{below}{notes}</td>'
+    return f'<td class="ks-left"{title}{inset}>{_inspect(row.inspect)}{linked}{code}{below}{notes}</td>'
 
 
 def _cell(column: Column, row: Row) -> str:
@@ -233,9 +247,20 @@ def _cell(column: Column, row: Row) -> str:
     return f"<td{left}>{escape(value)}</td>"
 
 
-def _at(at: str) -> str:
-    """Return the attribute by which a page's script links a name to the timeline."""
-    return f' data-ks-at="{escape(cut(at))}"' if at else ""
+def _at(at: str, command: str = "") -> str:
+    """Return the attributes by which a page's script makes a link: to where, and what to run where that is missing."""
+    where = f' data-ks-at="{escape(cut(at))}"' if at else ""
+    return where + (f' data-ks-command="{escape(command)}"' if command else "")
+
+
+def _inspect(key: str) -> str:
+    """Return what leads to the inspector at a kernel or a specialization; see `_go`."""
+    return _go("inspect", _at(f"inspect:{key}" if key else ""))
+
+
+def _go(text: str, where: str) -> str:
+    """Return a link that a page's script brings to life, and that is not in sight without one."""
+    return f'<span class="ks-go"{where}>{text}</span>' if where else ""
 
 
 def _findings(block: Findings) -> str:
@@ -246,7 +271,7 @@ def _finding(each: Finding) -> str:
     fix = f'<div class="ks-fix"><b>Fix</b> {sentence(cut(each.fix))}</div>' if each.fix else ""
     title = f' title="{escape(cut(each.detail))}"' if each.detail else ""
     name, why = f"<span{_at(each.at)}>{name_of(each.name)}</span>", sentence(cut(each.why))
-    line = f"{name} {escape(each.outcome)}, <b>{escape(each.took)}</b>: {why}"
+    line = f"{name} {escape(each.outcome)}, <b>{escape(each.took)}</b>: {why}{_inspect(each.inspect)}"
     return f'<div class="ks-finding"><div{title}>{line}</div>{fix}</div>'
 
 

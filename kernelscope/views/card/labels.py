@@ -14,10 +14,10 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
-from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import clean, dims, first_of, percents, shorten, sizes, span, stream
+from kernelscope.analysis.ranges import RangeSummary
+from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
+from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
-from kernelscope.views.graph.model import short_name
 
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
@@ -42,9 +42,12 @@ TIME_MEANINGS = {
     "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
     "graph": "capturing, building, updating and launching CUDA graphs",
     "call": "other calls of the driver or the runtime, such as loading modules",
+    "gc": "Python's garbage collections outside of launches, compiles and CUDA calls; one inside is time of those",
     "recording": "what recording itself cost: an estimate, taken out of Python's part",
 }
 
+#: What is a smaller share of the wall time is not noted.
+_LEAST_NOTED = 0.01
 _LONG_WAIT_NS = 1_000_000
 _NAMED = 5
 
@@ -73,7 +76,7 @@ def unfinished_note(shown: Overview) -> str:
         return ""
     names = [name if number == 1 else f"{name} ({count(number)})" for name, number in shown.unfinished.items()]
     launches = counted(sum(shown.unfinished.values()), "launch", "launches")
-    return f"{launches} unfinished: {first_of(names, _NAMED)}"
+    return f"{launches} unfinished: {listed(names, _NAMED)}"
 
 
 def reversed_note(shown: Overview) -> str:
@@ -96,6 +99,14 @@ def synchronize_note(shown: Overview) -> str:
     if shown.synchronize_ns is None:
         return ""
     return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
+
+
+def garbage_note(shown: Overview) -> str:
+    """Return how much of launches, compiles and CUDA calls was garbage collection, or an empty string."""
+    inside = 0 if shown.time is None else shown.time.gc_ns - shown.time.parts["gc"]
+    if shown.time is None or inside < _LEAST_NOTED * shown.time.wall_ns or not inside:
+        return ""
+    return f"{duration(inside)} of garbage collection inside launches, compiles and CUDA calls, and part of their time"
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
@@ -127,6 +138,12 @@ def ranges_note(shown: Overview) -> str:
     if unclosed:
         parts.append(f"{count(unclosed)} still open at the end")
     return ", ".join(parts)
+
+
+def range_notes(each: RangeSummary) -> list[str]:
+    """Return how many ranges of a path were never closed, and how much of their GPU time are copies."""
+    notes = [f"{count(each.unclosed)} still open at the end"] if each.unclosed else []
+    return [*notes, f"{duration(each.copy_ns)} of its own GPU time are copies"] if each.copy_ns else notes
 
 
 #: What is new in a compile, by its reason; other reasons need a sentence.
@@ -227,9 +244,9 @@ def health(row: HealthRow) -> str:
 
 def cell_problem(cell: CellSummary) -> str:
     """Return what went wrong in a cell, in one word or more; an empty string where nothing did."""
-    if cell.errors:
-        return f"{cell.status}, {counted(cell.errors, 'launch', 'launches')} failed"
-    return cell.status
+    failed = [counted(number, *words) for number, words in (
+        (cell.errors, ("launch", "launches")), (cell.failed_compiles, ("compile",))) if number]
+    return f"{cell.status}, {' and '.join(failed)} failed" if failed else cell.status
 
 
 # The GPU's side.
@@ -364,9 +381,9 @@ def others_line(kernels: Rows[KernelExecution]) -> str:
     """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
     total, spent = kernels.total("others"), kernels.column("total_ns")
     took = f", {duration(kernels.total('total_ns'))}" if bool((spent >= 0).any()) else ""
-    named = ", ".join(shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS])
-    more = f" and {counted(len(kernels) - _NAMED_KERNELS, 'more name')}" if len(kernels) > _NAMED_KERNELS else ""
-    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."
+    named = listed([shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS]],
+                   more=len(kernels) - _NAMED_KERNELS)
+    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}."
 
 
 def _other_kernels(gpu: GpuSummary) -> str:
@@ -420,13 +437,13 @@ def graph_nodes(graph: GraphSummary) -> str:
 
 def graph_kernels(graph: GraphSummary) -> str:
     """Return the names of its first kernels, and how many more there are; of mangled names the short ones."""
-    return first_of([*dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels)], _FEW)
+    return listed([*dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels)], _FEW)
 
 
 def graph_names(graph: GraphSummary) -> str:
     """Return what to call a graph, or several of one topology: ``graph 0``, ``graphs 0, 1``."""
     several = len(graph.graph_ids) > 1
-    return f"graphs {first_of([*map(str, graph.graph_ids)], _FEW)}" if several else graph.name
+    return f"graphs {listed([*map(str, graph.graph_ids)], _FEW)}" if several else graph.name
 
 
 def graph_notes(graph: GraphSummary) -> list[str]:
@@ -523,7 +540,7 @@ def cell_labels(shown: Overview) -> dict[int, str]:
 def cells_of(graph: GraphSummary, shown: Overview) -> str:
     """Return in which cells a graph was built or launched, where there are several; else an empty string."""
     labels = cell_labels(shown)
-    return first_of([labels.get(each, "?") for each in graph.cells], _FEW) if len(labels) > 1 else ""
+    return listed([labels.get(each, "?") for each in graph.cells], _FEW) if len(labels) > 1 else ""
 
 
 def configuration_values(each: ConfigurationSummary) -> dict[str, str]:

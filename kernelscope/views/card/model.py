@@ -35,6 +35,7 @@ from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
+from kernelscope.views.keys import link_keys
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ class Overview:
 
     Attributes
     ----------
+    start_ns : int or None
+        When its only cell began; None where there are several, or none.
     title : str
         ``In [3] warm-up``, the recording's name, or how many cells it has.
     notice : str
@@ -146,8 +149,11 @@ class Overview:
         Requests to build caches, by algorithm.
     frameworks : tuple of str
         Whose kernels these are, each once, in order of the kernels.
+    kernel_keys, specialization_keys, compile_keys : dict of int to str
+        What the inspector knows kernels, overloads, and the overloads of compiles by; empty where there are many.
     """
 
+    start_ns: int | None
     title: str
     notice: str
     status: str
@@ -192,6 +198,9 @@ class Overview:
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
     frameworks: tuple[str, ...]
+    kernel_keys: dict[int, str]
+    specialization_keys: dict[int, str]
+    compile_keys: dict[int, str]
 
     @property
     def is_empty(self) -> bool:
@@ -254,7 +263,10 @@ def overview(recording: Recording) -> Overview:
     builds, run = tuple(by_algorithm(recording)) if "builds" in held else (), ran(recording)
     evidence = Evidence(
         recording, phases, kernels, compiled, cells, graphs, builds, wall_ns=wall, host_ns=totals.host_ns, gpu=gpu)
+    kernel_keys, specialization_keys = link_keys(recording)
+    begun = [row["start_ns"] for row in recording.rows("cells")]
     return Overview(
+        start_ns=begun[0] if len(begun) == 1 else None,
         title=_title(recording, cells),
         notice=recording.notice,
         status=_worst(cells),
@@ -299,7 +311,16 @@ def overview(recording: Recording) -> Overview:
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
         frameworks=_frameworks(recording, kernels),
+        kernel_keys=kernel_keys,
+        specialization_keys=specialization_keys,
+        compile_keys=_compile_keys(recording, kernel_keys, specialization_keys),
     )
+
+
+def _compile_keys(recording: Recording, kernels: dict[int, str], specializations: dict[int, str]) -> dict[int, str]:
+    """Return what the inspector shows of each compile: its specialization, or else its kernel."""
+    made, owner = (ints(recording, "compilations", name).tolist() for name in ("specialization_id", "dispatcher_id"))
+    return {at: specializations.get(each) or kernels.get(owner[at], "") for at, each in enumerate(made)}
 
 
 def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:

@@ -14,14 +14,15 @@ from itertools import accumulate
 from typing import TypeVar
 
 from kernelscope.analysis.activities import KernelExecution, Spread
+from kernelscope.analysis.advice import Advice
 from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.graphs import GraphSummary
-from kernelscope.analysis.launches import PHASES, KernelSummary, PhaseTotals
+from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, PhaseTotals
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.units import MISSING, count, counted, duration, percent, size
+from kernelscope.units import MISSING, count, counted, duration, listed, percent, size
 from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
@@ -66,10 +67,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Action:
-    """What to do first: the advice with the largest effect, and the host time that it is about."""
+    """What to do first: the advice with the largest effect, the host time it is about, and where that is (`Row`)."""
 
     text: str
     effect: str
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,14 @@ class Shares:
 
 @dataclass(frozen=True)
 class Lines:
-    """Sentences, one a line; `kind` is ``list``, ``facts`` (a list without room above it) or ``notes`` (no list)."""
+    """Sentences, one a line; `kind` is ``list``, ``facts`` (a list without room above it) or ``notes`` (no list).
+
+    `at` is where each of them leads to, as of `Row`, or empty.
+    """
 
     lines: tuple[str, ...]
     kind: str = "list"
+    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,8 +160,13 @@ class Row:
     terminal : tuple of str
         Lines below the row on a terminal.
     at : str
-        Where a page finds it in the timeline: a table of the timeline and a row of it, as in ``cells:3``, or ``name:``
-        and what to search for; empty where it is nowhere.
+        Where a page leads to: a table of the timeline and a row of it, as in ``cells:3``, ``name:`` and what to search
+        for in the timeline, ``part:`` and the key of a section, or ``card:`` and the start of a cell that has a card of
+        its own; empty where there is nothing to show.
+    inspect : str
+        The key of a kernel or a specialization that the inspector shows, of `kernelscope.views.keys`; or empty.
+    command : str
+        A notebook's line that shows what `at` names, where the page does not have it.
     depth : int
         How far it is indented, in a table that shows a tree.
     """
@@ -170,6 +181,8 @@ class Row:
     gpu_histogram: tuple[int, ...] = ()
     terminal: tuple[str, ...] = ()
     at: str = ""
+    inspect: str = ""
+    command: str = ""
     depth: int = 0
 
 
@@ -252,7 +265,7 @@ class Finding:
         All that is known of it, which a page shows on hover: the argument types and the whole reason.
     fix : str
         What would avoid it, as a sentence.
-    at : str
+    at, inspect : str
         As of `Row`.
     """
 
@@ -263,6 +276,7 @@ class Finding:
     detail: str
     fix: str
     at: str = ""
+    inspect: str = ""
 
 
 @dataclass(frozen=True)
@@ -358,6 +372,8 @@ class Card:
         In order.
     health : tuple of Health
         What recording cost, and how it went.
+    cell : str
+        When its only cell began, by which other cards find it; empty for several.
     """
 
     title: str
@@ -373,6 +389,7 @@ class Card:
     shares: tuple[Shares, ...]
     sections: tuple[Section, ...]
     health: tuple[Health, ...]
+    cell: str = ""
 
 
 # A notebook asks for a cell's text and for its HTML, one after the other: a recording's card is made once.
@@ -397,7 +414,8 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
 
 def _card(shown: Overview) -> Card:
     if shown.is_empty:
-        checks = Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),), is_open=True)
+        checks = Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),),
+                         "why a cell may have no launches", is_open=True)
         sections = [checks, ranges_section(shown)]
     else:
         sections = [make(shown) for make in SECTIONS]
@@ -418,7 +436,7 @@ def _card(shown: Overview) -> Card:
         shares=() if shown.is_empty else (*_time_shares(shown), *_gpu_shares(shown)),
         sections=tuple(replace(each, is_open=each.is_open or each.key == largest)
                        for each in sections if each is not None),
-        health=_health(shown),
+        health=_health(shown), cell="" if shown.start_ns is None else str(shown.start_ns),
     )
 
 
@@ -449,7 +467,7 @@ def _action(shown: Overview) -> Action | None:
     is_part = shown.wall_ns and first.weight_ns <= shown.wall_ns
     share = f", {percent(first.weight_ns / shown.wall_ns)}" if is_part and shown.wall_ns else ""
     effect = f"about {duration(first.weight_ns)}{share}" if first.weight_ns > 0 else ""
-    return Action(first.text, effect)
+    return Action(first.text, effect, _place_of(first, shown))
 
 
 def _time_shares(shown: Overview) -> tuple[Shares, ...]:
@@ -461,9 +479,9 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
     legend = tuple([(each.name, each.label, f"{duration(each.duration_ns)}, {_share(each.duration_ns, time.wall_ns)}",
                      labels.TIME_MEANINGS[each.name]) for each in parts])
     spent = [f"{each.label} {duration(each.duration_ns)}" for each in parts]
-    waited = labels.synchronize_note(shown)
-    lines = [f"time: {', '.join(spent)}", *([waited] if waited else [])]
-    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, waited, tuple(lines)),)
+    notes = [each for each in (labels.garbage_note(shown), labels.synchronize_note(shown)) if each]
+    lines = [f"time: {', '.join(spent)}", *notes]
+    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, "; ".join(notes), tuple(lines)),)
 
 
 def figures(shown: Overview) -> tuple[Figure, ...]:
@@ -510,7 +528,7 @@ def phases_section(shown: Overview) -> Section | None:
             *(Row(kernel.name, _phase_values(kernel.totals)) for kernel in kernels[:FIRST_ROWS])]
     table = Table(("kernel", ""), tuple(rows), terminal=_phase_columns(bool(totals.unsplit_ns)))
     if not totals.segments:
-        return Section("phases", "Host time by phase", duration(totals.host_ns), (table,))
+        return Section("phases", "Host time by phase", duration(totals.host_ns), (table,), _PHASES_EXPLANATION)
     legend: list[tuple[str, str, str, str]] = []
     for name in (*PHASES, *(["unsplit"] if totals.unsplit_ns else [])):
         value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
@@ -522,7 +540,10 @@ def phases_section(shown: Overview) -> Section | None:
     note = f"{_WITHOUT_COMPILE}: {duration(rest)}" if totals.compile_ns and rest > 0 else ""
     return Section("phases", "Host time by phase", duration(totals.host_ns),
                    (Shares("", phase_bars(totals), tuple(legend), note), table),
-                   "own host time of all launches, from the call to its return")
+                   _PHASES_EXPLANATION)
+
+
+_PHASES_EXPLANATION = "host time inside all launches, from each call to its return, by what was done"
 
 
 def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
@@ -552,9 +573,9 @@ def _phase_columns(with_others: bool, *, is_wide: bool = False) -> tuple[Termina
     return tuple([TerminalColumn(labels.part_label(name), name, is_wide=is_wide) for name in names])
 
 
-def _bars_column(shown: Overview) -> Column:
+def _bars_column(shown: Overview | None = None, *, is_compiled: bool = False) -> Column:
     """Return the column of bars, with the meaning of the thinner bars below its label."""
-    below = "excl. compilation" if shown.totals.compile_ns else ""
+    below = "excl. compilation" if is_compiled or (shown is not None and shown.totals.compile_ns) else ""
     return Column("By phase", "bars", below, width="phases", kind="bars")
 
 
@@ -646,8 +667,33 @@ def _more(total: int, first: int, noun: str) -> str:
 
 def advice_section(shown: Overview) -> Section | None:
     """Return the advice behind the first; see `kernelscope.analysis.advice`."""
-    lines = tuple([each.text for each in shown.advice[1:]])
-    return Section("advice", "More advice", count(len(lines)), (Lines(lines),)) if lines else None
+    rest = shown.advice[1:]
+    if not rest:
+        return None
+    lines = Lines(tuple([each.text for each in rest]), at=tuple([_place_of(each, shown) for each in rest]))
+    return Section("advice", "More advice", count(len(rest)), (lines,), "what else to change, the most time first")
+
+
+#: Rules about compiles, and the sections about what other rules mention where that is no single kernel.
+_OF_COMPILES = ("argument_types", "recreated", "same_code", "no_disk_cache")
+_ABOUT_RULE = {"no_disk_cache": "compiles", "pageable_copies": "gpu"}
+
+
+def _place_of(each: Advice, shown: Overview) -> str:
+    """Return where a page shows what an advice is about, as of `Row`."""
+    if each.code in _OF_COMPILES:
+        made = [held for held in shown.compilations if not each.kernel or held.name == each.kernel]
+        return f"compiles:{made[0].compilation_id}" if made else "part:compiles"
+    longest = None if shown.outliers is None else shown.outliers.longest[0]
+    if each.code == "long_launches" and longest is not None and longest.kernel == each.kernel:
+        return f"launches:{longest.launch_id}"
+    if any(kernel.name == each.kernel for kernel in shown.by_kernel[:MOST_ROWS]):
+        return f"name:{each.kernel}"
+    if any(graph.name == each.kernel for graph in shown.by_topology):
+        return "part:graphs"
+    if any(build.algorithm == each.kernel for build in shown.builds):
+        return "part:builds"
+    return f"part:{_ABOUT_RULE.get(each.code, 'kernels')}"
 
 
 # Cells, kernels and ranges.
@@ -658,29 +704,40 @@ def cells_section(shown: Overview) -> Section | None:
         return None
     busy = None if shown.gpu is None else shown.gpu.by_cell
     rows = [
-        Row(each.label, {
-            "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
-            "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
-            "wall": duration(each.wall_ns), "status": labels.cell_problem(each),
-            "gpu": percent(None if busy is None or each.cell_id is None else busy.get(each.cell_id)),
-        }, bars=phase_bars(each.totals), at="" if each.cell_id is None else f"cells:{each.cell_id}")
+        cell_row(each, None if busy is None or each.cell_id is None else busy.get(each.cell_id),
+                 "" if each.cell_id is None else f"cells:{each.cell_id}")
         for each in shown.by_cell[:MOST_ROWS]
     ]
+    failed = [shorten(each.label, _CELL_WIDTH) for each in shown.by_cell if each.status not in ("ok", "")]
+    number = count(len(shown.by_cell)) + (f", failed: {listed(failed, FIRST_FAILED)}" if failed else "")
+    return Section("cells", "Cells", number, _first_and_folded(
+        cells_table(rows, is_gpu=busy is not None, is_compiled=bool(shown.totals.compile_ns)), len(shown.by_cell),
+        "cell"),
+        "the recorded cells, in order, and which of them failed", is_open=True)
+
+
+def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
+    """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
+    return Row(each.label, _phase_values(each.totals) | {
+        "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
+        "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
+        "wall": duration(each.wall_ns), "status": labels.cell_problem(each), "gpu": percent(busy),
+    }, bars=phase_bars(each.totals), at=at, command=command)
+
+
+def cells_table(rows: Sequence[Row], *, is_gpu: bool, is_compiled: bool) -> Table:
+    """Return a table of cells; one with compiles in the launches says what its thinner bars are."""
     columns = (
         Column("Launches", "launches", "kernels", "kernels"), Column("Compiled", "compiles", "from disk", "disk"),
         Column("Host time", "host", "wall time", "wall", "time"),
-        *([] if busy is None else [Column("GPU busy", "gpu", width="gpu")]),
-        Column("Status", "status", width="word", kind="words"), _bars_column(shown),
+        *([Column("GPU busy", "gpu", width="gpu")] if is_gpu else []),
+        Column("Status", "status", width="word", kind="words"), _bars_column(is_compiled=is_compiled),
     )
     terminal = (
         *_terminal("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
-        *(() if busy is None else _terminal(("GPU", "gpu"))), TerminalColumn("status", "status", "words"),
+        *(_terminal(("GPU", "gpu")) if is_gpu else ()), TerminalColumn("status", "status", "words"),
     )
-    failed = [shorten(each.label, _CELL_WIDTH) for each in shown.by_cell if each.status not in ("ok", "")]
-    more = f" and {count(len(failed) - FIRST_FAILED)} more" if len(failed) > FIRST_FAILED else ""
-    number = count(len(shown.by_cell)) + (f", failed: {', '.join(failed[:FIRST_FAILED])}{more}" if failed else "")
-    return Section("cells", "Cells", number, _first_and_folded(
-        Table(("Cell", ""), tuple(rows), columns, terminal, named="words"), len(shown.by_cell), "cell"), is_open=True)
+    return Table(("Cell", ""), tuple(rows), columns, terminal, named="words")
 
 
 def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
@@ -727,7 +784,7 @@ def kernels_section(shown: Overview) -> Section | None:
         rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), histogram=kernel.histogram,
                         gpu_histogram=run.histogram if run is not None else (), terminal=(below,),
-                        at=f"kernels:{kernel.dispatcher_id}"))
+                        at=f"kernels:{kernel.dispatcher_id}", inspect=shown.kernel_keys.get(kernel.dispatcher_id, "")))
     columns = (
         Column("Launches", "launches", "GPU runs", "gpu_runs") if is_gpu
         else Column("Launches", "launches", "configs", "configurations"),
@@ -782,32 +839,37 @@ def ranges_section(shown: Overview) -> Section | None:
     """Return the paths of NVTX ranges by host time, where there are any."""
     if not shown.by_range and not shown.marks:
         return None
-    heading, note, host = "Ranges", labels.ranges_note(shown), shown.totals.host_ns
+    heading, note = "Ranges", labels.ranges_note(shown)
     if not shown.by_range:
-        return Section("ranges", heading, note)
+        return Section("ranges", heading, note, explanation="NVTX ranges and marks of your code and of libraries")
     rows = [
         Row(each.path[-1], _phase_values(each.totals) | {
             "ranges": count(each.ranges), "inclusive": duration(each.inclusive_ns),
             "exclusive": duration(each.exclusive_ns), "min": duration(each.shortest_ns),
             "median": duration(each.median_ns), "max": duration(each.longest_ns), "launches": count(each.launches),
-            "host": duration(each.host_ns), "share": _share(each.host_ns, host), "gpu": duration(each.gpu_ns),
-            "copies": duration(each.copy_ns),
-        }, bars=phase_bars(each.totals), at=f"name:{clean(each.path[-1])}", depth=each.depth)
+            "launches_inclusive": count(each.inclusive_launches), "host": duration(each.host_ns),
+            "host_inclusive": duration(each.inclusive_host_ns), "gpu": duration(each.gpu_ns),
+            "gpu_inclusive": duration(each.inclusive_gpu_ns),
+        }, notes=(notes := tuple(labels.range_notes(each))), terminal=notes, bars=phase_bars(each.totals),
+            at=f"name:{clean(each.path[-1])}", depth=each.depth)
         for each in as_tree(shown.by_range)[:MOST_ROWS]
     ]
     is_gpu = shown.gpu is not None
     columns = (
         Column("Ranges", "ranges"), Column("Total", "inclusive", "own", "exclusive", "time"),
         Column("Median", "median", "min", "min", "time"), Column("Max", "max", width="time"),
-        Column("Launches", "launches", "host time", "host", "time"),
-        *([Column("GPU time", "gpu", "copies", "copies", "gpu")] if is_gpu else []), _bars_column(shown),
+        Column("Launches", "launches_inclusive", "own", "launches"),
+        Column("Host time", "host_inclusive", "own", "host", "time"),
+        *([Column("GPU time", "gpu_inclusive", "own", "gpu", "gpu")] if is_gpu else []), _bars_column(shown),
     )
     terminal = (*_terminal("ranges", ("total", "inclusive"), ("own", "exclusive")),
                 *(TerminalColumn(each, each, is_wide=True) for each in ("min", "median")),
-                *_terminal("max", "launches", "host", *(["gpu"] if is_gpu else [])))
+                *_terminal("max", ("launches", "launches_inclusive"), ("host", "host_inclusive")),
+                TerminalColumn("own", "host", is_wide=True),
+                *((*_terminal(("GPU", "gpu_inclusive")), TerminalColumn("own", "gpu", is_wide=True)) if is_gpu else ()))
     return Section("ranges", heading, note, _first_and_folded(
         Table(("Range", ""), tuple(rows), columns, terminal), len(shown.by_range), "path"),
-        "NVTX ranges as a tree: own is without ranges inside; launches and GPU time are of the innermost range")
+        "NVTX ranges as a tree, with the launches and GPU work requested in them; own is without the ranges inside")
 
 
 # Compiles and build caches.
@@ -820,18 +882,18 @@ def compiles_section(shown: Overview) -> Section | None:
     notes = tuple(labels.compile_notes(shown))
     rest = shown.compilations[FIRST_FINDINGS:]
     found = _findings(
-        Findings(tuple([_compile(each) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]])),
+        Findings(tuple([_compile(each, shown) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]])),
         len(shown.compilations), "compile", f", {duration(sum(each.duration_ns for each in rest))}")
     return Section("compiles", "Compiles" if shown.compiles or shown.failed_compiles else "Loads from disk", number,
                    (*found, *([Lines(notes, "notes")] if notes else [])),
                    "compiles and loads from a disk cache, in launches and outside, the longest first")
 
 
-def _compile(each: CompilationSummary) -> Finding:
+def _compile(each: CompilationSummary, shown: Overview) -> Finding:
     known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason)
     detail = "\n".join([clean(text) for text in known if text])
     return Finding(each.name, labels.outcome(each), duration(each.duration_ns), labels.compile_reason(each), detail,
-                   each.fix or "", f"compiles:{each.compilation_id}")
+                   each.fix or "", f"compiles:{each.compilation_id}", shown.compile_keys.get(each.compilation_id, ""))
 
 
 def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple[Block, ...]:
@@ -867,7 +929,8 @@ def builds_section(shown: Overview) -> Section | None:
     cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
     found = tuple([_miss(each, cells) for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
     more = _findings(Findings(found, is_apart=True), len(misses), "request", " that were no hits") if found else ()
-    return Section("builds", "Build caches", labels.builds_note(shown), (table, *more))
+    return Section("builds", "Build caches", labels.builds_note(shown), (table, *more),
+                   "requests to the caches in which libraries keep the algorithms that they built")
 
 
 def _miss(each: Miss, cells: Mapping[int, str]) -> Finding:
@@ -896,7 +959,8 @@ def graphs_section(shown: Overview) -> Section | None:
     if len(shown.by_graph) > len(shown.by_topology):
         blocks.append(Fold((_graph_table(shown, shown.by_graph),), bold=counted(len(shown.by_graph), "graph"),
                            after=" one by one"))
-    return Section("graphs", "Graphs", labels.graphs_note(shown), tuple(blocks))
+    return Section("graphs", "Graphs", labels.graphs_note(shown), tuple(blocks),
+                   "CUDA graphs: how often each was built, updated and launched, and what that cost")
 
 
 def _graph_table(shown: Overview, graphs: Sequence[GraphSummary], terminal: tuple[TerminalColumn, ...] = (),
@@ -951,7 +1015,8 @@ def configurations_section(shown: Overview) -> Section | None:
     columns = _terminal("grid", "block", "shared", "stream", "launches", "median", "occupancy", ("regs", "registers"))
     terminal = tuple([replace(each, is_optional=True) for each in columns])
     return Section("configurations", "Launch configurations", count(shown.configurations),
-                   (Table(("kernel", ""), tuple(first), terminal=terminal), *folds))
+                   (Table(("kernel", ""), tuple(first), terminal=terminal), *folds),
+                   "grids, blocks, shared memory and streams of the launches, and what each kernel was compiled for")
 
 
 _CONFIGURATION_COLUMNS = (
@@ -972,7 +1037,8 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
         rows.append(Row(each.signature, {
             "origin": each.origin, "launches": count(each.launches), "registers": count(each.regs),
             "shared": size(each.static_shared_bytes), "local": size(each.local_bytes), "code": size(each.cubin_bytes),
-        }, notes=(", ".join(notes),) if notes else ()))
+        }, notes=(", ".join(notes),) if notes else (),
+            inspect=shown.specialization_keys.get(each.specialization_id, "")))
     if not rows:
         return ()
     return (Table(("Specialization", ""), tuple(rows), (

@@ -23,6 +23,7 @@ GROUPS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "memory": (("memory",), "allocating and freeing memory"),
     "graph": (("graph",), "working on graphs"),
     "call": (("call",), "other CUDA calls"),
+    "gc": (("gc",), "garbage collection"),
     "recording": (("recording",), "recording"),
 }
 
@@ -153,6 +154,9 @@ def _meanwhile(each: Meanwhile) -> str:
             return f"{took} copying{amount}"
         case "memory":
             return f"{took} in {counted(each.count, 'allocation or release', 'allocations and releases')}"
+        case "gc" | "other_gc":
+            of = "" if each.generation is None else f" (generation {each.generation})"
+            return f"{took} of garbage collection{' on another thread' if each.kind == 'other_gc' else ''}{of}"
         case "compile":
             return f"another thread compiled for {took} of it"
         case _:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,8 +24,8 @@ from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.errors import UnknownGraphError
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
-from kernelscope.units import counted, duration, percent, size
-from kernelscope.views.base import clean, dims, first_of
+from kernelscope.units import counted, duration, listed, percent, short_name, size
+from kernelscope.views.base import clean, dims
 
 #: Where a node is: the number of the node around it (`TOP` at the top), and which of that node's bodies.
 Place = tuple[int, int]
@@ -166,7 +165,7 @@ def find_graph(recording: Recording, graph_id: int | None = None) -> int:
 def known_graphs(recording: Recording) -> str:
     """Return which graphs a recording has, as a part of a sentence."""
     rows = recording.rows("graphs")
-    named = first_of([f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows)], _MOST_NAMED)
+    named = listed([f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows)], _MOST_NAMED)
     return f"the recording has {'graph' if len(rows) == 1 else 'graphs'} {named}"
 
 
@@ -359,12 +358,11 @@ _MOST_KINDS = 5
 #: Names are untrusted, and as long as their kernel's template arguments are.
 LONGEST_NAME = 400
 _SHORT = 18
-_TOKENS = re.compile(r"[<>()]|[^<>()]+")
 
 
 def title(node: Node) -> str:
     """Return what a node is called first of all: the short name of a kernel, a copy's direction, or its kind."""
-    name = short_name(node.name)
+    name = clean(short_name(node.name))
     if node.kind == "memcpy":
         return f"copy {name}".strip()
     return name or kind_of(node.kind).word
@@ -453,24 +451,6 @@ def headline(graph: Graph) -> str:
     if graph.launch_ns is not None:
         parts.append(f"{duration(graph.launch_ns)} of GPU time a launch")
     return " · ".join(parts)
-
-
-def short_name(name: str) -> str:
-    """Return a kernel's name without what comes before its last part, its template arguments and its parameters."""
-    held = " ".join(clean(name[:20_000]).split())
-    if "<locals>." in held:
-        return held.rpartition("<locals>.")[2]
-    if "::" not in held and "(" not in held and not held.startswith("void "):
-        return held
-    kept, depth = "", 0
-    for token in _TOKENS.findall(held.replace("(anonymous namespace)::", "")):
-        if token in "<(":
-            depth += 1
-        elif token in ">)":
-            depth = max(depth - 1, 0)
-        elif not depth:
-            kept += token
-    return kept.strip().rpartition(" ")[2].rpartition("::")[2] or held
 
 
 def _measure(graph: Graph, node: Node) -> str:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kernelscope.recording.model import Recording
-from kernelscope.units import MISSING, counted, duration, percent
-from kernelscope.views.base import clean, columns, first_of, shorten, table, with_notice, wrap
+from kernelscope.units import MISSING, counted, duration, listed, percent
+from kernelscope.views.base import clean, columns, shorten, table, with_notice, wrap
 from kernelscope.views.graph import model
 from kernelscope.views.graph.layout import Drawing, Level, drawing_of, group, mostly
 from kernelscope.views.graph.model import TOP, Graph, Node, Place, kind_of, time_of
@@ -69,7 +69,7 @@ def _rows(drawing: Drawing, place: Place, indent: str) -> Iterator[list[str]]:
 
 
 def _waits(numbers: list[int]) -> str:
-    return f"after {first_of([*map(str, numbers)], _MOST_WAITED)}" if numbers else ""
+    return f"after {listed([*map(str, numbers)], _MOST_WAITED)}" if numbers else ""
 
 
 def _summary(drawing: Drawing, width: int) -> str:

@@ -20,6 +20,7 @@ from kernelscope.views.inspector.model import (
     fields,
     figures,
 )
+from kernelscope.views.keys import link_keys
 
 #: So many characters of code and of facts are in a saved notebook at most.
 MOST_CODE = 200_000
@@ -51,14 +52,14 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
     limit : int
         So many characters of code go in at most; what does not fit is named.
     """
-    limited, rows = _Limit(limit), CodeRows(recording)
+    limited, rows, keys = _Limit(limit), CodeRows(recording), link_keys(recording)
     parts: list[str] = []
     written = 0
     for at, each in enumerate(kernels):
         if written > MOST_FACTS:
             parts.append(f'<div class="ks-soft">{counted(len(kernels) - at, "more kernel")} left out for size</div>')
             break
-        parts.append(_kernel(recording, each, rows, limited, is_open=len(kernels) == 1))
+        parts.append(_kernel(recording, each, rows, limited, keys, is_open=len(kernels) == 1))
         written += len(parts[-1]) - limited.taken_last()
     if not kernels:
         parts.append(heading("There is no kernel in it"))
@@ -99,20 +100,28 @@ class _Limit:
         return taken
 
 
-def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit, *, is_open: bool) -> str:
+def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit,
+            keys: tuple[dict[int, str], dict[int, str]], *, is_open: bool) -> str:
     columns = [("", "arguments", ""), *(("", first, ", ".join(below)) for first, *below in _COLUMNS)]
-    cells = [_row(each) for each in kernel.specializations]
-    table = f'<div class="ks-x">{table_of(columns, cells, left=_LEFT)}</div>' if cells else ""
+    cells = [_row(each, keys[1].get(each.specialization_id, "")) for each in kernel.specializations]
+    table = table_of(columns, cells, left=_LEFT, label="Specializations") if cells else ""
+    key = keys[0].get(kernel.dispatcher_id, "")
+    name = f'<span data-ks-at="kernels:{kernel.dispatcher_id}">{name_of(kernel.name)}</span>'
     return (
-        f"<details{' open' if is_open else ''}><summary>{name_of(kernel.name)} {escape(figures(kernel))}</summary>"
+        f"<details{' open' if is_open else ''}><summary{_keyed(key)}>{name} {escape(figures(kernel))}</summary>"
         f'<div class="ks-soft">{escape(" · ".join(about(kernel)))}</div>'
         f"{table}{_reasons(kernel)}{_code(recording, kernel, rows, limited)}</details>"
     )
 
 
-def _row(each: Specialization) -> str:
+def _keyed(key: str) -> str:
+    """Return the attribute by which other views of a page find a kernel or a specialization."""
+    return f' data-ks-key="{key}"' if key else ""
+
+
+def _row(each: Specialization, key: str) -> str:
     known = {field.label: field.text for field in fields(each)}
-    cells = [f'<td class="ks-left" title="{escape(each.signature)}"><span class="ks-code">'
+    cells = [f'<td class="ks-left" title="{escape(each.signature)}"{_keyed(key)}><span class="ks-code">'
              f"{escape(short_arguments(each.arguments))}</span> <small>#{each.number}</small></td>"]
     for at, labels in enumerate(_COLUMNS, 1):
         value, *below = (known.get(label) or MISSING for label in labels)
@@ -130,7 +139,8 @@ def _reasons(kernel: Kernel) -> str:
 
 def _reason(number: int, made: Compile) -> str:
     fix = f' <span class="ks-fix"><b>Fix</b> {sentence(made.fix)}</span>' if made.fix else ""
-    return f"<li>#{number}, {escape(compile_title(made))}: {sentence(made.reason)}{fix}</li>"
+    title = f'<span data-ks-at="compiles:{made.compilation_id}">#{number}, {escape(compile_title(made))}</span>'
+    return f"<li>{title}: {sentence(made.reason)}{fix}</li>"
 
 
 def _code(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit) -> str:

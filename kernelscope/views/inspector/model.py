@@ -8,7 +8,6 @@ for `code_of`, which disassembles machine code.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -29,14 +28,14 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.compiles import explain
-from kernelscope.analysis.launches import Dims, LaunchPhases, dims, launch_phases
+from kernelscope.analysis.launches import Dims, LaunchPhases, cell_label, dims, launch_phases
 from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.signatures import argument_names, named_arguments, short_arguments, short_type
 from kernelscope.cubin import disassemble
 from kernelscope.errors import CubinError, UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
-from kernelscope.units import count, counted, duration, percent, size
+from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
 from kernelscope.views.inspector.code import CODE_KINDS, CodeRows, line_map, type_entries
 
@@ -309,9 +308,7 @@ def _compiles(recording: Recording) -> dict[int, list[Compile]]:
     for row in recording.rows("passes"):
         if row["compilation_id"] is not None:
             steps.setdefault(row["compilation_id"], []).append(Step(row["kind"], row["name"], row["duration_ns"]))
-    cells = {row["cell_id"]: row["name"] or (
-        None if row["execution_count"] is None else f"In[{row['execution_count']}]")
-        for row in recording.rows("cells")}
+    cells = {row["cell_id"]: cell_label(row) for row in recording.rows("cells")}
     result: dict[int, list[Compile]] = {}
     for row in recording.rows("compilations"):
         if row["specialization_id"] is not None:
@@ -368,7 +365,7 @@ def names(kernels: Sequence[Kernel]) -> list[str]:
 def listed_kernels(kernels: Sequence[Kernel]) -> str:
     """Return the first kernels' names for a message."""
     known = [*dict.fromkeys(repr(each.name) for each in kernels)]
-    return base.first_of(known, _MOST_NAMES) or "none, since nothing was recorded"
+    return listed(known, _MOST_NAMES) or "none, since nothing was recorded"
 
 
 def find_specialization(kernels: Sequence[Kernel], number: int) -> tuple[Kernel, Specialization]:
@@ -398,32 +395,6 @@ def sort_kernels(kernels: Sequence[Kernel], by: Sort) -> list[Kernel]:
     values = {"launches": lambda each: each.launches, "compile": lambda each: each.compile_ns,
               "registers": lambda each: -1 if each.regs is None else each.regs}
     return sorted(kernels, key=lambda each: -values[by](each))
-
-
-def kernel_keys(recording: Recording) -> dict[int, str]:
-    """Return a name for each kernel by its row, made like those of `specialization_keys`."""
-    seen: dict[str, int] = {}
-    return {row["dispatcher_id"]: _key(seen, *(row[name] for name in (
-        "framework", "name", "module", "filename", "lineno", "options", "code_sha256")))
-        for row in recording.rows("dispatchers")}
-
-
-def specialization_keys(recording: Recording) -> dict[int, str]:
-    """Return a name for each specialization by its row: equal in all recordings that hold the same ones.
-
-    It is made of what the row is, so that a choice stays when a recording grows.
-    """
-    owners = kernel_keys(recording)
-    seen: dict[str, int] = {}
-    return {row["specialization_id"]: _key(seen, owners[row["dispatcher_id"]], *(row[name] for name in (
-        "signature", "compute_capability", "launch_config"))) for row in recording.rows("specializations")}
-
-
-def _key(seen: dict[str, int], *parts: object) -> str:
-    text = "\n".join(map(str, parts)).encode("utf-8", "surrogatepass")
-    key = hashlib.sha256(text).hexdigest()[:12]
-    seen[key] = seen.get(key, 0) + 1
-    return key if seen[key] == 1 else f"{key}.{seen[key]}"
 
 
 # What is said of a kernel, a specialization and a compile: labels in their order, values with their units.
@@ -504,7 +475,7 @@ def compared(each: Specialization) -> list[str]:
 
 def compile_title(each: Compile) -> str:
     """Return what a compile was, how long it took, what requested it and in which cell."""
-    where = "" if each.cell is None else f", in {each.cell}"
+    where = "" if each.cell is None else f", {each.cell}"
     what = _OUTCOMES.get(each.outcome, each.outcome)
     return f"{what} in {duration(each.duration_ns)}, requested by {_TRIGGERS.get(each.trigger, each.trigger)}{where}"
 
@@ -589,8 +560,7 @@ def _configurations(each: Specialization) -> str:
         limits = f" ({', '.join(use.limited_by)})" if use.limited_by else ""
         occupancy = "" if use.occupancy is None else f": {percent(use.occupancy)}{limits}"
         found.append(f"{base.dims(use.griddim)}, {base.dims(use.blockdim)}{occupancy}")
-    more = len(each.uses) - _MOST_USES
-    return "; ".join([*found, *([f"and {more:,} more"] if more > 0 else [])]) or "not launched"
+    return listed(found, _MOST_USES, len(each.uses) - _MOST_USES, "; ") or "not launched"
 
 
 def _sensitivity(each: Specialization) -> str | None:
@@ -752,7 +722,7 @@ def _source_lines(kernel: Kernel, form: str, text: str) -> NDArray[np.int32] | N
     line, file = np.asarray(found.line, dtype=np.int32), np.asarray(found.file, dtype=np.int64)
     own = {at for at, name in enumerate(found.files) if _is_same(name, kernel.filename)}
     if not own and (file >= 0).any():
-        # A cell of a notebook is In[3] to its user, and a temporary file to the compiler: that of most lines.
+        # A cell of a notebook is In [3] to its user, and a temporary file to the compiler: that of most lines.
         own = {int(np.bincount(file[file >= 0]).argmax())}
     lines = np.where(np.isin(file, list(own)), line, 0).astype(np.int32)
     return lines if lines.any() else None

@@ -34,10 +34,9 @@ from kernelscope.views.inspector.model import (
     copied_code,
     find_kernels,
     inspect_kernels,
-    kernel_keys,
-    specialization_keys,
 )
 from kernelscope.views.inspector.text import inspection_text
+from kernelscope.views.keys import kernel_keys, specialization_keys
 from kernelscope.views.widget import View, close_deleted, deflated, front_end, message_of
 
 

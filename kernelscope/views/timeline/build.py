@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints, Reader, readers
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
+from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities
 from kernelscope.palette import (
     ASKING_COLOR,
@@ -21,6 +22,7 @@ from kernelscope.palette import (
     COMPILE_COLOR,
     COPY_COLOR,
     EVENT_COLOR,
+    GARBAGE_COLOR,
     GRAPH_COLOR,
     KERNEL_COLORS,
     MEMSET_COLOR,
@@ -31,6 +33,7 @@ from kernelscope.palette import (
 )
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
+from kernelscope.units import short_name
 from kernelscope.views.timeline.model import (
     API_CALL,
     ASKING,
@@ -46,9 +49,7 @@ from kernelscope.views.timeline.model import (
     Timeline,
     Track,
     Words,
-    cell_label,
     device_label,
-    short_name,
     title_of,
 )
 
@@ -230,6 +231,7 @@ _TIMES = {
     "ranges": ("start_ns", "end_ns"),
     "graph_events": ("start_ns", "end_ns"),
     "builds": ("start_ns", "end_ns"),
+    "collections": ("start_ns", "end_ns"),
 }
 
 
@@ -308,6 +310,7 @@ class _Builder:
         self._compiles()
         self._events()
         self._builds()
+        self._collections()
 
     def _cells(self) -> None:
         start, _ = self._clock.times("cells", "start_ns")
@@ -505,6 +508,29 @@ class _Builder:
             }
 
         slices = self._host_slices("builds", "builds", rows, look, columns)
+
+    def _collections(self) -> None:
+        read = self._read["collections"]
+        start, _ = self._clock.times("collections", "start_ns")
+        end, _ = self._clock.times("collections", "end_ns")
+        thread, generation = read.ints("thread_id", "generation")
+
+        def look() -> Look:
+            which, known = combinations(generation)
+            names = [(f"generation {each} " if each >= 0 else "") + "garbage collection" for each, in known.tolist()]
+            return Look(Words(which, names), _always("garbage collection", which), _always(GARBAGE_COLOR, which))
+
+        def columns() -> dict[str, Column]:
+            named = slices.look().names
+            return {
+                "id": Column(np.arange(read.rows), "collection"), "name": Column(named.codes, words=named.values),
+                **self._numbers(read, {"thread_id": "", "cell_id": "cell", "generation": "generation",
+                                       "collected": "collected", "uncollectable": "uncollectable"})}
+
+        slices = self._add("collections", start, np.maximum(end, start), 0 * start, look, columns)
+        for on in np.unique(thread).tolist():
+            lane = self._lanes.lane("garbage", (on,), "Garbage collection", self._thread(on))
+            self._lanes.place(lane, slices, np.flatnonzero(thread == on))
 
     def _host_slices(
         self, source: str, table: str, rows: Ints, look: Callable[[], Look], columns: Callable[[], dict[str, Column]]

@@ -8,7 +8,6 @@ Python objects; what only some forms show is computed when it is first asked for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,18 +16,20 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.ranges import SEPARATOR
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
+from kernelscope.views.keys import link_keys
 
 #: Bits of a slice's flags: its end is unknown, its start is.
 NO_END, NO_START = 1, 2
 #: Of an activity: the times of the driver call inside of its launch are unknown.
 NO_CALL = 4
 #: Groups of lanes, from the top down.
-GROUPS = ("cells", "nvtx", "host", "graphs", "gpu")
+GROUPS = ("cells", "nvtx", "host", "garbage", "graphs", "gpu")
 #: What the slices of a track are called where their lane has others too.
 TITLES = {
     "launches": "launches", "compiles": "compiles", "passes": "compile phases", "untimed": "compiler passes",
@@ -174,8 +175,8 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """Return a unique name: that of a stream includes the GPU, that of ranges the thread."""
-        return ", ".join(filter(None, (self.label, self.note if self.group in ("nvtx", "gpu") else "")))
+        """Return a unique name: that of a stream includes the GPU, that of ranges and collections the thread."""
+        return ", ".join(filter(None, (self.label, self.note if self.group in ("nvtx", "garbage", "gpu") else "")))
 
 
 @dataclass(frozen=True)
@@ -219,10 +220,11 @@ class Timeline:
         The first instant on the host clock, and from it to the last one; 0 and 0 where nothing has a time.
     tables : dict of str to Slices
         ``cells``, ``ranges``, ``launches``, ``compiles``, ``passes``; ``events`` (what the host did for graphs) and
-        ``builds`` (requests to build caches); ``calls`` (what the host called or waited for: API calls, waits, and the
-        calls that asked for activities outside of our launches), ``graphs`` (one row a graph launch on the GPU) and
-        ``gpu`` (its activities). Only traces show ``waits`` (of cells for the device) and ``untimed``, the compiler
-        passes of which the framework keeps durations only: they stand one behind the other from the compile's start.
+        ``builds`` (requests to build caches); ``collections`` (of Python's garbage collector); ``calls`` (what the host
+        called or waited for: API calls, waits, and the calls that asked for activities outside of our launches),
+        ``graphs`` (one row a graph launch on the GPU) and ``gpu`` (its activities). Only traces show ``waits`` (of
+        cells for the device) and ``untimed``, the compiler passes of which the framework keeps durations only: they
+        stand one behind the other from the compile's start.
     lanes : list of Lane
         From the top down.
     activities : int
@@ -370,23 +372,9 @@ LABELS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def cell_label(row: Mapping[str, Any]) -> str:
-    """Return what a cell is called: ``In [3]``, its name, or both."""
-    number = "" if row["execution_count"] is None else f"In [{row['execution_count']}]"
-    return " ".join(part for part in (number, row["name"] or "") if part) or f"cell {row['cell_id']}"
-
-
 def device_label(number: int, ordinal: int | None) -> str:
     """Return what a device is called; -1 is one that is not known."""
     return "GPU" if number < 0 else f"GPU {number if ordinal is None else ordinal}"
-
-
-def short_name(name: str) -> str:
-    """Return a kernel's name without its return type, parameters, template arguments and namespaces."""
-    plain = re.sub(r"^(?:void|auto) ", "", name)
-    brackets = re.search(r"[<(]", plain)
-    head = plain[:brackets.start()] if brackets and brackets.start() else plain
-    return head.split("::")[-1] or plain
 
 
 def title_of(name: str, cells: Sequence[str]) -> str:
@@ -417,6 +405,8 @@ def _facts(recording: Recording) -> dict[str, list[dict[str, Any]]]:
     found = {name: [{word: row[column] for column, word in words.items() if row[column] is not None}
                     for row in rows[table]] for name, (table, words) in kept.items()}
     _add_passes(found["compiles"], rows["passes"])
+    for at, key in link_keys(recording)[1].items():
+        found["specializations"][at]["key"] = key
     return found | {
         "cells": [_cell(row) for row in rows["cells"]],
         # An identifier is a 64-bit number, which JavaScript would round.

@@ -40,7 +40,7 @@ Arguments = Mapping[str, "str | int | float"]
 
 # From the top of a lane down, and those of them whose slices lie inside each other.
 _TABLES = ("cells", "waits", "ranges", "launches", "compiles", "passes", "untimed", "events", "builds", "calls",
-           "graphs", "gpu")
+           "collections", "graphs", "gpu")
 _NESTED = ("cells", "waits", "ranges", "compiles", "passes", "events", "builds")
 _ABOUT = {"untimed": "The framework keeps the durations of its passes only: they are drawn in order from the compile's "
                      "start."}
@@ -214,6 +214,8 @@ def _place(
                   TraceTrack(("nvtx", key), f"domain {domain}" if domain else "default domain", int(key) + 1))
         name = f"start/end ranges, {lane.note}" if kind == "start_end" else lane.note
         return around, TraceTrack(("nvtx", key, f"{number} {kind}"), clean(name), place)
+    if lane.group == "garbage":
+        return (TraceTrack(("garbage",), lane.label, group),), TraceTrack(("garbage", number), clean(lane.note), place)
     if lane.group == "gpu":
         on = int(lane.key[0])
         name = timeline.words("devices")[on] if on >= 0 else "GPU (device unknown)"

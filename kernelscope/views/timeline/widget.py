@@ -43,12 +43,32 @@ class TimelineWidget(View):
 
     def __init__(self, recording: Recording, height: int | None = None) -> None:
         self.recording = recording
+        self._inspector: View | None = None
         super().__init__(height=checked_height(height, "lanes need"))
 
     def data(self) -> tuple[dict[str, Any], bytes]:
         """Return the header and the payload."""
         packed = pack(timeline_of(self.recording))
         return {"header": packed.header}, packed.payload
+
+    def asked(self, question: dict[str, Any]) -> None:
+        """Answer a question of the page: with the data, or with an inspector of the recording, which the page shows."""
+        if question.get("what") != "inspector":
+            super().asked(question)
+            return
+        from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
+
+        if self._inspector is None:
+            self._inspector = InspectorWidget(RecordingSource(self.recording))
+            self._inspector.send({"kind": "coming"})
+            self._inspector.send_data()
+        self.send({"kind": "inspector", "model": self._inspector.model_id})
+
+    def close(self) -> None:
+        """Close the view, and the inspector that was opened from it."""
+        if self._inspector is not None:
+            self._inspector.close()
+        super().close()
 
     def static_version(self) -> tuple[str, str]:
         """Return the static SVG: in a line, and as an image."""

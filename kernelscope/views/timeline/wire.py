@@ -68,6 +68,7 @@ _SENT = {
                "exec_id", "correlation_id", "queue_ns", "execute_ns", "stream", "rebuild_of"),
     "builds": ("id", "thread_id", "cell_id", "name", "outcome", "framework", "reason", "fix", "differing_parts",
                "error", "launch_id", "build_ns"),
+    "collections": ("id", "thread_id", "cell_id", "name", "collected", "uncollectable"),
     "calls": ("source", "name", "id", "result", "thread_id", "cell_id", "correlation_id", "stream"),
     "graphs": ("name", "event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "thread_id", "nodes",
                "first", "call", "busy"),

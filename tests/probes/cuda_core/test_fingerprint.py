@@ -7,7 +7,7 @@ from counting import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelscope.probes.cuda_core.read import Node, Shape, Snapshot, compare, described, short_name
+from kernelscope.probes.cuda_core.read import Node, Shape, Snapshot, compare, described
 
 LAYOUT = ((0, 8), (8, 8))
 
@@ -85,15 +85,6 @@ def test_names_of_arguments_count_only_where_they_fit():
     assert compare(before, after, {"_Zaxpy": ("x", "x")}).changes == "argument x of axpy"
     assert compare(before, after, {"_Zaxpy": ("x", "y")}).changes == "argument x of axpy; argument y of axpy"
     assert compare(before, after, {"_Zaxpy": ("x",)}).changes == "argument 1 of axpy; argument 2 of axpy"
-
-
-@pytest.mark.parametrize(("name", "short"), [
-    ("__main__::axpy(Array<float, 1, C, mutable, aligned>, long long)", "axpy"),
-    ("void cub::detail::reduce<int, 4>(int*)", "reduce"), ("axpy", "axpy"), ("(anonymous)", "(anonymous)"),
-    ("make_kernels::_3clocals_3e::axpy(float)", "axpy"),
-])
-def test_short_names(name, short):
-    assert short_name(name) == short
 
 
 def test_descriptions():

@@ -157,7 +157,7 @@ def test_many_other_kernels_are_named_in_part(script: Any) -> None:
         made.activity(name="long_name_" * 6 if at == 1 else f"k{at}", duration_ns=(9 - at) * US)
     assert labels.gpu_lines(overview(made.recording()))[1] == (
         "Other: 5 kernels, 35.0 µs, launched by libraries that no probe records: k0, "
-        "long_name_long_name_lo…_long_name_long_name_, k2 and 2 more names.")
+        "long_name_long_name_lo…_long_name_long_name_, k2 and 2 more.")
 
 
 # Graphs and build caches.

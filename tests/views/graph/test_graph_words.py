@@ -3,33 +3,11 @@
 # ruff: noqa: RUF001 - the sign of multiplication is meant
 from __future__ import annotations
 
-import pytest
 from drawn_graphs import chain, every_kind, strange
 
 from kernelscope.views.graph import model
 from kernelscope.views.graph.layout import drawing_of
 from kernelscope.views.graph.model import read_graph
-
-
-@pytest.mark.parametrize(("name", "short"), [
-    ("axpy", "axpy"),
-    ("make.<locals>.axpy", "axpy"),
-    ("void cub::detail::DeviceReduceKernel<Policy<float>, (int)4>(float const*, int)", "DeviceReduceKernel"),
-    ("(anonymous namespace)::step(int)", "step"),
-    ("void kernel<1>(int)", "kernel"),
-    ("HtoD", "HtoD"),
-    ("operator()", "operator"),
-    ("<<<(((", "<<<((("),
-    ("a::", "a::"),
-    ("", ""),
-    ("evil\x1b[0m", "evil\\x1b[0m"),
-])
-def test_short_names(name: str, short: str) -> None:
-    assert model.short_name(name) == short
-
-
-def test_a_hostile_name_takes_no_long_time() -> None:
-    assert len(model.short_name("a::" + "<(" * 2_000_000)) < 50_000
 
 
 def test_fields_of_a_kernel() -> None:

@@ -17,8 +17,9 @@ from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.views import widget
 from kernelscope.views.inspector import widget as inspector_widget
-from kernelscope.views.inspector.model import Kernel, inspect_kernels, specialization_keys
+from kernelscope.views.inspector.model import Kernel, inspect_kernels
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
+from kernelscope.views.keys import specialization_keys
 
 Sent = list[tuple[dict[str, Any], Any]]
 

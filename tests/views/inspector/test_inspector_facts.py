@@ -24,10 +24,9 @@ from kernelscope.views.inspector.model import (
     code_of,
     copied_code,
     inspect_kernels,
-    kernel_keys,
-    specialization_keys,
 )
 from kernelscope.views.inspector.widget import code_marks, code_message, compile_parts, kernels_message
+from kernelscope.views.keys import kernel_keys, specialization_keys
 
 
 def facts(recording: Recording) -> dict[str, Any]:
@@ -59,7 +58,7 @@ def test_all_that_is_known_is_in_it() -> None:
     assert (use["griddim"], use["blockdim"], use["launches"], use["occupancy"]) == ([4, 1, 1], [128, 1, 1], 5, 0.5)
     compiled = second["compiles"][0]
     assert (compiled["reason_code"], compiled["fix"], compiled["cell"], compiled["lcs_marker"]) == (
-        "new_dtype", "cast it", "In[4]", False)
+        "new_dtype", "cast it", "In [4]", False)
     assert compiled["cache_data_file"] == "/home/u/__pycache__/k.scale-7.2.nbc"
     # What was not recorded is nothing, and not zero.
     bare = plain["specializations"][0]

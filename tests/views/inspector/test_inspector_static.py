@@ -54,7 +54,7 @@ def test_kernels_resources_reasons_and_code() -> None:
     for words in ("inspected KernelScope", "dry run: kernels did not execute", "demo.scale", "demo.plain",
                   "k.py:7 · arguments out, x · options", "out: float64[:] C, x: float32[:] C #2", "1,024 B 0 B, 400 B",
                   "5,001 B 9.0", "static shared memory local memory, constant memory", "4, 128: 50 %",
-                  "bound to [4, 128]", "k.scale-7.2.nbc", "#2, compiled in 150 ms, requested by a launch, in In[4]: "
+                  "bound to [4, 128]", "k.scale-7.2.nbc", "#2, compiled in 150 ms, requested by a launch, In [4]: "
                   "argument out is float64 Fix cast it", "def scale(out, x):", "add.s32"):
         assert words in text, words
     assert found.depth == 0
@@ -98,7 +98,8 @@ def test_names_are_only_names(text: str) -> None:
                                  "kind": kind, "text": f"{text}\n    indented"})
     found = read(made.recording())
     assert not {"script", "img"} & set(found.tags)
-    assert {name for name, _ in found.attributes} <= {"class", "title", "role", "aria-level", "open"}
+    assert {name for name, _ in found.attributes} <= {"class", "title", "role", "aria-level", "aria-label", "scope",
+                                                        "open", "data-ks-at", "data-ks-key"}
     assert found.depth == 0
     html = static_html(made.recording(), inspect_kernels(made.recording()))
     assert "\u202e" not in html

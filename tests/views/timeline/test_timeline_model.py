@@ -16,8 +16,9 @@ from unpack import Unpacked, unpacked
 
 from kernelscope import Recording, load
 from kernelscope.analysis.launches import PHASES, launch_phases
+from kernelscope.units import short_name
 from kernelscope.views.timeline.build import timeline_of
-from kernelscope.views.timeline.model import NO_END, NO_START, Timeline, short_name
+from kernelscope.views.timeline.model import NO_END, NO_START, Timeline
 from kernelscope.views.timeline.wire import SENT
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
@@ -148,11 +149,3 @@ def test_arrows_lead_to_the_first_activity_of_a_launch_and_of_a_call() -> None:
     assert [names_of(shown, "calls")[at] for at in calls] == ["cuGraphLaunch"] and graphs == [0]
     copies = [names_of(shown, "gpu")[at] for at in found["calls", "gpu"][1]]
     assert copies == ["HtoD"]
-
-
-@pytest.mark.parametrize(("name", "short"), [
-    ("void at::native::fill<float>(int, float*)", "fill"), ("ampere_sgemm_128x64", "ampere_sgemm_128x64"), ("", ""),
-    ("<lambda>", "<lambda>"), ("a::", "a::"), ("(anonymous namespace)::k(int)", "k(int)"),
-])
-def test_short_names_are_those_of_the_front_end(name: str, short: str) -> None:
-    assert short_name(name) == short

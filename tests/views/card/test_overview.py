@@ -51,7 +51,8 @@ def test_titles(name: str, cell: dict[str, Any], title: str) -> None:
     assert overview(made.recording()).title == title
 
 
-def test_a_kernel_that_compiled_and_never_ran_is_shown(made: Script) -> None:
+def test_a_kernel_that_compiled_and_never_ran_is_shown() -> None:
+    made = Script()
     made.kernel()
     made.compilation(trigger="eager", specialization_id=None)
     shown = overview(made.recording())

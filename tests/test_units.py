@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.units import MISSING, brief, count, counted, duration, percent, size
+from kernelscope.units import MISSING, brief, count, counted, duration, percent, short_name, size
 
 
 @pytest.mark.parametrize(("value", "text"), [
@@ -42,3 +42,26 @@ def test_counts() -> None:
 ])
 def test_a_message_of_many_lines_becomes_one_line(message: str, text: str) -> None:
     assert brief(message) == text
+
+
+@pytest.mark.parametrize(("name", "short"), [
+    ("axpy", "axpy"),
+    ("make.<locals>.axpy", "axpy"),
+    ("void cub::detail::DeviceReduceKernel<Policy<float>, (int)4>(float const*, int)", "DeviceReduceKernel"),
+    ("(anonymous namespace)::step(int)", "step"),
+    ("void kernel<1>(int)", "kernel"),
+    ("HtoD", "HtoD"),
+    ("operator()", "operator"),
+    ("<<<(((", "<<<((("),
+    ("a::", "a::"),
+    ("", ""),
+    ("__main__::axpy(Array<float, 1, C, mutable, aligned>, long long)", "axpy"), ("(anonymous)", "(anonymous)"),
+    ("void at::native::fill<float>(int, float*)", "fill"), ("ampere_sgemm_128x64", "ampere_sgemm_128x64"),
+    ("<lambda>", "<lambda>"), ("reduce<int, 4>", "reduce"),
+])
+def test_short_names(name: str, short: str) -> None:
+    assert short_name(name) == short
+
+
+def test_a_hostile_name_takes_no_long_time() -> None:
+    assert len(short_name("a::" + "<(" * 2_000_000)) < 50_000
