@@ -505,7 +505,6 @@ def test_rounds_in_which_a_launch_waited_for_most_of_the_time_are_no_usual_round
 
 def test_multiprocessors_that_idle_cost_time_of_the_gpu_and_none_of_the_host() -> None:
     made = _bound(2_000)
-    made.device(multiprocessors=132)
     made.rows["configurations"][0]["griddim_x"] = 4
     told = {each.code: each for each in overview(made.recording()).advice}
     assert told["few_blocks"].weight_ns == 600 * 2 * US

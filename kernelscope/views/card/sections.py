@@ -779,8 +779,8 @@ def kernels_section(shown: Overview) -> Section | None:
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         run = runs.get(kernel.dispatcher_id)
         if is_gpu:
-            share = [f"{_share(kernel.host_ns, host)} of the host time"] if kernel.host_ns is not None else []
-            notes = [", ".join([*share, counted(kernel.configurations, "configuration")]), *notes]
+            share = [f"{_share(kernel.host_ns, host)} of host time"] if kernel.host_ns is not None else []
+            notes = [", ".join([*share, counted(kernel.configurations, "config")]), *notes]
         rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), histogram=kernel.histogram,
                         gpu_histogram=run.histogram if run is not None else (), terminal=(below,),
