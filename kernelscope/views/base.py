@@ -24,6 +24,7 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_ESCAPED = re.compile(f"{_UNSAFE.pattern}|[&<>\"']")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ELLIPSIS = "…"
 _NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
@@ -42,7 +43,8 @@ def clean_code(text: str) -> str:
 
 def escape(text: object) -> str:
     """Return text cleaned and escaped for HTML, for an element or a quoted attribute."""
-    return html.escape(clean(text), quote=True)
+    known = str(text)
+    return html.escape(clean(known), quote=True) if _ESCAPED.search(known) else known
 
 
 def _escape(found: re.Match[str]) -> str:
