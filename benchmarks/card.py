@@ -85,7 +85,8 @@ def recording_of(launches: int, kernels: int, cells: int = 1, compiles: int = 0,
             "submit_start_ns": bounds[:, 1], "submit_end_ns": bounds[:, 2]},
         "compilations": {
             "compilation_id": np.arange(compiles), "dispatcher_id": np.arange(compiles) % kernels,
-            "cell_id": [0] * compiles, "thread_id": [0] * compiles, "trigger": ["launch"] * compiles, "outcome": ["compiled"] * compiles,
+            "cell_id": [0] * compiles, "thread_id": [0] * compiles, "trigger": ["launch"] * compiles,
+            "outcome": ["compiled"] * compiles,
             "signature": [f"(array(float32, 1d, C), int{at})" for at in range(compiles)],
             "start_ns": start[:compiles], "end_ns": start[:compiles] + 900},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class LongLaunch:
 
 @dataclass(frozen=True)
 class Outliers:
-    """Launches that took more than `kernelscope.analysis.launches.LONG` times the median of their kernel.
+    """Launches that took more than `kernelscope.analysis.launches.LONG` times the median of all, or of their kernel.
 
     Attributes
     ----------
@@ -92,6 +93,8 @@ class Outliers:
         Their own host time without compiles, and that of all launches.
     longest : tuple of LongLaunch
         The longest of them, at most `DESCRIBED`.
+    kernel : str or None
+        Whose they are, where all are of one kernel and others launched too.
     """
 
     launches: int
@@ -99,6 +102,7 @@ class Outliers:
     spent_ns: int
     of_ns: int
     longest: tuple[LongLaunch, ...]
+    kernel: str | None = None
 
 
 def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outliers | None:
@@ -115,14 +119,21 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
     spent, owner = phases.launching_ns, ints(recording, "launches", "dispatcher_id")
     timed = spent >= 0
     of, of_ns = int(timed.sum()), int(spent[timed].sum())
-    rows = long_ones(owner, spent, int(owner.max()) + 1) if of >= FEW else owner[:0]
-    held = int(spent[rows].sum())
-    if not len(rows) or held < LEAST_TIME * of_ns or len(rows) > MOST_LAUNCHES * of:
+    if of < FEW:
+        return None
+    by_kernel = long_ones(owner, spent, int(owner.max()) + 1)
+    for rows in (np.union1d(long_ones(np.zeros_like(owner), spent, 1), by_kernel), by_kernel):
+        held = int(spent[rows].sum())
+        if len(rows) and held >= LEAST_TIME * of_ns and len(rows) <= MOST_LAUNCHES * of:
+            break
+    else:
         return None
     longest = rows[np.argsort(-spent[rows], kind="stable")][:DESCRIBED].tolist()
-    kernels = rows_at(recording, "dispatchers", owner[longest])
-    return Outliers(len(rows), of, held, of_ns, tuple([
-        _described(recording, phases, row, str(kernels[int(owner[row])]["name"])) for row in longest]))
+    names = rows_at(recording, "dispatchers", owner[longest])
+    kernels = [str(names[int(owner[row])]["name"]) for row in longest]
+    is_of_one = bool((owner[rows] == owner[rows[0]]).all()) and bool((owner[timed] != owner[rows[0]]).any())
+    return Outliers(len(rows), of, held, of_ns, tuple(map(partial(_described, recording, phases), longest, kernels)),
+                    kernels[0] if is_of_one else None)
 
 
 def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:

@@ -44,7 +44,7 @@ _FRAME = """
   font-variant-numeric: tabular-nums; print-color-adjust: exact; -webkit-print-color-adjust: exact;
 }
 .kscope *, .kscope *::before { box-sizing: border-box; }
-.kscope .ks-top { display: flex; align-items: baseline; gap: 10px; margin: 0; }
+.kscope .ks-top { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 10px; margin: 0; }
 .kscope .ks-title { flex: 0 1 auto; min-width: 0; font-size: 15px; font-weight: 600; overflow-wrap: anywhere;
   display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 .kscope .ks-maker { margin-left: auto; flex: none; max-width: 45%; color: var(--ks-soft); font-size: 12px;
@@ -61,7 +61,7 @@ _FRAME = """
 .kscope .ks-error { font-family: var(--ks-mono); font-size: 12px; }
 .kscope .ks-verdict { margin: 8px 0 0; font-size: 14px; font-weight: 500; overflow-wrap: anywhere; }
 .kscope .ks-said { margin: 4px 0 0; overflow-wrap: anywhere; }
-.kscope .ks-figures { display: flex; flex-wrap: wrap; gap: 0 16px; margin: 6px 0 2px; color: var(--ks-soft);
+.kscope .ks-figures { display: flex; flex-wrap: wrap; gap: 0 14px; color: var(--ks-soft);
   font-size: 12px; }
 .kscope .ks-head { margin: 18px 0 4px; font-size: 13px; font-weight: 600; }
 .kscope .ks-head span, .kscope .ks-soft { color: var(--ks-soft); font-weight: 400; }
@@ -70,7 +70,7 @@ _FRAME = """
 .kscope details.ks-part { flex: 0 1 auto; max-width: 100%; margin: 0; padding: 0; border: 1px solid var(--ks-line);
   border-radius: 5px; }
 .kscope details.ks-part[open] { flex: 1 0 100%; min-width: 0; padding: 0 8px 6px; }
-.kscope details.ks-part > summary { padding: 1px 9px 1px 6px; font-size: 12.5px; }
+.kscope details.ks-part > summary { padding: 1px 7px 1px 4px; font-size: 12.5px; }
 .kscope details.ks-part[open] > summary { margin: 0 -8px; padding: 3px 9px 3px 6px; }
 .kscope .ks-finding { padding: 4px; overflow-wrap: anywhere; }
 .kscope .ks-finding .ks-name { display: inline-flex; max-width: 40%; vertical-align: bottom; font-weight: 600; }
@@ -87,7 +87,8 @@ _BARS = """
 .kscope .ks-bar.ks-thin { height: 4px; margin: 3px 0 0; border-radius: 1px; }
 .kscope .ks-large + .ks-thin { height: 6px; margin: -4px 0 9px; }
 .kscope .ks-bar span { min-width: 2px; }
-.kscope .ks-histogram { display: flex; align-items: flex-end; gap: 1px; height: 14px; margin: 4px 0 0; }
+.kscope .ks-histograms { display: flex; gap: 10px; margin: 4px 0 0; }
+.kscope .ks-histogram { flex: 1 1 0; display: flex; align-items: flex-end; gap: 1px; height: 14px; }
 .kscope .ks-histogram span { flex: 1 1 0; background: var(--ks-soft); }
 .kscope .ks-legend { display: flex; flex-wrap: wrap; gap: 3px 20px; margin: 0; padding: 0; font-size: 12px; }
 .kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; }

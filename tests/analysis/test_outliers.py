@@ -40,6 +40,17 @@ def test_what_holds_no_more_than_its_share_does_not_stand_out() -> None:
     assert outliers(launched(40, *[100_000] * 10).recording()) is None  # a fifth of the launches
 
 
+def test_all_launches_of_a_kernel_may_be_far_longer_than_those_of_others() -> None:
+    made = launched(100)
+    made.kernel("scale")
+    for _ in range(4):
+        made.launch(1, phases=(3_000, 0, 1_000_000, 2_000, 1_000), specialization=None)
+    found = outliers(made.recording())
+    assert found is not None and (found.launches, found.kernel) == (4, "scale")
+    assert outliers_line(found).startswith(
+        "4 of 104 launches (3.8 %), all of scale, took 4.02 ms of 5.02 ms; the longest, launch 100 (scale), ")
+
+
 def test_only_some_are_described() -> None:
     found = outliers(launched(200, *[900_000] * 12).recording())
     assert found is not None and found.launches == 12 and len(found.longest) == DESCRIBED
@@ -74,8 +85,8 @@ def test_what_happened_meanwhile() -> None:
         Meanwhile("copy", 1, 2_000_000, 1 << 20), Meanwhile("compile", 1, 1_006_000), Meanwhile("load", 1, 1_000_000),
         Meanwhile("memory", 2, 600_000), Meanwhile("threads", 1, 10_000))
     assert outliers_line(found) == (
-        "1 of 102 launches, launch 100 (axpy), 9.01 ms in prepare (its first, 2.00 ms copying 1.0 MiB, another thread "
-        "compiled for 1.01 ms of it, 1.00 ms loading code), took 9.01 ms of 10.0 ms.")
+        "1 of 102 launches took 9.01 ms of 10.0 ms: launch 100 (axpy), in prepare (its first, 2.00 ms copying 1.0 MiB, "
+        "another thread compiled for 1.01 ms of it, 1.00 ms loading code).")
 
 
 def test_garbage_collections_are_named_with_their_generation() -> None:
@@ -91,8 +102,8 @@ def test_garbage_collections_are_named_with_their_generation() -> None:
     assert found.longest[0].meanwhile == (
         Meanwhile("gc", 2, 12_100_000, None, 2), Meanwhile("other_gc", 1, 1_000_000))
     assert outliers_line(found) == (
-        "1 of 101 launches, launch 100 (axpy), 34.0 ms in prepare (12.1 ms of garbage collection (generation 2), "
-        "1.00 ms of garbage collection on another thread), took 34.0 ms of 35.0 ms.")
+        "1 of 101 launches took 34.0 ms of 35.0 ms: launch 100 (axpy), in prepare (12.1 ms of garbage collection "
+        "(generation 2), 1.00 ms of garbage collection on another thread).")
 
 
 def test_without_phases() -> None:
@@ -100,4 +111,4 @@ def test_without_phases() -> None:
     made.launch(phases=None, end_ns=made.now + 5_000_000)
     found = outliers(made.recording())
     assert found is not None and found.longest[0].phase is None
-    assert outliers_line(found).startswith("1 of 101 launches, launch 100 (axpy), 5.00 ms, took ")
+    assert outliers_line(found) == "1 of 101 launches took 5.00 ms of 6.00 ms: launch 100 (axpy)."

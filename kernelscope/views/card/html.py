@@ -91,7 +91,7 @@ def printed(card: Card, draw: _Draw) -> str:
     shares = "".join([_shares(each) for each in card.shares])
     sections = "".join([_section(each, draw) for each in card.sections])
     cell = f' data-ks-cell="{card.cell}"' if card.cell else ""
-    return (f'<div class="kscope"{cell}>{_head(card)}{_verdict(card)}{_figures(card.figures)}{shares}'
+    return (f'<div class="kscope"{cell}>{_head(card)}{_verdict(card)}{shares}'
             f'<div class="ks-sections">{sections}{_recording(card.health)}</div></div>')
 
 
@@ -103,7 +103,7 @@ def _head(card: Card) -> str:
     problems = "".join([f'<div class="ks-error">{escape(cut(text))}</div>' for _, text in card.problems])
     return (
         f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3" title="{title}">{title}</span>'
-        f'{chip}{notice}<span class="ks-maker">{maker}</span></div>{problems}'
+        f'{chip}{notice}{_figures(card.figures)}<span class="ks-maker">{maker}</span></div>{problems}'
     )
 
 
@@ -123,7 +123,7 @@ def _figures(figures: Sequence[Figure]) -> str:
     if not figures:
         return ""
     texts = "".join([f'<span title="{escape(each.meaning)}">{escape(each.value)}</span>' for each in figures])
-    return f'<div class="ks-figures">{texts}</div>'
+    return f'<span class="ks-figures">{texts}</span>'
 
 
 def _recording(lines: Sequence[Health]) -> str:
@@ -239,6 +239,7 @@ def _cell(column: Column, row: Row) -> str:
     if column.kind == "bars":
         bars = _bars(row.bars) or "–"  # noqa: RUF001 - a dash
         times = histogram(row.histogram) + histogram(row.gpu_histogram, on_gpu=True)
+        times = f'<div class="ks-histograms">{times}</div>' if times else ""
         return f'<td class="ks-phase">{bars}{times}</td>'
     value = row.values[column.key]
     if column.below:

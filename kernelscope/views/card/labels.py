@@ -30,7 +30,8 @@ PHASE_MEANINGS = {
 }
 
 #: What a part of host time is called, where that is not its name.
-_PART_LABELS = {"unsplit": "other"}
+_PART_LABELS = {"unsplit": "launches without phases", "wait": "waiting for the GPU",
+                "outside": "Python outside launches"}
 
 #: What each part of the cells' time is.
 TIME_MEANINGS = {
@@ -280,21 +281,6 @@ EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each lau
 _NAMED_KERNELS = 3
 #: Names of C++ templates go on for lines; the table below has all of them.
 _NAME = 44
-
-
-def busy_figure(gpu: GpuSummary) -> tuple[str, str]:
-    """Return the headline's figure of the GPU and its note."""
-    if not gpu.busy:
-        note = f"{duration(gpu.execute.total_ns)} of kernels" if gpu.execute else "nothing was seen on it"
-        return percent(None if gpu.execute else 0.0), note
-    if len(gpu.busy) == 1:
-        only = gpu.busy[0]
-        return percent(only.share), f"{duration(only.busy_ns)} of {duration(only.window_ns)}"
-    shares = [each.share for each in gpu.busy if each.share is not None]
-    if not shares:
-        return percent(None), counted(len(gpu.busy), "device")
-    return " to ".join(dict.fromkeys(percent(each) for each in (min(shares), max(shares)))), (
-        f"{counted(len(gpu.busy), 'device')}, of {duration(gpu.busy[0].window_ns)}")
 
 
 def gpu_parts(busy: Busy) -> tuple[tuple[str, int], ...]:

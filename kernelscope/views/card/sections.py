@@ -434,8 +434,8 @@ def _card(shown: Overview) -> Card:
         stands_out_at=f"launches:{shown.outliers.longest[0].launch_id}" if shown.outliers is not None else "",
         action=_action(shown), figures=() if shown.is_empty else figures(shown),
         shares=() if shown.is_empty else (*_time_shares(shown), *_gpu_shares(shown)),
-        sections=tuple(replace(each, is_open=each.is_open or each.key == largest)
-                       for each in sections if each is not None),
+        sections=tuple(sorted([replace(each, is_open=each.is_open or each.key == largest)
+                               for each in sections if each is not None], key=lambda each: not each.is_open)),
         health=_health(shown), cell="" if shown.start_ns is None else str(shown.start_ns),
     )
 
@@ -479,36 +479,37 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
     legend = tuple([(each.name, each.label, f"{duration(each.duration_ns)}, {_share(each.duration_ns, time.wall_ns)}",
                      labels.TIME_MEANINGS[each.name]) for each in parts])
     spent = [f"{each.label} {duration(each.duration_ns)}" for each in parts]
-    notes = [each for each in (labels.garbage_note(shown), labels.synchronize_note(shown)) if each]
-    lines = [f"time: {', '.join(spent)}", *notes]
-    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, "; ".join(notes), tuple(lines)),)
+    note = labels.garbage_note(shown)
+    lines = [f"time: {', '.join(spent)}", *([note] if note else [])]
+    return (Shares("Host", (Bar(parts, time.wall_ns),), legend, note, tuple(lines)),)
 
 
 def figures(shown: Overview) -> tuple[Figure, ...]:
     """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
     compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
+    is_only_graphs = not shown.launches and any(number for number, *_ in labels.launch_figures(shown))
+    made = Figure(counted(shown.launches, "launch", "launches"), counted(shown.configurations, "configuration"))
     found = [
-        Figure(counted(shown.launches, "launch", "launches"), counted(shown.configurations, "configuration")),
+        *([] if is_only_graphs else [made]),
         *[Figure(text, meaning) for number, text, meaning in labels.launch_figures(shown) if number],
         Figure(counted(shown.kernels, "kernel"), counted(shown.specializations, "specialization")),
         Figure(counted(shown.compiles, "compile"), compiling),
     ]
     if shown.failed_compiles:
         found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised"))
-    found.append(Figure(f"{count(shown.memory_hits)} found in memory", "launches whose specialization was there"))
+    if shown.launches:
+        found.append(Figure(f"{count(shown.memory_hits)} found in memory", "launches whose specialization was there"))
     if shown.disk_hits:
         found.append(Figure(f"{count(shown.disk_hits)} from disk", "specializations that a disk cache had"))
     if shown.waits:
         found.append(Figure(counted(shown.waits, "wait"), "requests that waited for another thread's compile"))
-    found.append(Figure(f"{duration(shown.totals.host_ns)} in launches", labels.share_note(shown)))
-    if shown.gpu is not None:
-        share, note = labels.busy_figure(shown.gpu)
-        found.append(Figure(f"GPU busy {share}", note))
+    if shown.launches:
+        found.append(Figure(f"{duration(shown.totals.host_ns)} in launches", labels.share_note(shown)))
     return tuple(found)
 
 
 def _health(shown: Overview) -> tuple[Health, ...]:
-    found = [Health(labels.cost(shown))]
+    found = [Health(each) for each in (labels.cost(shown), labels.synchronize_note(shown)) if each]
     for row in shown.health:
         facts = cut(labels.health(row))
         found.append(Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", cut(row.fix or ""),
@@ -778,9 +779,8 @@ def kernels_section(shown: Overview) -> Section | None:
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         run = runs.get(kernel.dispatcher_id)
-        if is_gpu:
-            share = [f"{_share(kernel.host_ns, host)} of host time"] if kernel.host_ns is not None else []
-            notes = [", ".join([*share, counted(kernel.configurations, "config")]), *notes]
+        if is_gpu and kernel.host_ns is not None:
+            place += f" · {_share(kernel.host_ns, host)} of the host time"
         rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), histogram=kernel.histogram,
                         gpu_histogram=run.histogram if run is not None else (), terminal=(below,),

@@ -111,33 +111,37 @@ def _then(reasons: Iterable[str]) -> str:
 
 def _of_gpu(gpu: GpuSummary) -> list[str]:
     if not gpu.busy:
-        return []
+        return [f"Kernels ran for {duration(gpu.execute.total_ns)}." if gpu.execute else "The GPU did nothing."]
     shares = [each.share for each in gpu.busy if each.share is not None]
     if not shares:
         return []
     if len(shares) == 1:
         return [f"The GPU worked {percent(shares[0])} of the time." if shares[0] else "The GPU did nothing."]
-    return [f"The {len(shares)} GPUs worked {percent(min(shares))} to {percent(max(shares))} of the time."]
+    least, most = percent(min(shares)), percent(max(shares))
+    often = f"{least} of the time each" if least == most else f"{least} to {most} of the time"
+    return [f"The {len(shares)} GPUs worked {often}."]
 
 
 def outliers_line(found: Outliers) -> str:
     """Return how many launches took long, how much of the time, and what is known of the longest."""
-    share, longest = percent(found.launches / found.of), found.longest[0]
-    who = (f"{count(found.launches)} of {count(found.of)} launches ({share})" if found.launches > 1
-           else f"1 of {count(found.of)} launches, {launch_line(longest)},")
-    took = f"took {duration(found.spent_ns)} of {duration(found.of_ns)}"
-    return f"{who} {took}; the longest, {launch_line(longest)}." if found.launches > 1 else f"{who} {took}."
+    took, longest = f"took {duration(found.spent_ns)} of {duration(found.of_ns)}", found.longest[0]
+    if found.launches == 1:
+        return f"1 of {count(found.of)} launches {took}: {_launch(longest, is_only=True)}."
+    whose = f", all of {clean(shorten(found.kernel, _NAME))}," if found.kernel is not None else ""
+    many = f"{count(found.launches)} of {count(found.of)} launches ({percent(found.launches / found.of)}){whose}"
+    return f"{many} {took}; the longest, {_launch(longest)}."
 
 
-def launch_line(each: LongLaunch) -> str:
-    """Return which launch it is, where its time went, and what else happened meanwhile."""
-    name = f"launch {each.launch_id} ({clean(shorten(each.kernel, _NAME))})"
-    took = duration(each.launching_ns)
-    if each.phase is not None:
-        much = "" if each.phase_ns > _ALL * each.launching_ns else f", {duration(each.phase_ns)} of it"
-        took += f"{much} in {each.phase}"
+def _launch(each: LongLaunch, is_only: bool = False) -> str:
+    """Return which launch it is, how long it took unless that is known, where, and what else happened meanwhile."""
+    took, where = [] if is_only else [duration(each.launching_ns)], []
+    if each.phase is not None and each.phase_ns > _ALL * each.launching_ns:
+        took = [" ".join([*took, "in", each.phase])]
+    elif each.phase is not None:
+        where = [f"{duration(each.phase_ns)} of it in {each.phase}"]
     what = (["its first"] if each.is_first else []) + [_meanwhile(held) for held in each.meanwhile[:_SAID]]
-    return f"{name}, {took}" + (f" ({', '.join(what)})" if what else "")
+    line = ", ".join([f"launch {each.launch_id} ({clean(shorten(each.kernel, _NAME))})", *took, *where])
+    return f"{line} ({', '.join(what)})" if what else line
 
 
 #: A phase that is more of a launch is all of it, and so many things that happened meanwhile are mentioned.

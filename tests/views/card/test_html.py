@@ -169,7 +169,7 @@ def test_phases_that_were_not_recorded_say_so(script: Any) -> None:
     made.launch(phases=None, specialization=None)
     html = card(made.recording())
     assert "not recorded" in html
-    assert "other 10.0 µs (10,000 ns, 100 %)" in html
+    assert "launches without phases 10.0 µs (10,000 ns, 100 %)" in html
     made.rows["launches"][0]["end_ns"] = None
     assert "10,000 ns" not in card(made.recording())
 
