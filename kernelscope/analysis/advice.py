@@ -172,6 +172,11 @@ class Evidence:
             return None
         return repetition(self.recording, self.phases, LARGE_SHARE * (self.wall_ns or 0) - 1)
 
+    def of_wall(self, spent_ns: int) -> str:
+        """Return the share of the wall time, as the middle of a list; empty where several threads took more."""
+        is_part = self.wall_ns and spent_ns <= self.wall_ns
+        return f"{percent(spent_ns / self.wall_ns)} of the wall time and " if is_part and self.wall_ns else ""
+
     def is_large(self, spent_ns: int | None) -> bool:
         """Return whether so much time is a large share of the wall time."""
         return bool(self.wall_ns) and (spent_ns or 0) >= LARGE_SHARE * (self.wall_ns or 0)
@@ -391,7 +396,7 @@ def _launch_bound(evidence: Evidence) -> Iterator[Found]:
             f"{counted(execute.count, 'kernel')} ran for {duration(execute.total_ns)} on the GPU, "
             f"{duration(execute.mean_ns)} each. Give each launch more work, launch less often, or replay the launches "
             "as a CUDA graph."
-        ), usually
+        ), min(usually, spent)
         return
 
 
@@ -407,7 +412,7 @@ def _many_launches(evidence: Evidence) -> Iterator[Found]:
         if spent is not None and evidence.wall_ns and evidence.is_large(spent):
             yield kernel.name, (
                 f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the host, "
-                f"{percent(spent / evidence.wall_ns)} of the wall time and {duration(spent / count)} each on average"
+                f"{evidence.of_wall(spent)}{duration(spent / count)} each on average"
                 f"{_beside_long(kernel)}: launch less often with more work, or as a CUDA graph."
             ), spent
 
@@ -502,13 +507,15 @@ def _pageable_copies(evidence: Evidence) -> Iterator[Found]:
       effect="multiprocessors that are idle now have work")
 def _few_blocks(evidence: Evidence) -> Iterator[Found]:
     multiprocessors = evidence.multiprocessors
-    for kernel in evidence.kernels.where(evidence.kernels.column("launches") >= MANY_LAUNCHES):
-        most = kernel.most_blocks
+    often = evidence.kernels.where(evidence.kernels.column("launches") >= MANY_LAUNCHES)
+    runs = {} if evidence.gpu is None else evidence.gpu.execution.by_id(often.ids.tolist())
+    for kernel in often:
+        most, run = kernel.most_blocks, runs.get(kernel.dispatcher_id)
         if multiprocessors and most and most * FEW_BLOCKS <= multiprocessors:
             yield kernel.name, (
                 f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a "
                 f"GPU with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
-            ), kernel.host_ns or 0
+            ), run.execute.total_ns if run is not None and run.execute is not None else 0  # it is no host time
 
 
 @rule("partial_warps", "blocks with a partial warp",
@@ -661,7 +668,7 @@ def _repeated_sequence(evidence: Evidence) -> Iterator[Found]:
     rows = evidence.dispatchers(loop.dispatchers)
     kernels = listed([cut(name) for name in dict.fromkeys(str(row["name"]) for row in rows)])
     long = loop.rounds - loop.usual_rounds
-    spent = (f"{duration(loop.usual_ns)} of host time, {percent(loop.usual_ns / wall_ns)} of the wall time and "
+    spent = (f"{duration(loop.usual_ns)} of host time, {evidence.of_wall(loop.usual_ns)}"
              f"{duration(loop.usual_ns / loop.usual_rounds)} a round on average")
     if long:
         spent = (f"{loop.usual_rounds:,} of the rounds took {spent}; {counted(long, 'longer one')}, "
@@ -704,8 +711,8 @@ def cut(name: str) -> str:
 class Repetition:
     """Rounds of the same launches, one after another on one thread in one cell.
 
-    Rounds that took more than `kernelscope.analysis.launches.LONG` times the median waited for something, and are
-    summed by themselves.
+    Rounds that took more than `kernelscope.analysis.launches.LONG` times the median, or in which launches that did so
+    took most of the time, waited for something, and are summed by themselves.
 
     Attributes
     ----------
@@ -811,7 +818,13 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell:
         return None
     spent = host.sum(axis=1)
     dispatcher = ints(recording, "launches", "dispatcher_id")[chosen[0]]
-    long = long_ones(np.zeros(rounds, dtype=np.int64), spent, 1)
+    # A round is long as a whole, or by launches that took far longer than those of other rounds at the same place.
+    waited = np.zeros(rounds * size, dtype=np.int64)
+    outliers = long_ones(np.tile(np.arange(size), rounds), host.ravel(), size)
+    waited[outliers] = host.ravel()[outliers]
+    is_long = 2 * waited.reshape(rounds, size).sum(axis=1) > spent
+    is_long[long_ones(np.zeros(rounds, dtype=np.int64), spent, 1)] = True
+    long = np.flatnonzero(is_long)
     long_ns = int(spent[long].sum())
     return Repetition(tuple(dispatcher.tolist()), rounds, cell, rounds - len(long), int(spent.sum()) - long_ns, long_ns)
 
@@ -926,7 +939,7 @@ def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[in
 def _churn(code: str, dispatchers: tuple[int, ...], rows: Sequence[_Row], argument: str = "",
            types: tuple[str, ...] = ()) -> Churn:
     cells = {row["cell_id"] for row in rows if row["cell_id"] is not None}
-    spent = sum(row["end_ns"] - row["start_ns"] for row in rows)
+    spent = sum(max(row["end_ns"] - row["start_ns"], 0) for row in rows)
     return Churn(code, dispatchers, argument, types, len(rows), spent, len(cells))
 
 
@@ -996,7 +1009,7 @@ def graph_kernels(recording: Recording) -> list[GraphKernel]:
         reasons = [held[number]["plain_because"] for number in np.unique(specialization[plain]).tolist()]
         found.append(GraphKernel(
             row["dispatcher_id"], row["name"], int(mine.sum()), int((mine & replayed).sum()), int(plain.sum()),
-            int((end - start)[plain].sum()), tuple(dict.fromkeys(map(str, reasons))),
+            int(np.maximum(end - start, 0)[plain].sum()), tuple(dict.fromkeys(map(str, reasons))),
             max((len(each.get("do_while") or ()) for each in facts), default=0)))
     return found
 

@@ -114,7 +114,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
         CompilationSummary(
             **{name: row[name] for name in _AS_RECORDED},
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
-            duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
+            duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
             reason=row["reason"] or "",
             change=changes(row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
             cached_on_disk=row["cache_file"] is not None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -210,6 +210,11 @@ def launch_phases(recording: Recording) -> LaunchPhases:
     end = ints(recording, "launches", "end_ns")
     compiling = ints(recording, "launches", "compile_ns")
 
+    torn = _out_of_order((start, dispatched, submitting, submitted, end), compiling)
+    if torn.any():
+        dispatched, submitting, submitted, compiling = (
+            np.where(torn, UNKNOWN, times) for times in (dispatched, submitting, submitted, compiling))
+
     dispatch = _between(start, dispatched)
     phases = {
         "dispatch": np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN),
@@ -247,7 +252,17 @@ def phase_totals(recording: Recording) -> PhaseTotals:
 
 
 def _between(start: Ints, end: Ints) -> Ints:
-    return np.where((start >= 0) & (end >= 0), end - start, UNKNOWN)
+    return np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+
+
+def _out_of_order(bounds: Sequence[Ints], compiling: Ints) -> Bools:
+    """Return the launches in which a clock went back: of their phases nothing is known that adds up."""
+    reach, torn = bounds[0], np.zeros(len(compiling), dtype=np.bool_)
+    for bound in bounds[1:]:
+        torn |= (bound >= 0) & (bound < reach)
+        reach = np.maximum(reach, bound)
+    inside = np.where(bounds[1] >= 0, bounds[1], bounds[-1])
+    return torn | ((inside >= 0) & (compiling > inside - bounds[0]))
 
 
 def _less(values: Ints, taken: Ints) -> Ints:
@@ -573,8 +588,7 @@ class _Long:
 
 def _compile_ns(recording: Recording, size: int) -> Ints:
     asked = ints(recording, "compilations", "dispatcher_id")
-    spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
-    return np.rint(np.bincount(asked, weights=spent, minlength=size)[:size]).astype(np.int64)
+    return sum_by(asked, ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns"), size)
 
 
 def _shared(
@@ -994,7 +1008,7 @@ class CellSummary:
     totals : PhaseTotals
         Own host time of its launches and its phases.
     wall_ns : int or None
-        From the cell's start to its end; None between cells.
+        From the cell's start to its end; None between cells, and where a clock went back.
     synchronize_ns : int or None
         From there to the end of the device's synchronization; None where it was not synchronized.
     """
@@ -1065,8 +1079,9 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
             error=row.get("error"),
             **_numbers(counts, at),
             totals=totals[at],
-            wall_ns=None if start is None or end is None else end - start,
-            synchronize_ns=None if end is None or synchronized is None else synchronized - end,
+            # Where a clock went back, how long it took is not known.
+            wall_ns=None if start is None or end is None or end < start else end - start,
+            synchronize_ns=None if end is None or synchronized is None or synchronized < end else synchronized - end,
         )
 
     summaries = [summary(at, row) for at, row in enumerate(rows)]

@@ -24,6 +24,7 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_ESCAPED = re.compile(f"{_UNSAFE.pattern}|[&<>\"']")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ELLIPSIS = "…"
 _NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
@@ -42,7 +43,8 @@ def clean_code(text: str) -> str:
 
 def escape(text: object) -> str:
     """Return text cleaned and escaped for HTML, for an element or a quoted attribute."""
-    return html.escape(clean(text), quote=True)
+    known = str(text)
+    return html.escape(clean(known), quote=True) if _ESCAPED.search(known) else known
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -130,8 +132,14 @@ def width_of(text: str) -> int:
     )
 
 
+#: So many letters, accents and joiners included, are taken to fill a column.
+_NARROWEST = 4
+
+
 def shorten(text: str, width: int) -> str:
     """Return text that takes at most `width` columns, with an ellipsis in its middle where it was longer."""
+    if len(text) > _NARROWEST * (width + 1):  # of a very long one only the ends are looked at
+        text = text[:_NARROWEST * width] + text[-_NARROWEST * width:] if width > 0 else text[:1]
     if width_of(text) <= width:
         return text
     if width <= 1:
@@ -147,7 +155,9 @@ _MOST_LETTERS = 2_000
 
 def cut(text: str) -> str:
     """Return a text of the user's without its middle where it is longer than any name or type that can be read."""
-    return text if len(text) <= _MOST_LETTERS else shorten(text, _MOST_LETTERS)
+    if len(text) <= _MOST_LETTERS:
+        return text
+    return f"{text[:_MOST_LETTERS // 2]}{_ELLIPSIS}{text[1 - _MOST_LETTERS // 2:]}"
 
 
 #: An attribute of a picture whose letters are as wide as `drawn_width` says; others are rounded to whole pixels.
@@ -178,6 +188,7 @@ def drawn_width(text: str, size: float, *, bold: bool = False) -> float:
 
 def fitted(text: str, room: float, size: float, *, bold: bool = False) -> str:
     """Return text that takes at most `room` pixels of a picture, with an ellipsis in its middle where it was longer."""
+    text = cut(text)
     if drawn_width(text, size, bold=bold) <= room:
         return text
     # The lengths that fit come before those that do not.

@@ -375,6 +375,7 @@ def execution_story() -> Any:
 
 def test_by_dispatcher_and_by_name() -> None:
     found = by_execution(execution_story().recording())
+    assert [sum(each.histogram) for each in found] == [each.execute.count if each.execute else 0 for each in found]
     assert [(each.name, each.dispatcher_id, each.kernels, each.launched, each.in_graphs, each.others)
             for each in found] == [
         ("axpy", 0, 4, 3, 1, 0), ("cupy_add", None, 2, 0, 0, 2), ("axpy", None, 1, 0, 0, 1),

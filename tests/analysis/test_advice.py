@@ -491,6 +491,25 @@ def test_threads_are_looked_at_one_by_one_and_rounds_that_waited_are_summed_by_t
     assert (found.usual_rounds, found.usual_ns, found.long_ns) == (29, 29 * 30_000 - 500, 7_030_000)
 
 
+def test_rounds_in_which_a_launch_waited_for_most_of_the_time_are_no_usual_rounds() -> None:
+    made = _loop(wall_ns=60 * MS, rounds=100, kernels=20)
+    for at, row in enumerate(made.rows["launches"]):
+        if at % 60 == 2:  # one of 20 launches of 10 µs in every third round: the round takes less than 5 times as long
+            row["end_ns"] += 700 * US
+    found = repetition(made.recording())
+    assert found is not None
+    assert (found.rounds, found.usual_rounds, found.usual_ns, found.long_ns) == (
+        100, 66, 66 * 200 * US, 34 * 900 * US)
+    assert "repeated_sequence" not in _advice(made), "those that a graph would spare are 22 % of the wall time"
+
+
+def test_multiprocessors_that_idle_cost_time_of_the_gpu_and_none_of_the_host() -> None:
+    made = _bound(2_000)
+    made.rows["configurations"][0]["griddim_x"] = 4
+    told = {each.code: each for each in overview(made.recording()).advice}
+    assert told["few_blocks"].weight_ns == 600 * 2 * US
+
+
 def test_launches_of_a_graph_kernel_are_told_apart() -> None:
     made = _graph_kernel("the backend x64 makes no graphs", launches=2)
     made.launch(made.kernel("plain", framework="quadrants"))

@@ -81,6 +81,12 @@ def unfinished_note(shown: Overview) -> str:
     return f"{launches} unfinished: {listed(names, _NAMED)}"
 
 
+def reversed_note(shown: Overview) -> str:
+    """Return how many cells end before they start."""
+    cells = counted(shown.reversed_cells, "cell")
+    return f"{cells} left out of the wall time: the end is before the start, as after a jump of a clock"
+
+
 def share_note(shown: Overview) -> str:
     """Return the host time's share of the cells' wall time."""
     if shown.wall_ns is None:

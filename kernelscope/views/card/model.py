@@ -217,10 +217,20 @@ class Overview:
 
     @property
     def host_share(self) -> float | None:
-        """Return host time in launches over the cells' wall time; above 1 where threads launched at once."""
-        if self.totals.host_ns is None or not self.wall_ns:
-            return None
-        return self.totals.host_ns / self.wall_ns
+        """Return host time in the cells' launches over their wall time; above 1 where threads launched at once."""
+        known = [cell.totals.host_ns for cell in self.by_cell if cell.wall_ns is not None]
+        spent = [each for each in known if each is not None]
+        return sum(spent) / self.wall_ns if spent and self.wall_ns else None
+
+    @property
+    def timed_cells(self) -> int:
+        """Return how many cells have a wall time."""
+        return sum(cell.wall_ns is not None for cell in self.by_cell)
+
+    @property
+    def reversed_cells(self) -> int:
+        """Return how many cells end before they start, as after a jump of a clock: their wall time is not known."""
+        return sum(cell.wall_ns is None and cell.cell_id is not None for cell in self.by_cell)
 
 
 def overview(recording: Recording) -> Overview:
@@ -353,7 +363,8 @@ def _cost(recording: Recording, wall: int | None) -> Cost | None:
     if not rows:
         return None
     total = sum(row["total_cost_ns"] for row in rows)
-    share = total / wall if wall else None
+    # An estimate may exceed the time of the cells that have one.
+    share = total / wall if wall and total <= wall else None
     counted = [row for row in rows if row["total_cost_ns"] > 0] or rows
     launch = _launch_cost([row for row in counted if row["cost_ns"] is not None])
     held: Any = recording.metadata.get("own_cost")

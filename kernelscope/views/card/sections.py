@@ -34,8 +34,9 @@ FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
 FIRST_FAILED = 3
 MOST_ROWS = 500
 MOST_GRAPH_ROWS = 200
-#: So many letters of the user's names and texts a folded part has at most, or a notebook becomes large.
-MOST_LETTERS = 150_000
+#: So many letters of the user's names, and of findings, a folded part has at most, or a notebook becomes large.
+MOST_LETTERS = 40_000
+MOST_FINDING_LETTERS = 250_000
 MOST_DETAILS = 20
 #: So many kernels' launch configurations need no folded part around them.
 FEW_KERNELS = 5
@@ -421,12 +422,14 @@ def _card(shown: Overview) -> Card:
     problems = [("error", shown.error)] if shown.error else []
     if shown.unfinished:
         problems.append(("", labels.unfinished_note(shown)))
+    if shown.reversed_cells:
+        problems.append(("", labels.reversed_note(shown)))
     largest = None if shown.is_empty else _largest(shown)
     return Card(
         title=shown.title, status=shown.status, notice=shown.notice, device=shown.device or "",
         problems=tuple(problems),
         verdict=() if shown.is_empty else verdict(
-            shown.time, len(shown.by_cell), shown.compilations, shown.launches, shown.gpu),
+            shown.time, shown.timed_cells, shown.compilations, shown.launches, shown.gpu),
         stands_out=outliers_line(shown.outliers) if shown.outliers is not None else "",
         stands_out_at=f"launches:{shown.outliers.longest[0].launch_id}" if shown.outliers is not None else "",
         action=_action(shown), figures=() if shown.is_empty else figures(shown),
@@ -514,8 +517,9 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
 def _health(shown: Overview) -> tuple[Health, ...]:
     found = [Health(each) for each in (labels.cost(shown), labels.synchronize_note(shown)) if each]
     for row in shown.health:
-        facts = labels.health(row)
-        found.append(Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", row.fix or "", row.is_trouble))
+        facts = cut(labels.health(row))
+        found.append(Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", cut(row.fix or ""),
+                            row.is_trouble))
     return tuple(found)
 
 
@@ -754,18 +758,18 @@ def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
     return top, Fold((rest,), bold=more)
 
 
-def _fitting(items: Sequence[_Item], letters: Callable[[_Item], int]) -> tuple[_Item, ...]:
-    """Return the first items of a folded part, as many as have together no more than `MOST_LETTERS`."""
+def _fitting(items: Sequence[_Item], letters: Callable[[_Item], int], most: int = MOST_LETTERS) -> tuple[_Item, ...]:
+    """Return the first items of a folded part, as many as have together no more letters than that."""
     ends = accumulate(map(letters, items))
-    return tuple([item for item, end in zip(items, ends, strict=True) if end <= MOST_LETTERS])
+    return tuple([item for item, end in zip(items, ends, strict=True) if end <= most])
 
 
 def _row_letters(row: Row) -> int:
-    return 2 * len(cut(row.name))
+    return len(cut(row.name))
 
 
 def _finding_letters(each: Finding) -> int:
-    return sum(map(len, map(cut, (each.name, each.name, each.why, each.detail, each.fix))))
+    return sum([len(cut(text)) for text in (each.name, each.why, each.detail, each.fix)])
 
 
 def kernels_section(shown: Overview) -> Section | None:
@@ -777,7 +781,7 @@ def kernels_section(shown: Overview) -> Section | None:
     runs = shown.gpu.execution.by_id(shown.by_kernel.ids[:FIRST_ROWS + MOST_ROWS].tolist()) if shown.gpu else {}
     rows: list[Row] = []
     for kernel in top:
-        place = defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks)
+        place = cut(defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks))
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         run = runs.get(kernel.dispatcher_id)
@@ -903,7 +907,7 @@ def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple
     found, more = all_of_them.findings, _more(total, FIRST_FINDINGS, noun)
     blocks: tuple[Block, ...] = (replace(all_of_them, findings=found[:FIRST_FINDINGS], more=more),)
     if more:
-        folded = _fitting(found[FIRST_FINDINGS:], _finding_letters)
+        folded = _fitting(found[FIRST_FINDINGS:], _finding_letters, MOST_FINDING_LETTERS)
         rest = Findings(folded, is_first=False, left_out=total - FIRST_FINDINGS - len(folded))
         blocks = (*blocks, Fold((rest,), bold=more, after=after))
     return blocks

@@ -313,7 +313,7 @@ def _compiles(recording: Recording) -> dict[int, list[Compile]]:
     for row in recording.rows("compilations"):
         if row["specialization_id"] is not None:
             result.setdefault(row["specialization_id"], []).append(_from_row(
-                Compile, row, duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
+                Compile, row, duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
                 reason=row["reason"] or "", cell=cells.get(row["cell_id"]),
                 steps=tuple(steps.get(row["compilation_id"], ()))))
     return result
