@@ -225,7 +225,7 @@ export class Timeline {
     fold.removeAttribute("aria-label"); // it has its text
     fold.append(sign, element("span", "kst-name", label), element("span", "kst-note", note));
     const pin = button("kst-pinner", "", "pin", () => this.pinLane(this.laneOf(key)));
-    pin.append(pushpin());
+    pin.append(element("span", "kst-pushpin"));
     const box = element("div", "kst-label", fold, pin);
     box.dataset.lane = key;
     return { box, fold, pin, sign };
@@ -649,15 +649,6 @@ function framed(header: Header) {
 }
 
 let frames = 0;
-
-function pushpin(): SVGElement {
-  const [image, path] = ["svg", "path"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
-  image.setAttribute("viewBox", "0 0 16 16");
-  image.setAttribute("aria-hidden", "true");
-  path.setAttribute("d", "M5 1h6v1l-1 1v4l2 2v1H8.6v5h-1.2v-5H4V9l2-2V3L5 2z");
-  image.append(path);
-  return image as SVGElement;
-}
 
 /** A canvas, with what it is called. */
 function picture(name: string, label: string): HTMLCanvasElement {
