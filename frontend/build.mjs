@@ -22,7 +22,7 @@ const { outputFiles, metafile } = await build({
   entryPoints: {
     timeline: "timeline/timeline.ts", inspector: "inspector/inspector.ts", graph: "graph/graph.ts",
     widget: "widget/widget.ts", inspector_widget: "widget/inspector_widget.ts",
-    cells: "card/cells.ts", timeline_page: "page/timeline.ts", graph_page: "page/graph.ts",
+    cells: "card/cells.ts", timeline_page: "page/timeline.ts", graph_page: "page/graph.ts", cards_page: "page/cards.ts",
   },
   outdir: target,
   bundle: true, format: "esm", target: "es2022", platform: "browser",

@@ -12,16 +12,20 @@ import { explain } from "./tips";
 
 /** The reader's choice of what is folded lasts as long as the page. */
 const FOLDS = "kernelscope:folds";
-/** What is brought to life: cards, and what stands for an inspector. */
-const ALIVE = ".kscope:is(.ks-cells, :has(.ks-sections, [data-ks-key]))";
+/** Cards, and what stands for an inspector. */
+export const CARDS = ".kscope:has(.ks-sections)", INSPECTORS = ".kscope:has([data-ks-key])";
 
 /** Bring the card that belongs to a view to life: now, or when the notebook has put it into the page. */
-export function followCard(host: HTMLElement, links: Links): () => void {
+export function followCard(host: HTMLElement, links: Links, which = CARDS): () => void {
   const undoing = new Undoing(), area = outputOf(host);
   const found = () => {
-    const cards = [...area.querySelectorAll<HTMLElement>(ALIVE)];
-    for (const card of cards) undoing.add(enliven(card, links));
-    return cards.length > 0;
+    const cards = still(area, which);
+    // Of several the one above the view.
+    const above = cards.filter((each) => each.compareDocumentPosition(host) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const card = above.at(-1) ?? cards[0];
+    if (!card) return false;
+    for (const each of [card, ...still(area, INSPECTORS)]) undoing.add(enliven(each, links));
+    return true;
   };
   if (!found()) {
     const watch = new MutationObserver(() => { if (found()) watch.disconnect(); });
@@ -38,11 +42,17 @@ function outputOf(host: HTMLElement): ParentNode & Node {
   return area ?? (root instanceof ShadowRoot ? outputOf(root.host as HTMLElement) : root as ParentNode & Node);
 }
 
+/** What has no behavior yet. */
+function still(area: ParentNode, which: string): HTMLElement[] {
+  return [...area.querySelectorAll<HTMLElement>(`${which}:not([data-ks-live])`)];
+}
+
 /** Give a card its behavior; returns the end of it. */
 export function enliven(card: HTMLElement, links: Links): () => void {
   const undoing = new Undoing(), style = element("style", "", STYLE);
   card.append(style);
-  undoing.add(() => style.remove());
+  card.dataset.ksLive = "";
+  undoing.add(() => style.remove(), () => { delete card.dataset.ksLive; });
   rememberFolds(card, undoing);
   sortTables(card, undoing);
   linkNames(card, links, undoing);

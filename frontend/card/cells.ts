@@ -2,7 +2,9 @@
 
 import { followCard } from "./card";
 
+export const drawsNothing = true;
+
 /** Bring the table to life; nothing is drawn in place of it. */
 export function mount(host: HTMLElement): { ready: Promise<object>; destroy(): void } {
-  return { ready: Promise.resolve({}), destroy: followCard(host, {}) };
+  return { ready: Promise.resolve({}), destroy: followCard(host, {}, ".kscope.ks-cells") };
 }

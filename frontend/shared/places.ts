@@ -57,6 +57,9 @@ export function inspectHere(from: HTMLElement, key: string): boolean {
 /** What the next inspector shows first. */
 export function wantInspected(key: string): void { places().wanted = key; }
 
+/** Whether an inspector was asked for that is not there yet. */
+export function isWanted(): boolean { return places().wanted !== null; }
+
 /** The newest timeline of the same notebook or page that has something of a specialization. */
 export function timelineOf(from: HTMLElement, key: string): TimelinePlace | null {
   return nearest(places().timelines, from).find((each) => Object.values(each.has(key)).some(Boolean)) ?? null;

@@ -2,6 +2,7 @@
 // answers back. The facts come in a message after the widget was made, and anew when a kernel has something new.
 
 import type { Answer, Facts, Message, Question } from "../inspector/wire";
+import { isWanted } from "../shared/places";
 import { inflatedBytes, inflatedText } from "../shared/inflate";
 import {
   type Buffer, type Model, type Rendered, type Shown, comesNear, frontEndOf, hidePicture, rendering,
@@ -97,7 +98,8 @@ async function show({ model, el }: Rendered, box: Box, view: Shown) {
   if (view.gone || !box.facts) return;
   // A view that has no size yet could not be drawn; the notebook's style hides it until it has this class.
   el.classList.add("ks-live");
-  await comesNear(el, view);
+  // What was asked for with a click is shown wherever it is.
+  if (!isWanted()) await comesNear(el, view);
   if (view.gone) return;
   const mounted = frontEnd.mount(el, { facts: box.facts, ask: (what) => ask(model, box, what) });
   Object.assign(el, { kernelscope: mounted }); // for whoever looks into a page

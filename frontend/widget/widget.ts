@@ -25,6 +25,8 @@ type Message = { kind: "coming" } | { kind: "data"; header: Header } | { kind: "
 
 /** What the front ends export. */
 interface FrontEnd {
+  /** Whether it has no size, and so comes near nothing. */
+  drawsNothing?: boolean;
   mount(el: HTMLElement, options: Data & { height?: number; inspect?: (key: string) => Promise<boolean> }): {
     ready: Promise<{ view?: unknown }>;
     destroy(): void;
@@ -67,7 +69,7 @@ async function show({ model, el }: Rendered, box: Box, view: Shown) {
   if (view.gone || !data) return;
   // A view that has no size yet could not be drawn; the notebook's style hides it until it has this class.
   el.classList.add("ks-live");
-  await comesNear(el, view);
+  if (!frontEnd.drawsNothing) await comesNear(el, view);
   if (view.gone) return;
   const mounted = frontEnd.mount(el, {
     ...data, height: model.get("height") || undefined, inspect: (key) => inspect(model, el, key),
@@ -98,9 +100,10 @@ async function inspect(model: Model, el: HTMLElement, key: string): Promise<bool
     }
   });
   if (id === null || !model.widget_manager.create_view) return false;
-  const view = await model.widget_manager.create_view(await model.widget_manager.get_model(id));
   wantInspected(key);
+  const view = await model.widget_manager.create_view(await model.widget_manager.get_model(id));
   el.append(view.el);
+  view.el.scrollIntoView({ block: "nearest", behavior: "instant" });
   return true;
 }
 

@@ -136,6 +136,8 @@ def as_html(notebook: Any, title: str) -> str:
     from nbconvert import HTMLExporter
     from traitlets.config import Config
 
+    from kernelscope.views.widget import front_end
+
     notebook.metadata.setdefault("title", title)
     notebook.metadata.setdefault("language_info", {"name": "python", "pygments_lexer": "ipython3"})
     exporter = HTMLExporter(
@@ -143,7 +145,8 @@ def as_html(notebook: Any, title: str) -> str:
         extra_loaders=[DictLoader({"self_contained.j2": _TEMPLATE})])
     exporter.template_file = "self_contained.j2"
     document: str = exporter.from_notebook_node(notebook)[0]
-    return document
+    before, end, after = document.rpartition("</body>")
+    return f'{before}<script type="module">{front_end("cards_page")}</script>{end}{after}'
 
 
 def _writable(out: str) -> Path:

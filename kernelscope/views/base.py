@@ -27,7 +27,7 @@ _UNSAFE = re.compile(
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ELLIPSIS = "…"
 _NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
-_PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
+_PROMPT_FILE = re.compile(r"^(?:<ipython-input-|In ?\[)(\d+)[-\]]")
 
 
 def clean(text: object) -> str:

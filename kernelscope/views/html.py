@@ -168,6 +168,9 @@ _SIZES = """
   .kscope .ks-top { flex-wrap: wrap; row-gap: 2px; }
   .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
 }
+@container (max-width: 680px) {
+  .kscope table.ks-table:has(col.ks-gpu + col.ks-phases) :is(col, th, td):last-child { display: none; }
+}
 @container (max-width: 560px) {
   .kscope table.ks-table .ks-left:first-child { min-width: 84px; }
   .kscope table.ks-table:has(col.ks-phases) :is(col, th, td):last-child { display: none; }
@@ -351,7 +354,9 @@ def image(svg: str, description: str, style: str, attributes: str = "") -> str:
     return f'<img alt="{escape(description)}" {attributes} style="{style}" src="data:image/svg+xml;base64,{data}">'
 
 
-def document(title: str, body: str, style: str = "", script: str = "", images: str = "") -> str:
+def document(
+    title: str, body: str, style: str = "", script: str = "", images: str = "", data: str = ""
+) -> str:
     """Return a self-contained HTML document on the ground of `PAGE`.
 
     One with a script fetches nothing: its content security policy forbids every connection, and every script but this
@@ -364,9 +369,11 @@ def document(title: str, body: str, style: str = "", script: str = "", images: s
     body, style : str
         HTML, and a further style sheet.
     script : str
-        A module that runs once the body is there.
+        A module that runs once the body is there, without `data`.
     images : str
         Where images may come from, as in ``data:``; with a script only.
+    data : str
+        HTML after the script, which the script does not wait for.
     """
     policy = ""
     if script:
@@ -376,7 +383,7 @@ def document(title: str, body: str, style: str = "", script: str = "", images: s
             f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{digest}'; "
             f"style-src 'unsafe-inline'; {sources}base-uri 'none'; form-action 'none'\">"
         )
-        body += f'<script type="module">{script}</script>'
+        body += f'<script type="module"{" async" * bool(data)}>{script}</script>{data}'
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{policy}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -290,6 +290,25 @@ def test_under_the_card_of_a_recorded_cell(notebook: Any, artifacts: Path) -> No
     opened.page.screenshot(path=f"{artifacts}.png")
 
 
+def test_card_timeline_inspector_and_the_list_of_cells_lead_to_each_other(notebook: Any, artifacts: Path) -> None:
+    page = (opened := notebook("%load_ext kernelscope\n" + KERNEL, "%%kernelscope -n steps\naxpy[2, 32](a, 2.0, a)",
+                               "%kernelscope cells")).page
+    opened.timelines(1)
+    card = page.locator(".kscope:has(.ks-sections)")
+    card.evaluate("(card) => { card.querySelector('[data-ks-part=compiles]').open = true; }")
+    card.locator(".ks-finding [data-ks-at^=inspect][role=link]").click()
+    inspector = page.locator(".ksi:has(.ksi-row[aria-selected=true])")
+    inspector.wait_for()
+    assert "out: float32[:] C" in inspector.locator(".ksi-signature").first.inner_text()
+    inspector.locator(".ksi-links >> text=Compile").click()
+    assert "compile axpy" in page.locator(".kst-pin").inner_text()
+    page.locator(".kst-pin >> text=Inspect").click()
+    assert page.locator(".ksi").count() == 1
+    page.screenshot(path=f"{artifacts}.png")
+    page.locator(".ks-cells [data-ks-at^=card][role=link]").click()
+    assert page.locator(".ks-here[data-ks-cell]").is_visible()
+
+
 # How wide the notebook's panel, its views and what the first timeline is drawn on are, and how far it scrolls aside.
 WIDTHS = """() => {
     const panel = document.querySelector(".jp-WindowedPanel-outer");

@@ -22,10 +22,10 @@ from kernelscope.views.card.model import HealthRow, Overview
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
     "dispatch": "finding the specialization for the argument types",
-    "compile": "compiling it, or loading it from the disk cache",
-    "prepare": "marshalling arguments, copying host arrays in",
+    "compile": "compiling the specialization, or loading it from the disk cache",
+    "prepare": "marshalling the arguments, and copying host arrays to the device",
     "submit": "the driver's launch call",
-    "finish": "copying host arrays back, debug checks",
+    "finish": "copying host arrays back to the host, and debug checks",
     "unsplit": "host time of which no phase was recorded",
 }
 
@@ -62,12 +62,13 @@ def launch_figures(shown: Overview) -> tuple[tuple[int, str, str], ...]:
     """Return what else is worth knowing of the launches: a number, the text with it, and what it means."""
     unfinished = sum(shown.unfinished.values())
     return (
-        (shown.errors, f"{count(shown.errors)} failed", "launches that raised"),
+        (shown.errors, f"{count(shown.errors)} failed", "launches that raised an exception"),
         (unfinished, f"{count(unfinished)} unfinished", "launches that had not returned when the process died"),
         (shown.captured, f"{count(shown.captured)} captured", "launches that went into a graph, and did not run"),
-        (shown.graph_launches, counted(shown.graph_launches, "graph launch", "graph launches"), "of whole graphs"),
+        (shown.graph_launches, counted(shown.graph_launches, "graph launch", "graph launches"),
+         "launches of whole CUDA graphs"),
         (shown.nested, f"{count(shown.nested)} inside others", "launches that another launch made"),
-        (max(shown.threads - 1, 0), f"{count(shown.threads)} threads", "host threads that launched"),
+        (max(shown.threads - 1, 0), f"{count(shown.threads)} threads", "host threads that launched kernels"),
     )
 
 
@@ -101,7 +102,7 @@ def garbage_note(shown: Overview) -> str:
     inside = 0 if shown.time is None else shown.time.gc_ns - shown.time.parts["gc"]
     if shown.time is None or inside < _LEAST_NOTED * shown.time.wall_ns or not inside:
         return ""
-    return f"{duration(inside)} of garbage collection inside launches, compiles and CUDA calls, and part of their time"
+    return f"{duration(inside)} of garbage collection inside launches, compiles and CUDA calls is part of their time"
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
@@ -138,7 +139,7 @@ def ranges_note(shown: Overview) -> str:
 def range_notes(each: RangeSummary) -> list[str]:
     """Return how many ranges of a path were never closed, and how much of their GPU time are copies."""
     notes = [f"{count(each.unclosed)} still open at the end"] if each.unclosed else []
-    return [*notes, f"{duration(each.copy_ns)} of its own GPU time are copies"] if each.copy_ns else notes
+    return [*notes, f"own copies {duration(each.copy_ns)}"] if each.copy_ns else notes
 
 
 #: What is new in a compile, by its reason; other reasons need a sentence.

@@ -485,23 +485,29 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
     """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
     compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
     is_only_graphs = not shown.launches and any(number for number, *_ in labels.launch_figures(shown))
-    made = Figure(counted(shown.launches, "launch", "launches"), counted(shown.configurations, "configuration"))
+    made = Figure(counted(shown.launches, "launch", "launches"),
+                  f"kernel launches that ran, with {counted(shown.configurations, 'launch configuration')}")
     found = [
         *([] if is_only_graphs else [made]),
         *[Figure(text, meaning) for number, text, meaning in labels.launch_figures(shown) if number],
-        Figure(counted(shown.kernels, "kernel"), counted(shown.specializations, "specialization")),
-        Figure(counted(shown.compiles, "compile"), compiling),
+        Figure(counted(shown.kernels, "kernel"), f"kernel functions that were launched or compiled, in "
+               f"{counted(shown.specializations, 'specialization')}: compiled versions, by argument types"),
+        Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}"),
     ]
     if shown.failed_compiles:
-        found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised"))
+        found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised an exception"))
     if shown.launches:
-        found.append(Figure(f"{count(shown.memory_hits)} found in memory", "launches whose specialization was there"))
+        found.append(Figure(f"{count(shown.memory_hits)} found in memory",
+                            "launches whose specialization had been compiled or loaded before"))
     if shown.disk_hits:
-        found.append(Figure(f"{count(shown.disk_hits)} from disk", "specializations that a disk cache had"))
+        found.append(Figure(f"{count(shown.disk_hits)} from disk",
+                            "specializations that were loaded from a disk cache instead of being compiled"))
     if shown.waits:
-        found.append(Figure(counted(shown.waits, "wait"), "requests that waited for another thread's compile"))
+        found.append(Figure(counted(shown.waits, "wait"),
+                            "requests that waited while another thread compiled the same"))
     if shown.launches:
-        found.append(Figure(f"{duration(shown.totals.host_ns)} in launches", labels.share_note(shown)))
+        found.append(Figure(f"{duration(shown.totals.host_ns)} in launches",
+                            f"host time inside launches, from each call to its return: {labels.share_note(shown)}"))
     return tuple(found)
 
 
@@ -679,17 +685,17 @@ _ABOUT_RULE = {"no_disk_cache": "compiles", "pageable_copies": "gpu"}
 def _place_of(each: Advice, shown: Overview) -> str:
     """Return where a page shows what an advice is about, as of `Row`."""
     if each.code in _OF_COMPILES:
-        made = [held for held in shown.compilations if not each.kernel or held.name == each.kernel]
+        made = [held for held in shown.compilations[:MOST_ROWS] if not each.kernel or held.name == each.kernel]
         return f"compiles:{made[0].compilation_id}" if made else "part:compiles"
     longest = None if shown.outliers is None else shown.outliers.longest[0]
     if each.code == "long_launches" and longest is not None and longest.kernel == each.kernel:
         return f"launches:{longest.launch_id}"
-    if any(kernel.name == each.kernel for kernel in shown.by_kernel[:MOST_ROWS]):
-        return f"name:{each.kernel}"
     if any(graph.name == each.kernel for graph in shown.by_topology):
         return "part:graphs"
     if any(build.algorithm == each.kernel for build in shown.builds):
         return "part:builds"
+    if each.kernel:
+        return f"name:{each.kernel}"
     return f"part:{_ABOUT_RULE.get(each.code, 'kernels')}"
 
 
