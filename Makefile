@@ -51,9 +51,9 @@ frontend: $(VENV)/.test-$(CUDA) frontend/node_modules/.package-lock.json  ## bui
 	@$(BIN)/python frontend/generate.py
 	@cd frontend && $(NODE) node_modules/typescript/bin/tsc --noEmit && $(NODE) build.mjs
 
-# What esbuild and TypeScript need; neither needs a script at its installation.
+# esbuild, TypeScript, and axe-core for the tests; none needs a script at its installation.
 frontend/node_modules/.package-lock.json: frontend/package.json frontend/package-lock.json | $(VENV)/.test-$(CUDA)
-	@echo "installing esbuild and TypeScript into frontend/node_modules"
+	@echo "installing esbuild, TypeScript and axe-core into frontend/node_modules"
 	@cd frontend && $(NPM) ci --ignore-scripts --silent
 	@touch $@
 

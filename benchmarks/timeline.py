@@ -1,11 +1,14 @@
-"""Measures the timeline: bytes on the wire, packing, first paint, processor time of a frame; prints them as a table.
+"""Measures the timeline: bytes on the wire, packing, first paint, frames, links; prints them as a table.
 
     python benchmarks/timeline.py [--events 1000000 100000] [--chromium PATH]
 
 The events are a half launches with all phases and a half kernels, with durations that vary by 6 % (host) and 2 % (GPU)
 around typical ones, one in a hundred of the host's up to eight times as long: nanosecond noise is most of the bytes.
-The page is the self-contained one, in a headless Chromium without a GPU. What a frame costs is the processor time of
-the page's main thread in scripts, so that other programs on the machine do not count.
+The page is the self-contained one, in a headless Chromium without a GPU. *Painted* is by the browser's clock, from
+navigation, or the click on a link, to a task after the frame in which the lanes were drawn; *decoded* is when the
+timeline can be used. Frames are by the clock too, of pans by fractions of a pixel, for which every column is drawn
+anew, and as the processor time of the page's main thread in scripts, so that other programs on the machine do not
+count, of pans by whole pixels, for which what is drawn already is moved.
 """
 
 from __future__ import annotations
@@ -73,27 +76,85 @@ def browser(recording: Recording, chromium: str) -> list[tuple[str, str]]:
         paints = [first_paint(engine, path) for _ in range(ROUNDS)]
         page = engine.new_page(viewport={"width": 1400, "height": 900})
         page.goto(path.as_uri())
-        page.wait_for_function("() => window.kernelscope?.frames.count > 0")
+        page.wait_for_function("() => window.kernelscope?.frames.whole")
         rows = [
             ("HTML file", f"{path.stat().st_size / 1e6:.2f} MB"),
-            ("opened to painted", spread([paint[0] for paint in paints])),
-            ("of that from mount() to painted", spread([paint[1] for paint in paints])),
+            ("opened to painted", spread([paint["painted"] for paint in paints])),
+            ("opened to decoded", spread([paint["whole"] for paint in paints])),
+            ("of that from mount()", spread([paint["whole"] - paint["mounted"] for paint in paints])),
         ]
+        clicks = [links(engine, path) for _ in range(ROUNDS)]
+        rows += [(f"link to {name} clicked to painted", spread([each[name] for each in clicks])) for name in clicks[0]]
+        rows += [(f"a frame that draws all columns, {name}", whole_frames(page, share)) for name, share in (
+            ("nine tenths", 0.9), ("a tenth", 0.1))]
         rows += [(f"a frame, panning over {name}", frames(page, share)) for name, share in (
             ("nine tenths", 0.9), ("a tenth", 0.1), ("a thousandth", 0.001), ("a hundred thousandth", 1e-5))]
         engine.close()
     return rows
 
 
-def first_paint(engine: Any, path: Path) -> tuple[float, float]:
-    """Milliseconds from navigation, and from `mount`, to the first paint."""
+#: Notes when the frame is over that the first drawing was made in; it runs before the page's own script.
+_WATCH = """
+    const seen = () => {
+      if (window.kernelscope?.frames.first == null) { requestAnimationFrame(seen); return; }
+      const channel = new MessageChannel();
+      channel.port1.onmessage = () => { window.painted = performance.now(); };
+      requestAnimationFrame(() => channel.port2.postMessage(0));
+    };
+    requestAnimationFrame(seen);
+"""
+
+
+def first_paint(engine: Any, path: Path) -> dict[str, float]:
+    """Milliseconds from navigation to `mount`, to the first paint, and until the data are there."""
+    page = engine.new_page(viewport={"width": 1400, "height": 900})
+    page.add_init_script(_WATCH)
+    page.goto(path.as_uri())
+    page.wait_for_function("() => window.painted && window.kernelscope?.frames.whole")
+    found = page.evaluate("({ ...window.kernelscope.frames, painted: window.painted, milliseconds: 0 })")
+    page.close()
+    return found
+
+
+_CLICK = """([table, row]) => new Promise((done) => {
+  const begun = performance.now(), link = document.querySelector(`[data-ks-at="${table}:${row}"]`);
+  if (link) link.click(); else window.kernelscope.goTo(table, row);
+  const channel = new MessageChannel();
+  channel.port1.onmessage = () => done(performance.now() - begun);
+  requestAnimationFrame(() => channel.port2.postMessage(0));
+})"""
+
+
+def links(engine: Any, path: Path) -> dict[str, float]:
+    """Milliseconds from a click, the first after the page was opened, to the paint of what it leads to."""
     page = engine.new_page(viewport={"width": 1400, "height": 900})
     page.goto(path.as_uri())
-    page.wait_for_function("() => window.kernelscope?.frames.count > 0")
-    painted, took = page.evaluate("[window.kernelscope.frames.first, window.kernelscope.frames.first - "
-                                  "window.kernelscope.frames.mounted]")
+    page.wait_for_function("() => window.kernelscope?.frames.whole")
+    page.wait_for_timeout(300)
+    launches = page.evaluate("window.kernelscope.model.tables.launches.rows")
+    found = {"a launch": page.evaluate(_CLICK, ["launches", launches * 2 // 3]),
+             "another launch": page.evaluate(_CLICK, ["launches", launches // 5]),
+             "a kernel's launches": page.evaluate(_CLICK, ["kernels", 0])}
     page.close()
-    return painted, took
+    return found
+
+
+def whole_frames(page: Any, share: float) -> str:
+    """Milliseconds of frames in which nothing is there already, while panning over a share of the recording."""
+    costs = page.evaluate("""([share, frames]) => new Promise((done) => {
+      const k = window.kernelscope, span = k.model.span, costs = [];
+      k.show(span * 0.05, span * (0.05 + share));
+      const next = (at) => {
+        if (at === frames) { done(costs); return; }
+        const begun = performance.now();
+        k.view.pan(at % 40 < 20 ? 3.37 : -3.37);
+        k.draw();
+        costs.push(performance.now() - begun);
+        requestAnimationFrame(() => next(at + 1));
+      };
+      next(0);
+    })""", [share, FRAMES])
+    return f"p95 {np.percentile(costs, 95):.1f} ms, median {np.median(costs):.1f} ms"
 
 
 def frames(page: Any, share: float) -> str:

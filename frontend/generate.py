@@ -25,6 +25,8 @@ def generated() -> str:
         _constant("PHASE_COLORS", [*palette.PHASE_COLORS.values(), palette.OTHER_COLOR], "Their colors."),
         _constant("PHASE_UNKNOWN", len(palette.PHASE_COLORS), "The place of the last one."),
         _constant("KERNEL_COLORS", list(palette.KERNEL_COLORS), "Kernels by their name."),
+        _constant("INKS", list(palette.INKS), "Text on a color: the first where it is lighter than INK_FROM."),
+        _constant("INK_FROM", palette.INK_FROM, "A relative luminance, as WCAG defines it."),
         _constant("COLORS", colors, "What else the timeline draws."),
         _constant("NO_END", model.NO_END, "Flags of the timeline's rows: their end is not known,"),
         _constant("NO_START", model.NO_START, "nor is their start,"),

@@ -1,7 +1,8 @@
 """The colors of the views; ``frontend/generate.py`` passes them to the live ones.
 
-They are from the palette of Okabe and Ito or near it, which people with any color vision tell apart, and have enough
-contrast on both a white and a black ground, so that no theme needs others.
+They began as the palette of Okabe and Ito. Colors that mean different things and may lie beside each other differ for
+people with any color vision (by 10 in CIEDE2000, also as Machado's model shows them to people without red, green or
+blue cones), and are seen on both a white and a black ground, so that no theme needs others. A test computes both.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ PHASE_COLORS = {
     "dispatch": "#2b7bba",
     "compile": "#e69f00",
     "prepare": "#5bbcea",
-    "submit": "#c66fa0",
-    "finish": "#8a8f98",
+    "submit": "#a74882",
+    "finish": "#8d8685",
 }
 #: Host time of a launch of which the phase is not known.
-OTHER_COLOR = "#9aa0a8"
+OTHER_COLOR = "#98a0a8"
 
 #: Parts of the GPU's time.
 GPU_COLORS = {
@@ -24,22 +25,22 @@ GPU_COLORS = {
 }
 
 #: Kernels by their name. Neighbours differ in lightness too, for people who see no red-green difference.
-KERNEL_COLORS = ("#3f7fc4", "#e0a33a", "#1f9e89", "#c77bb5", "#5a6fb0", "#d1744a", "#74b3c9", "#8d8a3f", "#9a7fd1",
-                 "#b9a58a")
+KERNEL_COLORS = ("#3678f5", "#e0a33a", "#1f987b", "#c075a7", "#4f649e", "#d1744a", "#73b3c8", "#83851e", "#9b82cf",
+                 "#bda78b")
 # What else a timeline draws.
-COPY_COLOR = "#6f8f9f"
+COPY_COLOR = "#6b6e76"
 MEMSET_COLOR = "#98a39f"
 CELL_COLOR = "#9aa7b8"
 COMPILE_COLOR = PHASE_COLORS["compile"]
 #: A compiler pass, or a link phase.
-PASS_COLOR = "#f0c765"
+PASS_COLOR = "#e9c67c"
 #: A driver call; one that waits for the GPU; one that gave it work.
-CALL_COLOR = "#7d8fa6"
-WAIT_COLOR = "#c9a9c0"
+CALL_COLOR = "#7794c9"
+WAIT_COLOR = "#c38ba3"
 ASKING_COLOR = "#8fa9c4"
 #: A graph launch as the GPU ran it, and what the host did to a graph.
-GRAPH_COLOR = "#6b9f7f"
-EVENT_COLOR = "#4f8f8b"
+GRAPH_COLOR = "#6c8b64"
+EVENT_COLOR = "#42857d"
 #: An NVTX range without a color.
 RANGE_COLOR = "#76a88f"
 #: A collection of Python's garbage.
@@ -50,10 +51,15 @@ PART_COLORS = {
     "launch": PHASE_COLORS["submit"],
     "wait": WAIT_COLOR,
     "copy": GPU_COLORS["copy"],
-    "memory": "#b9a58a",
+    "memory": "#b1a090",
     "graph": GRAPH_COLOR,
     "call": CALL_COLOR,
     "gc": GARBAGE_COLOR,
-    "recording": "#5f6670",
+    "recording": "#d5cc8e",
     "python": "#c3c8d0",
 }
+
+#: Text on a color: the first where the color's relative luminance (WCAG 2) is above `INK_FROM`, else the second. There
+#: both have the same contrast, 4.58.
+INKS = ("#000000", "#ffffff")
+INK_FROM = 0.179

@@ -18,9 +18,9 @@ export const PHASE_COLORS = [
   "#2b7bba",
   "#e69f00",
   "#5bbcea",
-  "#c66fa0",
-  "#8a8f98",
-  "#9aa0a8"
+  "#a74882",
+  "#8d8685",
+  "#98a0a8"
 ];
 
 /** The place of the last one. */
@@ -28,30 +28,39 @@ export const PHASE_UNKNOWN = 5;
 
 /** Kernels by their name. */
 export const KERNEL_COLORS = [
-  "#3f7fc4",
+  "#3678f5",
   "#e0a33a",
-  "#1f9e89",
-  "#c77bb5",
-  "#5a6fb0",
+  "#1f987b",
+  "#c075a7",
+  "#4f649e",
   "#d1744a",
-  "#74b3c9",
-  "#8d8a3f",
-  "#9a7fd1",
-  "#b9a58a"
+  "#73b3c8",
+  "#83851e",
+  "#9b82cf",
+  "#bda78b"
 ];
+
+/** Text on a color: the first where it is lighter than INK_FROM. */
+export const INKS = [
+  "#000000",
+  "#ffffff"
+];
+
+/** A relative luminance, as WCAG defines it. */
+export const INK_FROM = 0.179;
 
 /** What else the timeline draws. */
 export const COLORS = {
   cell: "#9aa7b8",
   compile: "#e69f00",
-  pass: "#f0c765",
-  call: "#7d8fa6",
-  wait: "#c9a9c0",
+  pass: "#e9c67c",
+  call: "#7794c9",
+  wait: "#c38ba3",
   asking: "#8fa9c4",
-  graph: "#6b9f7f",
-  event: "#4f8f8b",
+  graph: "#6c8b64",
+  event: "#42857d",
   range: "#76a88f",
-  copy: "#6f8f9f",
+  copy: "#6b6e76",
   memset: "#98a39f",
   garbage: "#7a6bc9"
 };

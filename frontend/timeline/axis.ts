@@ -5,29 +5,37 @@ import type { TableName } from "./wire";
 
 /** What lasts less than this share of all that is not idle is drawn as long as it is, */
 const LEAST = 0.04;
-/** and what is folded away takes this share of it. */
-const SHOWN = 0.012;
+/** and what is folded away takes this share of it, all of it together at most the second one. */
+const SHOWN = 0.014, MOST_SHOWN = 0.15;
 /** Tables whose events go on through idle time, or only frame what happens. */
 const FRAMES: readonly TableName[] = ["cells", "ranges"];
 
-/** A stretch of idle time: from one real time to another, and where the axis has it. */
+/** A stretch of idle time: from one real time to another, and where the axis has it; `isOpen` as long as it was. */
 export interface Break {
   from: number;
   to: number;
   at: number;
   shown: number;
+  isOpen: boolean;
 }
 
 /** Places on the axis, and the real times that they stand for, both in nanoseconds since the start. */
 export class Axis {
+  /** Those that are drawn short. */
   readonly breaks: Break[] = [];
+  /** All long stretches of idle time. */
+  readonly idle: Break[] = [];
   private readonly starts: number[] = [];
   private readonly places: number[] = [];
 
-  constructor(idle: [from: number, to: number][], shown: number) {
+  constructor(idle: [from: number, to: number][], short: number, open: ReadonlySet<number>) {
     let gone = 0;
     for (const [from, to] of idle) {
-      this.breaks.push({ from, to, at: from - gone, shown });
+      const isOpen = open.has(from), shown = isOpen ? to - from : short;
+      const each = { from, to, at: from - gone, shown, isOpen };
+      this.idle.push(each);
+      if (isOpen) continue;
+      this.breaks.push(each);
       this.starts.push(from);
       this.places.push(from - gone);
       gone += to - from - shown;
@@ -60,8 +68,9 @@ export class Axis {
 export function axisOf(model: Model, unfolded: ReadonlySet<number>): Axis {
   const idle = idleBetweenCells(model), total = idle.reduce((sum, [from, to]) => sum + to - from, 0);
   const busy = model.header.span_ns - total;
-  const folded = idle.filter(([from, to]) => to - from > LEAST * busy && !unfolded.has(from));
-  return new Axis(folded, SHOWN * busy);
+  const long = idle.filter(([from, to]) => to - from > LEAST * busy);
+  const share = Math.min(SHOWN, MOST_SHOWN / Math.max(1, long.length));
+  return new Axis(long, share * busy, unfolded);
 }
 
 function idleBetweenCells(model: Model): [number, number][] {

@@ -1,7 +1,7 @@
 // Colors: the page's theme, the card's colors for phases, and one color for each kernel's name.
 
 import { contextOf } from "../shared/dom";
-import { COLORS, KERNEL_COLORS, PHASE_COLORS } from "../shared/generated";
+import { COLORS, INKS, INK_FROM, KERNEL_COLORS, PHASE_COLORS } from "../shared/generated";
 import type { Model } from "./model";
 import type { TableName } from "./wire";
 
@@ -89,7 +89,7 @@ export class Theme {
       const faint: Rgb = [mixed(0), mixed(1), mixed(2)];
       found = {
         hex, css: css(rgb), pixel: pixel(rgb), faint: css(faint), faintPixel: pixel(faint),
-        ink: lightness(rgb) > 0.19 ? "#0c1016" : "#ffffff",
+        ink: lightness(rgb) > INK_FROM ? INKS[0] : INKS[1],
         isLost: Math.abs(lightness(rgb) - lightness(this.groundRgb)) < 0.06,
       };
       this.cache.set(hex, found);

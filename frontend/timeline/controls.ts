@@ -1,6 +1,6 @@
 // Mouse, wheel and keyboard.
 
-import { duration } from "../shared/text";
+import type { Lane } from "./layout";
 import type { EventPlace } from "./search";
 import type { Timeline } from "./timeline";
 import type { Track } from "./tracks";
@@ -20,7 +20,7 @@ interface Drag {
 export class Controls {
   readonly view: View;
   private drag: Drag | null = null;
-  private isBoxing = false;
+  isBoxing = false;
   /** The stretch that is drawn on the ruler. */
   private marking: { from: number; x: number; to?: number } | null = null;
   private fading = 0;
@@ -51,7 +51,7 @@ export class Controls {
     press("zoomout", () => { view.zoom(2); timeline.changed(); });
     press("fit", () => timeline.fit());
     press("boxed", () => this.box(!this.isBoxing));
-    press("help", () => { part("keys").hidden = !part("keys").hidden; });
+    press("help", () => timeline.help());
     press("count", () => timeline.toggleMatches());
     press("next", () => timeline.step(true));
     press("previous", () => timeline.step(false));
@@ -60,8 +60,7 @@ export class Controls {
       event.stopPropagation();
       if (event.key === "Enter") timeline.step(!event.shiftKey);
       if (event.key === "Escape") {
-        search.value = "";
-        timeline.search("");
+        timeline.clearSearch();
         timeline.body.focus({ preventScroll: true });
       }
     });
@@ -70,6 +69,7 @@ export class Controls {
   box(isOn: boolean) {
     this.isBoxing = isOn;
     this.timeline.part("boxed").setAttribute("aria-pressed", String(isOn));
+    this.timeline.note("box", isOn ? () => this.box(false) : null);
     this.timeline.canvas.style.cursor = isOn ? "crosshair" : "";
   }
 
@@ -186,8 +186,6 @@ export class Controls {
   stretch(event: PointerEvent) {
     const [x] = this.place(event);
     if (!this.marking) {
-      const found = this.view.model.axis.breakAt(this.view.time(x)), ruler = this.timeline.part("ruler");
-      ruler.title = found ? `${duration(found.to - found.from)} in which nothing happened: click to draw it (u)` : "";
       return;
     }
     if (Math.abs(x - this.marking.x) < CLICK) return;
@@ -201,11 +199,8 @@ export class Controls {
     const { marking } = this;
     this.marking = null;
     if (!marking) return;
-    if (marking.to === undefined) {
-      const found = this.view.model.axis.breakAt(marking.from);
-      if (found) this.timeline.unfold(found);
-      else this.timeline.select(null);
-    } else {
+    if (marking.to === undefined) this.timeline.select(null);
+    else {
       const ends = [marking.from, marking.to].map(Math.round);
       this.timeline.select(Math.min(...ends), Math.max(...ends));
     }
@@ -236,8 +231,9 @@ export class Controls {
     if (view.pinned) return this.fitEvent(view.pinned);
     const middle = (view.t0 + view.t1) / 2;
     for (const lane of view.layout.lanes) {
-      for (const { track, y } of lane.rows) {
-        const found = y >= view.scroll - 4 ? this.nearest(track, middle) : null;
+      for (const row of lane.rows) {
+        const isSeen = lane.isStuck || view.top(row) >= view.layout.stuck - 4;
+        const found = isSeen ? this.nearest(row.track, middle) : null;
         if (found) return this.timeline.go(found);
       }
     }
@@ -266,17 +262,6 @@ export class Controls {
     return undefined;
   }
 
-  escape() {
-    const { timeline, view } = this, search = timeline.searchField;
-    if (view.pinned) timeline.pin(null);
-    else if (!timeline.part("matches").hidden) timeline.listMatches(false);
-    else if (view.selection) timeline.select(null);
-    else if (view.search) { search.value = ""; timeline.search(""); }
-    else if (this.isBoxing) this.box(false);
-    else return false;
-    return true;
-  }
-
   zoomBy(factor: number) {
     const { view } = this;
     view.zoom(factor, view.pointer ?? view.width / 2);
@@ -303,9 +288,20 @@ export class Controls {
     timeline.unfold(view.model.axis.breaks.find((each) => each.at < view.t1 && each.at + each.shown > view.t0) ?? null);
   }
 
-  foldLane() {
-    const row = this.view.pinned && this.view.layout.rowOf(this.view.pinned.track);
-    if (row) this.timeline.fold(row.lane);
+  /** The lane of which a label has the focus, else that of the chosen event. */
+  lane(): Lane | null {
+    const { pinned, layout } = this.view;
+    return this.timeline.laneInFocus() ?? (pinned && layout.rowOf(pinned.track)?.lane) ?? null;
+  }
+
+  foldLane(isAll: boolean) {
+    const lane = this.lane();
+    if (lane) this.timeline.fold(lane, !lane.isFolded, isAll);
+  }
+
+  pinLane() {
+    const lane = this.lane();
+    if (lane) this.timeline.pinLane(lane);
   }
 }
 
@@ -313,12 +309,15 @@ export class Controls {
 type Action = (controls: Controls, event: KeyboardEvent) => unknown;
 
 const KEYS_ANYWHERE: Record<string, Action> = {
-  Escape: (controls) => controls.escape(),
+  Escape: (controls) => controls.timeline.escape(),
   "/": (controls) => controls.timeline.searchField.focus(),
-  "?": (controls) => controls.timeline.part("help").click(),
+  "?": (controls) => controls.timeline.help(),
   n: (controls) => controls.timeline.step(true),
   N: (controls) => controls.timeline.step(false),
   m: (controls) => controls.timeline.toggleMatches(),
+  o: (controls) => controls.timeline.orderMatches(),
+  i: (controls) => controls.timeline.part("pin").querySelector<HTMLElement>(".kst-inspect")?.click(),
+  b: (controls) => controls.box(!controls.isBoxing),
   w: (controls) => controls.zoomBy(0.7),
   s: (controls) => controls.zoomBy(1 / 0.7),
   "+": (controls) => controls.zoomBy(0.7),
@@ -327,9 +326,12 @@ const KEYS_ANYWHERE: Record<string, Action> = {
   a: (controls) => controls.panBy(-0.2),
   d: (controls) => controls.panBy(0.2),
   f: (controls) => (controls.view.pinned ? controls.fitEvent(controls.view.pinned) : controls.timeline.fit()),
-  l: (controls) => controls.foldLane(),
+  l: (controls) => controls.foldLane(false),
+  L: (controls) => controls.foldLane(true),
+  p: (controls) => controls.pinLane(),
   r: (controls) => controls.selectShown(),
   u: (controls) => controls.unfoldIdle(),
+  U: (controls) => controls.timeline.unfold(null),
 };
 
 const KEYS_IN_LANES: Record<string, Action> = {

@@ -21,46 +21,95 @@ export interface Row {
 
 export interface Lane {
   spec: LaneSpec;
+  /** What the reader's choice is kept under. */
+  key: string;
+  /** How many lanes are above it. */
   index: number;
   tracks: Track[];
   isFolded: boolean;
+  /** Pinned lanes are above the others; those that fit stay in view, and are stuck. */
+  isPinned: boolean;
+  isStuck: boolean;
   rows: Row[];
   y: number;
   height: number;
 }
 
-export class Layout {
-  readonly lanes: Lane[];
-  height = 0;
+/** The lanes that are folded, and those that are pinned, in order: by their keys. */
+export interface Kept {
+  folded: string[];
+  pinned: string[];
+}
 
-  constructor(model: Model, tracks: Map<number, Track>) {
+export class Layout {
+  /** From the top down. */
+  lanes: Lane[];
+  height = 0;
+  /** How much of the top stays in view while the rest scrolls. */
+  stuck = 0;
+  private room = 0;
+  private readonly original: readonly Lane[];
+
+  constructor(model: Model, tracks: Map<number, Track>, readonly kept: Kept) {
+    const seen = new Map<string, number>();
     this.lanes = model.lanes.map((spec, index) => ({
-      spec, index, tracks: spec.tracks.flatMap((each) => tracks.get(each.track) ?? []), isFolded: false, rows: [], y: 0,
-      height: 0,
+      spec, index, key: keyOf(spec, seen), tracks: spec.tracks.flatMap((each) => tracks.get(each.track) ?? []),
+      isFolded: false, isPinned: false, isStuck: false, rows: [], y: 0, height: 0,
     }));
+    this.original = [...this.lanes];
     this.place();
   }
 
   private place() {
+    const { kept, original } = this, order = new Map(kept.pinned.map((key, at) => [key, at]));
+    for (const lane of original) {
+      lane.isFolded = kept.folded.includes(lane.key);
+      lane.isPinned = order.has(lane.key);
+    }
+    const rank = (lane: Lane) => order.get(lane.key) ?? order.size;
+    this.lanes = [...original].sort((a, b) => rank(a) - rank(b));
     let y = 0;
-    for (const lane of this.lanes) {
+    this.lanes.forEach((lane, index) => {
+      lane.index = index;
       lane.y = y;
       lane.rows = lane.isFolded ? folded(lane, y) : open(lane, y);
       const last = lane.rows[lane.rows.length - 1];
       lane.height = lane.isFolded ? FOLDED : Math.max(LEAST, last.y + last.height - y + PADDING);
       y += lane.height;
-    }
+    });
     this.height = y;
+    this.stick(this.room);
+  }
+
+  /** Let as many pinned lanes stay in view as leave some of a height to the others. */
+  stick(room: number) {
+    this.room = room;
+    this.stuck = 0;
+    for (const lane of this.lanes) {
+      const until = lane.y + lane.height;
+      lane.isStuck = lane.isPinned && this.stuck === lane.y && until <= room - LEAST;
+      if (lane.isStuck) this.stuck = until;
+    }
   }
 
   fold(lane: Lane, isFolded: boolean = !lane.isFolded) {
-    lane.isFolded = isFolded;
+    this.kept.folded = chosen(this.kept.folded, lane.key, isFolded);
     this.place();
   }
 
-    rowAt(y: number): Row | null {
-    const lane = this.lanes.find((each) => y >= each.y && y < each.y + each.height);
-    return lane?.rows.find((row) => y >= row.y - 1 && y < row.y + row.height + 1) ?? null;
+  pin(lane: Lane, isPinned: boolean = !lane.isPinned) {
+    this.kept.pinned = chosen(this.kept.pinned, lane.key, isPinned);
+    this.place();
+  }
+
+  /** How far a lane is above its place when the others are scrolled by `scroll`. */
+  shift(lane: Lane, scroll: number): number { return lane.isStuck ? 0 : scroll; }
+
+  /** The row at a height of what is seen. */
+  rowAt(y: number, scroll: number): Row | null {
+    const at = y < this.stuck ? y : y + scroll;
+    const lane = this.lanes.find((each) => at >= each.y && at < each.y + each.height);
+    return lane?.rows.find((row) => at >= row.y - 1 && at < row.y + row.height + 1) ?? null;
   }
 
   /** Where the row of a track is; null where its lane has none. */
@@ -68,6 +117,18 @@ export class Layout {
     for (const lane of this.lanes) for (const row of lane.rows) if (row.track === track) return row;
     return null;
   }
+}
+
+/** What tells a lane from the others, of which some are `seen`, and is the same in another recording. */
+function keyOf({ group, label, note }: LaneSpec, seen: Map<string, number>): string {
+  const name = [group, label, ...(["gpu", "nvtx", "garbage"].includes(group) ? [note] : [])].join("/");
+  const before = seen.get(name) ?? 0;
+  seen.set(name, before + 1);
+  return before ? `${name}/${before}` : name;
+}
+
+function chosen(keys: string[], key: string, isIn: boolean): string[] {
+  return [...keys.filter((each) => each !== key), ...(isIn ? [key] : [])];
 }
 
 function rowHeight({ spec: { table, kind, depth } }: Track): number {

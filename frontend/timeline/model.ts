@@ -8,6 +8,9 @@ import type { ColumnSpec, Facts, Header, LaneSpec, TableName, TableSpec } from "
 /** Of a launch's flags: its end is known. */
 export const ENDED = 8;
 
+const NOTHING: Facts = { words: {}, cells: [], threads: [], devices: [], kernels: [], specializations: [],
+  configurations: [], occupancies: [], compiles: [] };
+
 /** All that is known of a recording: its tables, its texts, its lanes. */
 export class Model {
   readonly lanes: LaneSpec[];
@@ -24,7 +27,7 @@ export class Model {
 
   constructor(readonly header: Header, bytes: Uint8Array) {
     this.lanes = header.lanes;
-    this.facts = JSON.parse(new TextDecoder().decode(bytes.subarray(header.bytes)));
+    this.facts = bytes.length ? JSON.parse(new TextDecoder().decode(bytes.subarray(header.bytes))) : NOTHING;
     this.words = this.facts.words;
     this.tables = Object.fromEntries(Object.entries(header.tables).map(
       ([name, spec]) => [name, new Table(name as TableName, spec, this, bytes)])) as Record<TableName, Table>;
@@ -33,6 +36,13 @@ export class Model {
   }
 
   get span(): number { return this.axis.place(this.header.span_ns); }
+
+  /** A recording of which only the lanes are known yet. */
+  static empty(header: Header): Model {
+    const tables = Object.fromEntries(Object.entries(header.tables).map(
+      ([name, { columns }]) => [name, { rows: 0, columns }])) as Header["tables"];
+    return new Model({ ...header, tables }, new Uint8Array());
+  }
 
   static async open(header: Header, payload: BufferSource): Promise<Model> {
     return new Model(header, await inflated(payload, header.inflated));
@@ -106,10 +116,24 @@ export class Table {
     return found;
   }
 
+  /** A value; of a column that is not decoded, and needs no other row's value, alone: a tooltip asks for many columns. */
   at(name: string, row: number): number {
-    const spec = this.spec(name);
-    if (!spec.p && !spec.k) return spec.b;
+    const spec = this.spec(name), held = this.held.get(name);
+    if (held) return held[row];
+    if (!spec.p || spec.p === "raw") return this.residual(spec, row);
+    if (spec.p === "map") return this.residual(spec, row) + spec.map[this.at(spec.key, row) + 1];
+    if (spec.p === "sum") return spec.of.reduce((sum, part) => sum + this.at(part, row), 0);
+    if (spec.p === "via") {
+      const key = this.at(spec.key, row);
+      if (key >= 0) return this.residual(spec, row) + this.model.table(spec.of[0]).at(spec.of[1], key);
+    }
     return this.col(name)[row];
+  }
+
+  private residual({ b, k: count = 0, at = 0 }: ColumnSpec & { p?: Exclude<ColumnSpec["p"], "sum"> }, row: number) {
+    let value = b;
+    for (let k = 0; k < count; k++) value += this.bytes[at + k * this.rows + row] * 256 ** k;
+    return value;
   }
 
   /** A column as a Float64Array: all of one type, so that the loops over them stay fast. */

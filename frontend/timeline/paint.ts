@@ -1,9 +1,10 @@
 // Draws lanes: bars where events are wide enough, and where they are not, pixel columns as high as the track is busy.
 
 import { PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
+import { duration } from "../shared/text";
 import type { Color } from "./colors";
 import { nameOf } from "./describe";
-import type { Row } from "./layout";
+import type { Lane, Row } from "./layout";
 import type { Model } from "./model";
 import { LaunchTrack, type Track } from "./tracks";
 import type { Raster, TimelineEvent, View } from "./view";
@@ -17,13 +18,31 @@ const WIDE = 24;
 
 /** Draw the lanes of a view on its canvas. */
 export function paintLanes(view: View, context: CanvasRenderingContext2D) {
-  const { width, height, dpr, scroll, theme, layout } = view;
+  const { width, height, dpr, theme, layout } = view;
   context.setTransform(dpr, 0, 0, dpr, 0, 0);
   context.fillStyle = theme.ground;
   context.fillRect(0, 0, width, height);
-  for (const lane of layout.lanes) {
-    const top = lane.y - scroll;
-    if (top > height || top + lane.height < 0) continue;
+  // Lanes that stay in view hide those that scroll under them: they are painted last, over the ground.
+  paintSome(view, context, layout.lanes.filter((lane) => !lane.isStuck));
+  if (!layout.stuck) return;
+  context.fillStyle = theme.ground;
+  context.fillRect(0, 0, width, layout.stuck);
+  context.save();
+  context.beginPath();
+  context.rect(0, 0, width, layout.stuck);
+  context.clip();
+  paintSome(view, context, layout.lanes.filter((lane) => lane.isStuck));
+  context.restore();
+  context.fillStyle = theme.soft;
+  context.fillRect(0, layout.stuck - 1, width, 1);
+}
+
+function paintSome(view: View, context: CanvasRenderingContext2D, lanes: Lane[]) {
+  const { width, height, scroll, theme, layout } = view;
+  const isSeen = (top: number, high: number, lane: Lane) => top < height && top + high > (lane.isStuck ? 0 : layout.stuck);
+  for (const lane of lanes) {
+    const top = lane.y - layout.shift(lane, scroll);
+    if (!isSeen(top, lane.height, lane)) continue;
     if (lane.index % 2) {
       context.fillStyle = theme.band;
       context.fillRect(0, top, width, lane.height);
@@ -33,10 +52,10 @@ export function paintLanes(view: View, context: CanvasRenderingContext2D) {
   }
   paintGrid(view, context);
   paintBreaks(view, context);
-  for (const lane of layout.lanes) {
+  for (const lane of lanes) {
     for (const row of lane.rows) {
-      const top = row.y - scroll;
-      if (top < height && top + row.height > 0) paintRow(view, context, row, top);
+      const top = view.top(row);
+      if (isSeen(top, row.height, lane)) paintRow(view, context, row, top);
     }
   }
 }
@@ -46,7 +65,7 @@ function paintGrid(view: View, context: CanvasRenderingContext2D) {
   for (const tick of view.ticks().marks) context.fillRect(Math.round(view.x(tick)), 0, 1, view.height);
 }
 
-/** Idle time that is drawn short: stripes, with how long it was where there is room. */
+/** Idle time that is drawn short: stripes. */
 function paintBreaks(view: View, context: CanvasRenderingContext2D) {
   const { theme } = view;
   for (const each of view.model.axis.breaks) {
@@ -59,14 +78,76 @@ function paintBreaks(view: View, context: CanvasRenderingContext2D) {
   }
 }
 
+/** How long idle time was, upright in its stripes, where there is room. */
+function paintLengths(view: View, context: CanvasRenderingContext2D) {
+  const { theme, height } = view;
+  for (const each of view.model.axis.breaks) {
+    const left = view.x(each.at), wide = view.x(each.at + each.shown) - left;
+    if (left > view.width || left + wide < 0 || wide < 9) continue;
+    const lasted = duration(each.to - each.from), fits = (text: string) => view.measure(context, text, true) + 12 < height;
+    const text = [`${lasted} idle`, lasted].find(fits);
+    if (!text) continue;
+    const long = view.measure(context, text, true);
+    context.save();
+    context.translate(left + wide / 2, height / 2);
+    context.rotate(-Math.PI / 2);
+    context.fillStyle = theme.ground;
+    context.fillRect(-long / 2 - 4, -6.5, long + 8, 13);
+    context.font = theme.small;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillStyle = theme.ink;
+    context.fillText(text, 0, 0.5);
+    context.restore();
+  }
+}
+
 function paintRow(view: View, context: CanvasRenderingContext2D, row: Row, top: number) {
   const { track } = row;
+  if (view.overview) { paintOverview(view, context, row, top, view.overview[track.spec.track] ?? []); return; }
   const [from, to] = track.visible(view.t0, view.t1);
   if (from >= to) return;
   if (track.spec.kind === "marks" && !row.isThin) paintMarks(view, context, row, top, from, to);
   else if (row.isThin || to - from > view.width * DENSE) paintColumns(view, context, row, top);
   else if (track instanceof LaunchTrack) paintLaunches(view, context, row, track, top, from, to);
   else paintBars(view, context, row, top, from, to);
+}
+
+/** A track's columns before its events are known: launches by phase, others in the color that has most. */
+function paintOverview(
+  view: View, context: CanvasRenderingContext2D, row: Row, top: number, colors: [color: string, shares: string][],
+) {
+  const held = colors.map(([, shares]) => Uint8Array.from(atob(shares), (each) => each.charCodeAt(0)));
+  const columns = held[0]?.length ?? 0, left = view.x(0), wide = (view.x(view.model.span) - left) / columns;
+  const isStacked = row.track instanceof LaunchTrack, most = new Uint8Array(columns), total = new Float64Array(columns);
+  held.forEach((shares, which) => {
+    for (let at = 0; at < columns; at++) {
+      total[at] += shares[at];
+      if (shares[at] > held[most[at]][at]) most[at] = which;
+    }
+  });
+  const bottom = new Float64Array(columns).fill(top + row.height);
+  colors.forEach(([hex], which) => {
+    const color = view.theme.color(hex), shares = held[which];
+    const bars = (css: string, high: (at: number) => number) => {
+      context.fillStyle = css;
+      context.beginPath();
+      for (let at = 0; at < columns; at++) {
+        const tall = total[at] ? high(at) : 0;
+        if (tall) context.rect(left + at * wide, bottom[at] -= tall, wide + 0.5, tall);
+      }
+      context.fill();
+    };
+    const tall = (at: number) => Math.max(2, Math.min(1, total[at] / 255) * row.height);
+    if (isStacked) {
+      if (!which) { bars(color.faint, () => row.height); bottom.fill(top + row.height); }
+      bars(color.css, (at) => (tall(at) * shares[at]) / total[at]);
+    } else {
+      bars(color.faint, (at) => (most[at] === which ? row.height : 0));
+      for (let at = 0; at < columns; at++) if (most[at] === which) bottom[at] = top + row.height;
+      bars(color.css, (at) => (most[at] === which ? tall(at) : 0));
+    }
+  });
 }
 
 function paintMarks(view: View, context: CanvasRenderingContext2D, row: Row, top: number, from: number, to: number) {
@@ -315,6 +396,7 @@ function eventColumns(
 /** Draw all of it. */
 export function paintOverlay(view: View, context: CanvasRenderingContext2D) {
   const { theme, height } = view;
+  paintLengths(view, context);
   for (const stretch of [view.selection, view.box]) {
     if (!stretch) continue;
     const left = view.x(Math.min(...stretch)), right = view.x(Math.max(...stretch));
@@ -368,10 +450,9 @@ function flows(view: View, event: TimelineEvent) {
 function arrow(view: View, context: CanvasRenderingContext2D, from: TimelineEvent, to: TimelineEvent) {
   const start = view.layout.rowOf(from.track), end = view.layout.rowOf(to.track);
   if (!start || !end) return;
-  const isBelow = end.y > start.y;
+  const isBelow = view.top(end) > view.top(start);
   const x0 = view.x(departure(from)), x1 = view.x(to.track.start[to.index]);
-  const y0 = start.y - view.scroll + (isBelow ? start.height : 0);
-  const y1 = end.y - view.scroll + (isBelow ? 0 : end.height);
+  const y0 = view.top(start) + (isBelow ? start.height : 0), y1 = view.top(end) + (isBelow ? 0 : end.height);
   const bend = Math.max(14, Math.abs(y1 - y0) * 0.45) * (isBelow ? 1 : -1);
   const limit = (x: number) => Math.min(Math.max(x, -1e5), 1e5);
   context.strokeStyle = context.fillStyle = view.theme.ink;
@@ -404,6 +485,6 @@ function outline(view: View, context: CanvasRenderingContext2D, event: TimelineE
   const wide = Math.max(3, right - left);
   context.strokeStyle = view.theme.ink;
   context.lineWidth = isPinned ? 2 : 1.2;
-  context.strokeRect(left - 0.5, row.y - view.scroll - 1, wide + 1, row.height + 2);
+  context.strokeRect(left - 0.5, view.top(row) - 1, wide + 1, row.height + 2);
   context.lineWidth = 1;
 }

@@ -1,7 +1,7 @@
 // What is told in words beside the picture: tooltip, pinned event, sums of a selection, legend. Names go in as text
 // only.
 
-import { button, element } from "../shared/dom";
+import { button, element, focusable } from "../shared/dom";
 import { COLORS, KERNEL_COLORS, PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
 import { count, counted, duration, line, moment, percent, size } from "../shared/text";
 import { describe, shortName } from "./describe";
@@ -62,31 +62,88 @@ export function fillSums(panel: HTMLElement, sums: Sums, close: () => void): voi
   panel.hidden = false;
 }
 
-/** Fill the list of what a search has found; each line shows its event. */
-export function fillMatches(
-  panel: HTMLElement, view: View, found: TimelineEvent[], isByDuration: boolean,
-  does: { order(isByDuration: boolean): void; go(event: TimelineEvent): void; close(): void },
-): void {
-  const order = (text: string, wanted: boolean) => {
-    const made = button("ksv-button", text, `order by ${text}`, () => does.order(wanted));
-    made.setAttribute("aria-pressed", String(wanted === isByDuration));
-    return made;
-  };
-  const total = view.search?.count ?? 0;
-  const head = element("div", "kst-sums-head", element("b", "", counted(total, "match", "matches")),
-    element("span", "", total > found.length ? `the first ${count(found.length)} by` : "by"),
-    order("time", false), order("duration", true), button("kst-close", "×", "Close the list (m)", does.close));
-  const list = element("div", "kst-list", ...found.map((event) => {
-    const told = describe(event, view.model), { track, index } = event;
-    const made = button("kst-match", "", "", () => does.go(event));
-    const name = told.title.startsWith(told.kind) ? told.title : `${told.kind} ${told.title}`;
-    made.append(element("span", "", line(name)),
-      element("span", "", moment(view.model.axis.real(track.start[index]), 1000)),
-      element("span", "", duration(Math.max(0, track.end[index] - track.start[index]))));
-    return made;
-  }));
-  panel.replaceChildren(head, list);
-  panel.hidden = false;
+let lists = 0;
+
+/** The list of what a search has found: up and down, Home and End show its events, as does a click. */
+export class Matches {
+  readonly list: HTMLElement;
+  private readonly options: HTMLElement[];
+  private at = -1;
+
+  constructor(
+    panel: HTMLElement, view: View, private readonly found: TimelineEvent[], readonly isByDuration: boolean,
+    private readonly does: { order(isByDuration: boolean): void; go(event: TimelineEvent): void; close(): void },
+  ) {
+    const order = (text: string, wanted: boolean) => {
+      const made = button("ksv-button", text, `order by ${text} (o)`, () => does.order(wanted));
+      made.setAttribute("aria-pressed", String(wanted === isByDuration));
+      return made;
+    };
+    const total = view.search?.count ?? 0, own = `kst-matches-${lists++}`;
+    const said = counted(total, "match", "matches");
+    const head = element("div", "kst-sums-head", element("b", "", said),
+      element("span", "", total > found.length ? `the first ${count(found.length)} by` : "by"),
+      order("time", false), order("duration", true), button("kst-close", "×", "Close the list (m)", does.close));
+    this.options = found.map((event, at) => {
+      const told = describe(event, view.model), { track, index } = event;
+      const name = told.title.startsWith(told.kind) ? told.title : `${told.kind} ${told.title}`;
+      const made = element("div", "kst-match", element("span", "", line(name)),
+        element("span", "", moment(view.model.axis.real(track.start[index]), 1000)),
+        element("span", "", duration(Math.max(0, track.end[index] - track.start[index]))));
+      made.id = `${own}-${at}`;
+      made.setAttribute("role", "option");
+      made.setAttribute("aria-selected", "false");
+      made.addEventListener("click", () => this.choose(at));
+      return made;
+    });
+    this.list = focusable(element("div", "kst-list", ...this.options));
+    this.list.setAttribute("role", "listbox");
+    this.list.setAttribute("aria-label", `${said} by ${isByDuration ? "duration" : "time"}`);
+    this.list.title = "up and down show a match, Esc closes what was opened last";
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    panel.replaceChildren(head, this.list);
+  }
+
+  private key(event: KeyboardEvent) {
+    const last = this.options.length - 1, { at } = this;
+    const to = { ArrowDown: Math.min(last, at + 1), ArrowUp: Math.max(0, at - 1), Home: 0, End: last,
+      Enter: Math.max(0, at) }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.choose(to);
+  }
+
+  private choose(at: number) {
+    this.set(at);
+    this.does.go(this.found[at]);
+  }
+
+  private set(at: number) {
+    this.options[this.at]?.setAttribute("aria-selected", "false");
+    this.at = at;
+    const chosen = this.options[at];
+    if (!chosen) { this.list.removeAttribute("aria-activedescendant"); return; }
+    chosen.setAttribute("aria-selected", "true");
+    this.list.setAttribute("aria-activedescendant", chosen.id);
+    // Only the list is scrolled, and not the page.
+    const { list } = this, top = chosen.offsetTop - list.offsetTop;
+    list.scrollTop = Math.min(top, Math.max(list.scrollTop, top + chosen.offsetHeight - list.clientHeight));
+  }
+
+  private placeOf(event: TimelineEvent | null): number {
+    return this.found.findIndex((each) => each.track === event?.track && each.index === event.index);
+  }
+
+  /** Mark an event of the list as the one that is shown; no line where the list does not have it. */
+  mark(event: TimelineEvent): void { this.set(this.placeOf(event)); }
+
+  /** The match after an event in the list's order, or the one before; null where the list ends or has no such event. */
+  step(from: TimelineEvent | null, forward: boolean): TimelineEvent | null {
+    const at = this.placeOf(from);
+    if (at < 0) return this.isByDuration ? this.found[0] : null;
+    return this.found[at + (forward ? 1 : -1)] ?? (this.isByDuration ? this.found[forward ? 0 : this.found.length - 1] : null);
+  }
 }
 
 function phaseBar(sums: Sums) {
@@ -153,12 +210,16 @@ export const KEYS = [
   ["a d, ← →, drag", "move in time"],
   ["↑ ↓", "scroll; with an event chosen: the lane above, below"],
   ["f", "show all; with an event chosen: fit it"],
-  ["Shift-drag", "zoom into a box"],
+  ["b, Shift-drag", "zoom into a box: b, then drag"],
   ["drag on the ruler, r", "sum up a stretch; r: what is shown, or the chosen event's"],
   ["Enter, Tab, Shift-Tab", "choose an event of the lane; the next, the one before"],
   ["click", "choose an event: its details are below the lanes"],
-  ["/, n, N, m", "search by name; next match, previous, list of matches"],
-  ["l", "fold the lane of the chosen event"],
-  ["u", "draw idle time between cells as long as it was, or short again"],
-  ["Esc", "let go: event, selection, search"],
+  ["/, n, N", "search by name; next match, previous"],
+  ["m, o", "list the matches; order them by time or duration; ↑ ↓ show them"],
+  ["i", "open the inspector at the chosen event's specialization"],
+  ["l, L, click its name", "fold the lane of the focus or the chosen event to one row; L: all of its kind"],
+  ["p", "pin that lane to the top, where it stays in view"],
+  ["u, U", "draw idle time in sight as long as it was, or short again; U: all short again"],
+  ["Esc", "close what was opened last: event, list, selection, search, keys"],
+  ["?", "show these keys"],
 ];

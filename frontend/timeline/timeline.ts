@@ -2,20 +2,21 @@
 
 import STYLE from "./timeline.css";
 import {
-  Undoing, button, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
+  Undoing, button, closest, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
 } from "../shared/dom";
 import { frame, keysOf, searchField } from "../shared/frame";
+import { remember, remembered } from "../shared/memory";
 import { hasInspector, inspectHere, offerTimeline } from "../shared/places";
 import { clean, count, counted, duration, moment } from "../shared/text";
 import { followCard } from "../card/card";
 import type { Break } from "./axis";
 import { Theme } from "./colors";
 import { Controls } from "./controls";
-import type { Lane } from "./layout";
+import type { Kept, Lane } from "./layout";
 import { Minimap } from "./minimap";
 import { Model } from "./model";
 import { paintLanes, paintOverlay } from "./paint";
-import { KEYS, fillMatches, fillSums, fillTip, legend, sentence } from "./panels";
+import { KEYS, Matches, fillSums, fillTip, legend, sentence } from "./panels";
 import type { EventPlace } from "./search";
 import { firstOf, keyOf } from "./specializations";
 import { type TimelineEvent, View } from "./view";
@@ -24,10 +25,12 @@ import type { Header, Packed, TableName } from "./wire";
 const HEIGHT = 420;
 /** So many matches of a search are listed. */
 const MOST_MATCHES = 200;
+/** The reader's choice of what is folded and pinned lasts as long as the page. */
+const LANES = "kernelscope:lanes";
 /** A tooltip is over the whole page where the browser can: a notebook's output would cut it off. */
 const canPop = "showPopover" in HTMLElement.prototype;
 // Of the lanes' labels: the least and the most pixels, the most of the timeline's width, and what is beside their text.
-const GUTTER = { least: 104, most: 260, share: 0.26, beside: 34 };
+const GUTTER = { least: 104, most: 260, share: 0.29, beside: 50 };
 
 export interface Options extends Packed {
   /** The most that lanes take of the height, in CSS pixels. */
@@ -52,18 +55,25 @@ export function mount(host: HTMLElement, options: Options): Timeline {
 export class Timeline {
   readonly ready: Promise<this>;
   readonly root: HTMLElement;
-  /** When the page mounted this and first painted it, and how long its frames took: for benchmarks and tests. */
-  readonly frames: { count: number; milliseconds: number[]; mounted: number; first: number | null };
+  /** When the page mounted this, first painted it and had all of it, and how long its frames took: for benchmarks. */
+  readonly frames: { count: number; milliseconds: number[]; mounted: number; first: number | null;
+    whole: number | null };
   /** These are there once it is ready. */
   model!: Model;
   view!: View;
   body!: HTMLElement;
   canvas!: HTMLCanvasElement;
-  private minimap!: Minimap;
+  private minimap: Minimap | null = null;
   controls!: Controls;
   private readonly maximum: number;
   readonly undoing = new Undoing();
+  /** Lanes' labels, by their keys. */
+  private readonly gutter = new Map<string, LaneLabel>();
+  /** The list of what the search has found, while it is shown. */
+  private matches: Matches | null = null;
   private readonly parts = new Map<string, HTMLElement>();
+  /** What Escape closes, what was opened last at the end: with each, how. */
+  private readonly opened = new Map<string, () => void>();
   private isGone = false;
   private request = 0;
   private widest = 0;
@@ -73,7 +83,7 @@ export class Timeline {
   constructor(host: HTMLElement, { header, payload, height, inspect }: Options) {
     this.inspect = inspect;
     this.maximum = height ?? HEIGHT;
-    this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null };
+    this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null, whole: null };
     this.root = framed(header);
     host.append(this.root);
     this.ready = this.open(header, payload).catch((problem: Error) => this.fail(problem));
@@ -91,27 +101,42 @@ export class Timeline {
 
   private canvasOf(name: string): HTMLCanvasElement { return this.part(name) as HTMLCanvasElement; }
 
-  private async open(header: Header, payload: BufferSource) {
-    const model = await Model.open(header, payload);
-    if (this.isGone) return this;
-    this.model = model;
-    this.view = new View(model, new Theme(this.root));
-    this.view.theme.read();
+  private async open(header: Header, payload: Packed["payload"]) {
+    this.root.setAttribute("aria-busy", "true");
     this.body = this.part("body");
     this.canvas = this.canvasOf("canvas");
+    if (header.overview) {
+      this.look(Model.empty(header));
+      this.view.overview = header.overview;
+      this.draw();
+      await painted();
+    }
+    const model = await Model.open(header, await payload);
+    if (this.isGone) return this;
+    this.look(model);
     this.minimap = new Minimap(this.canvasOf("map"), this.view, () => this.changed());
     this.controls = new Controls(this);
     this.part("legend").replaceChildren(...legend(this.view));
-    this.labels();
     this.watch();
-    this.resize();
     this.draw();
+    this.frames.whole = performance.now();
+    this.root.removeAttribute("aria-busy");
     return this;
+  }
+
+  /** Make what shows a model, as large as the page has room. */
+  private look(model: Model) {
+    this.model = model;
+    this.view = new View(model, new Theme(this.root), remembered<Kept>(LANES, { folded: [], pinned: [] }));
+    this.breaks();
+    this.labels();
+    this.resize();
   }
 
   /** Say what went wrong in the timeline's place. */
   private fail(problem: Error) {
     const said = `The timeline cannot be shown: ${problem.message}`;
+    this.root.removeAttribute("aria-busy");
     this.part("body").replaceChildren(element("div", "ksv-problem kst-problem", said));
     return this;
   }
@@ -134,7 +159,7 @@ export class Timeline {
 
   private retheme() {
     this.view.theme.read();
-    this.minimap.forget();
+    this.minimap?.forget();
     this.widest = 0;
     this.resize();
     this.changed();
@@ -151,6 +176,8 @@ export class Timeline {
     const high = Math.min(this.maximum, Math.max(60, view.layout.height));
     this.body.style.height = `${high + 1}px`; // its upper border is one pixel
     this.part("lanes").style.height = `${view.layout.height}px`;
+    view.layout.stick(high);
+    this.placeLabels();
     if (view.width === wide && view.height === high && view.dpr === dpr && canvas.width) return false;
     Object.assign(view, { width: wide, height: high, dpr });
     const all: [HTMLCanvasElement, number][] = [
@@ -169,7 +196,7 @@ export class Timeline {
   /** How wide the lanes' labels are in the page's font; 0 while they are not seen. */
   private widestLabel() {
     const range = document.createRange();
-    const widths = [...this.part("gutter").querySelectorAll(".kst-name, .kst-note")].map((text) => {
+    const widths = [...this.part("lanes").querySelectorAll(".kst-name, .kst-note")].map((text) => {
       range.selectNodeContents(text);
       return range.getBoundingClientRect().width;
     });
@@ -182,32 +209,84 @@ export class Timeline {
   }
 
   private labels() {
-    const gutter = this.part("gutter");
-    gutter.replaceChildren(...this.view.layout.lanes.map((lane) => {
-      const [label, note] = [clean(lane.spec.label), clean(lane.spec.note)];
-      const made = button(`kst-lane kst-${lane.spec.group}`, "", `${label} ${note}`, () => this.fold(lane));
-      made.removeAttribute("aria-label");
-      made.append(element("span", "kst-fold", "▾"), element("span", "kst-name", label),
-        element("span", "kst-note", note));
-      return made;
-    }));
+    this.gutter.clear();
+    for (const lane of this.view.layout.lanes) this.gutter.set(lane.key, this.label(lane));
+    this.part("gutter").replaceChildren();
     this.placeLabels();
+  }
+
+  /** A lane's label, which folds it, and the button that pins it. */
+  private label(lane: Lane): LaneLabel {
+    const [label, note] = [clean(lane.spec.label), clean(lane.spec.note)], { key } = lane;
+    const fold = button(`kst-lane kst-${lane.spec.group}`, "", `${label} ${note}`, () => {});
+    fold.addEventListener("click", (event) => this.fold(this.laneOf(key), undefined, event.shiftKey));
+    const sign = element("span", "kst-fold", "▾");
+    sign.setAttribute("aria-hidden", "true");
+    fold.removeAttribute("aria-label"); // it has its text
+    fold.append(sign, element("span", "kst-name", label), element("span", "kst-note", note));
+    const pin = button("kst-pinner", "", "pin", () => this.pinLane(this.laneOf(key)));
+    pin.append(pushpin());
+    const box = element("div", "kst-label", fold, pin);
+    box.dataset.lane = key;
+    return { box, fold, pin, sign };
+  }
+
+  private laneOf(key: string): Lane {
+    const found = this.view.layout.lanes.find((lane) => lane.key === key);
+    if (!found) throw new Error(`there is no lane ${key}`);
+    return found;
+  }
+
+  /** The lane whose label has the focus. */
+  laneInFocus(): Lane | null {
+    const key = closest(document.activeElement, ".kst-label")?.dataset.lane;
+    return key === undefined ? null : this.laneOf(key);
   }
 
   private placeLabels() {
-    const buttons = [...this.part("gutter").children] as HTMLElement[];
-    this.view.layout.lanes.forEach((lane, at) => {
-      const made = buttons[at], [fold] = made.children;
-      made.style.top = `${lane.y}px`;
-      made.style.height = `${lane.height}px`;
-      made.setAttribute("aria-expanded", String(!lane.isFolded));
-      fold.textContent = lane.isFolded ? "▸" : "▾";
-    });
+    const focused = document.activeElement, [stuck, others] = [this.part("stuck"), this.part("gutter")];
+    for (const lane of this.view.layout.lanes) {
+      const made = this.gutter.get(lane.key);
+      if (!made) return; // not made yet
+      const { box, fold, pin, sign } = made, name = `${clean(lane.spec.label)} ${clean(lane.spec.note)}`.trim();
+      box.style.top = `${lane.y}px`;
+      box.style.height = `${lane.height}px`;
+      fold.setAttribute("aria-expanded", String(!lane.isFolded));
+      fold.title = `${name}: click to ${lane.isFolded ? "unfold" : "fold"} (l; with Shift all of its kind)`;
+      sign.textContent = lane.isFolded ? "▸" : "▾";
+      pin.setAttribute("aria-pressed", String(lane.isPinned));
+      pin.title = lane.isPinned ? `${name}: unpin (p)` : `${name}: pin to the top (p)`;
+      pin.setAttribute("aria-label", lane.isPinned ? `Unpin ${name}` : `Pin ${name} to the top`);
+    }
+    for (const [area, isStuck] of [[stuck, true], [others, false]] as const) {
+      const wanted = this.view.layout.lanes.filter((lane) => lane.isStuck === isStuck)
+        .flatMap((lane) => this.gutter.get(lane.key)?.box ?? []);
+      // What is in its place stays there: moved elements lose the focus.
+      if (wanted.length !== area.children.length || wanted.some((box, at) => box !== area.children[at])) {
+        area.append(...wanted);
+      }
+    }
+    if (focused instanceof HTMLElement && focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
 
-  fold(lane: Lane, isFolded?: boolean) {
-    this.view.layout.fold(lane, isFolded);
-    this.placeLabels();
+  /** Fold a lane to one row, or unfold it; with `isAll` all lanes of its kind. */
+  fold(lane: Lane, isFolded: boolean = !lane.isFolded, isAll = false) {
+    for (const each of isAll ? this.view.layout.lanes.filter(({ spec }) => spec.group === lane.spec.group) : [lane]) {
+      this.view.layout.fold(each, isFolded);
+    }
+    this.arranged();
+    this.say(`${clean(lane.spec.label)}${isAll ? " and its kind" : ""} ${isFolded ? "folded" : "unfolded"}`);
+  }
+
+  /** Pin a lane to the top, where it stays in view, or let go of it. */
+  pinLane(lane: Lane, isPinned: boolean = !lane.isPinned) {
+    this.view.layout.pin(lane, isPinned);
+    this.arranged();
+    this.say(`${clean(lane.spec.label)} ${isPinned ? "pinned to the top" : "unpinned"}`);
+  }
+
+  private arranged() {
+    remember(LANES, this.view.kept);
     this.resize();
     this.scrollTo(this.view.scroll);
     this.changed();
@@ -225,7 +304,8 @@ export class Timeline {
     paintLanes(this.view, context);
     paintOverlay(this.view, context);
     this.ruler();
-    this.minimap.draw();
+    this.placeBreaks();
+    this.minimap?.draw();
     const spent = performance.now() - begun;
     this.frames.first ??= begun + spent;
     this.frames.count += 1;
@@ -258,9 +338,14 @@ export class Timeline {
       context.fillStyle = theme.strong;
       context.fillRect(x, 15, 1, 9);
       if (x < taken) continue; // two ticks are near where idle time is between them
-      context.fillStyle = theme.soft;
       const text = moment(Math.round(view.model.axis.real(at) / step) * step, step), wide = view.measure(context, text, true);
-      context.fillText(text, Math.min(Math.max(x + 3, 2), view.width - wide - 2), 9);
+      const left = Math.min(Math.max(x + 3, 2), view.width - wide - 2);
+      if (view.model.axis.breaks.length) { // no stripes behind it
+        context.fillStyle = theme.ground;
+        context.fillRect(left - 2, 2, wide + 4, 13);
+      }
+      context.fillStyle = theme.soft;
+      context.fillText(text, left, 9);
       taken = x + 3 + wide + 6;
     }
   }
@@ -293,19 +378,20 @@ export class Timeline {
     view.pinned = event;
     this.hideTip();
     pinned.hidden = !event;
+    this.note("pin", event && (() => this.pin(null)));
     if (event) {
       fillTip(pinned, view, event);
       const key = keyOf(view.model, event), { inspect } = this;
       if (key && (inspect || hasInspector(this.root, key))) {
-        pinned.append(button("ksv-button kst-inspect", "Inspect", "open the inspector at this specialization",
+        pinned.append(button("ksv-button kst-inspect", "Inspect", "open the inspector at this specialization (i)",
           () => { if (!inspectHere(this.root, key)) void inspect?.(key); }));
       }
       pinned.append(button("kst-close", "×", "Let go (Esc)", () => {
         this.pin(null);
         this.body.focus({ preventScroll: true });
       }));
-      this.say(sentence(view, event));
-    }
+      this.describe(sentence(view, event));
+    } else this.describe("");
     this.changed();
   }
 
@@ -313,7 +399,6 @@ export class Timeline {
   go(event: TimelineEvent | null) {
     if (!event) return;
     this.view.reveal(event);
-    this.placeLabels();
     this.resize();
     this.scrollTo(this.view.scroll);
     this.pin(event);
@@ -321,7 +406,7 @@ export class Timeline {
 
   /** Pin a row of one of the tables, bring it into sight, and the timeline with it; whether it is drawn. */
   goTo(table: TableName, row: number): boolean {
-    const event = this.model?.tables[table] ? this.view.find(table, row) : null;
+    const event = this.frames.whole !== null && this.model?.tables[table] ? this.view.find(table, row) : null;
     this.go(event);
     if (event) this.root.scrollIntoView({ block: "nearest", behavior: "instant" });
     return event !== null;
@@ -329,7 +414,7 @@ export class Timeline {
 
   /** Whether it has a compile and launches of a specialization. */
   has(key: string): { compile: boolean; launches: boolean } {
-    const found = this.model ? firstOf(this.model, key) : { compile: -1, launch: -1 };
+    const found = this.frames.whole !== null && this.model ? firstOf(this.model, key) : { compile: -1, launch: -1 };
     return { compile: found.compile >= 0, launches: found.launch >= 0 };
   }
 
@@ -342,6 +427,7 @@ export class Timeline {
 
   /** Search for a name, or for that of a kernel, as if it had been typed, and show its first match. */
   searchFor(name: string | number) {
+    if (this.frames.whole === null) return;
     const text = typeof name === "string" ? name : this.model.facts.kernels[name]?.name ?? "";
     this.searchField.value = text;
     if (this.search(text)) this.step(true);
@@ -350,47 +436,131 @@ export class Timeline {
 
   say(text: string) { this.part("live").textContent = text; }
 
+  /** Say what is chosen; the lanes' description is the same. */
+  private describe(text: string) {
+    this.part("chosen").textContent = text || "nothing is chosen";
+    this.say(text);
+  }
+
+  /** Something is open, and how Escape closes it; or it is closed. */
+  note(name: string, close: (() => void) | null) {
+    this.opened.delete(name);
+    if (close) this.opened.set(name, close);
+  }
+
+  /** Close what was opened last; whether anything was open. */
+  escape(): boolean {
+    const last = [...this.opened].pop();
+    last?.[1]();
+    return last !== undefined;
+  }
+
+  /** Show the keys, or put them away. */
+  help(isShown: boolean = Boolean(this.part("keys").hidden)) {
+    this.part("keys").hidden = !isShown;
+    this.part("help").setAttribute("aria-expanded", String(isShown));
+    this.note("keys", isShown ? () => this.help(false) : null);
+  }
+
+  clearSearch() {
+    this.searchField.value = "";
+    this.search("");
+  }
+
   /** Search by name; an empty text ends the search. Returns how many events match. */
   search(text: string) {
     this.view.seek(text);
     const found = this.view.search?.count ?? 0;
     const shown = this.part("count");
     shown.textContent = text ? counted(found, "match", "matches") : "";
+    shown.removeAttribute("aria-label"); // it has its text
     shown.hidden = !text;
+    this.note("search", text ? () => this.clearSearch() : null);
     if (!this.part("matches").hidden) this.listMatches(found > 0);
     this.changed();
     return found;
   }
 
-  /** Draw a stretch of idle time as long as it was; without one, all short again. */
+  /** Draw a stretch of idle time as long as it was, or short again; without one, all short. */
   unfold(found: Break | null) {
+    const at = this.view.model.axis.idle.findIndex((each) => each.from === found?.from);
+    const had = this.part("breaks").contains(document.activeElement);
     this.view.unfold(found);
-    this.minimap.forget();
-    this.searchField.value = "";
-    this.search("");
+    this.minimap?.forget();
+    this.clearSearch();
+    this.select(null);
     this.labels();
     this.resize();
     this.pin(this.view.pinned);
+    this.breaks();
+    if (had) (this.part("breaks").children[at] as HTMLElement | undefined)?.focus({ preventScroll: true });
+    if (found) this.say(`${duration(found.to - found.from)} of idle time drawn ${found.isOpen ? "short" : "as long as it was"}`);
     this.changed();
+  }
+
+  /** A button for each long stretch of idle time, over the ruler. */
+  private breaks() {
+    this.part("breaks").replaceChildren(...this.view.model.axis.idle.map((each) => {
+      const lasted = duration(each.to - each.from);
+      const title = each.isOpen ? `${lasted} in which nothing happened: click to draw it short (u)`
+        : `${lasted} in which nothing happened: click to draw it as long as it was (u)`;
+      const made = button("kst-break", "", title, () => this.unfold(each));
+      made.setAttribute("aria-expanded", String(each.isOpen));
+      return made;
+    }));
+  }
+
+  /** Put them where they are now; those out of sight are not there. */
+  private placeBreaks() {
+    const { view } = this, buttons = this.part("breaks").children as HTMLCollectionOf<HTMLElement>;
+    view.model.axis.idle.forEach((each, at) => {
+      const left = view.x(each.at), right = view.x(each.at + each.shown), { style } = buttons[at];
+      const isSeen = left < view.width - 4 && right > 4 && right - left > 3;
+      const wide = each.isOpen ? 12 : Math.max(8, right - left);
+      style.display = isSeen ? "" : "none";
+      style.transform = `translateX(${Math.max(0, Math.min(left, view.width - wide))}px)`;
+      style.width = `${wide}px`;
+    });
   }
 
   /** Show what the search has found as a list below the lanes, by time or by duration; or put it away. */
   listMatches(isShown: boolean, isByDuration = false) {
-    const { view } = this, panel = this.part("matches");
-    panel.hidden = true;
-    if (!isShown || !view.search?.count) return;
+    const { view } = this, panel = this.part("matches"), had = panel.contains(document.activeElement);
+    const isOpen = isShown && Boolean(view.search?.count);
+    panel.hidden = !isOpen;
+    this.part("count").setAttribute("aria-expanded", String(isOpen));
+    if (!isOpen || !view.search) {
+      this.matches = null;
+      this.note("matches", null);
+      if (had) this.body.focus({ preventScroll: true });
+      return;
+    }
+    if (!this.matches) this.note("matches", () => this.listMatches(false));
     const found = view.search.list(isByDuration, MOST_MATCHES).map(({ track, index }) => view.event(track, index));
-    fillMatches(panel, view, found, isByDuration, {
+    this.matches = new Matches(panel, view, found, isByDuration, {
       order: (wanted) => this.listMatches(true, wanted), go: (event) => this.go(event),
       close: () => this.listMatches(false),
     });
+    if (view.pinned) this.matches.mark(view.pinned);
+    if (had) this.matches.list.focus({ preventScroll: true });
   }
 
-  toggleMatches() { this.listMatches(this.part("matches").hasAttribute("hidden")); }
+  /** Show the list of matches and give it the focus, or put it away. */
+  toggleMatches() {
+    this.listMatches(!this.matches);
+    this.matches?.list.focus({ preventScroll: true });
+  }
 
+  /** The matches by time, or by duration. */
+  orderMatches() { if (this.matches) this.listMatches(true, !this.matches.isByDuration); }
+
+  /** The next match, or the one before: as the list has them where it is shown, else by time. */
   step(forward: boolean) {
-    const { view } = this;
-    if (view.search) this.go(asEvent(view, view.search.step(view.pinned, forward)));
+    const { view, matches } = this;
+    if (!view.search) return;
+    const found = matches?.step(view.pinned, forward) ?? asEvent(view, view.search.step(view.pinned, forward));
+    this.go(found);
+    if (found) matches?.mark(found);
   }
 
   /** Select a stretch of time, in nanoseconds since the start, and show its sums; null drops it. */
@@ -398,6 +568,7 @@ export class Timeline {
     const { view } = this, panel = this.part("sums");
     view.selection = from === null ? null : [from, to ?? from];
     const sums = view.sums();
+    this.note("sums", sums && (() => this.select(null)));
     if (sums) {
       fillSums(panel, sums, () => this.select(null));
       this.say(`selected ${duration(sums.span)}: ${counted(sums.launches, "launch", "launches")}, ${
@@ -413,6 +584,22 @@ export class Timeline {
   show(t0: number, t1: number) { this.view.show(t0, t1); this.changed(); }
 }
 
+/** After what was drawn is on the screen; a page that is not seen paints nothing. */
+function painted(): Promise<void> {
+  return new Promise((resolve) => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, 100);
+  });
+}
+
+/** A lane's label with its buttons. */
+interface LaneLabel {
+  box: HTMLElement;
+  fold: HTMLElement;
+  pin: HTMLElement;
+  sign: HTMLElement;
+}
+
 function asEvent(view: View, found: EventPlace | null) { return found ? view.event(found.track, found.index) : null; }
 
 function framed(header: Header) {
@@ -420,21 +607,30 @@ function framed(header: Header) {
   keepShortcutsAway(root);
   const tool = (name: string, text: string, title: string) => (
     button(`ksv-button kst-button kst-${name}`, text, title, () => {}));
-  const matches = tool("count", "", "list the matches (m)");
+  const matches = tool("count", "", "list the matches (m)"), help = tool("help", "?", "keys (?)");
   matches.hidden = true;
+  for (const each of [matches, help]) each.setAttribute("aria-expanded", "false");
+  const boxed = tool("boxed", "▣", "zoom into a box: drag on the lanes (b, or Shift-drag)");
+  boxed.setAttribute("aria-pressed", "false");
   const bar = element("div", "ksv-bar kst-bar", element("span", "ksv-title", "Timeline"),
     element("span", "kst-about", about(header)));
   if (header.notice) bar.append(element("span", "ksv-chip kst-chip", header.notice));
-  bar.append(searchField("ksv-search kst-search", "Search names  /", "search by name"), matches,
+  const search = searchField("ksv-search kst-search", "Search names  /", "search by name");
+  search.title = "search by name (/), Enter shows the next match (n)";
+  bar.append(search, matches,
     element("span", "ksv-buttons", tool("previous", "↑", "previous match (N)"), tool("next", "↓", "next match (n)"),
-      tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"),
-      tool("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), tool("help", "?", "keys")));
-  const lanes = element("div", "kst-lanes", element("div", "kst-gutter"), element("canvas", "kst-canvas"));
+      tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"), boxed, help));
+  const chosen = element("div", "ksv-live kst-chosen", "nothing is chosen");
+  chosen.id = `kst-chosen-${frames++}`;
+  const canvas = picture("kst-canvas", `lanes: ${header.lanes.map((lane) => clean(lane.label)).join(", ")}`);
+  canvas.setAttribute("aria-describedby", chosen.id);
+  const lanes = element("div", "kst-lanes", element("div", "kst-stuck"), element("div", "kst-gutter"), canvas);
   const body = element("div", "ksv-drawn kst-body", lanes);
   focusable(body);
   body.setAttribute("role", "application");
   body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, "
     + "? tells keys");
+  body.setAttribute("aria-describedby", chosen.id);
   const hidden = (name: string) => {
     const made = element("div", name);
     made.hidden = true;
@@ -442,11 +638,34 @@ function framed(header: Header) {
   };
   const tip = hidden("ksv-tip kst-tip");
   tip.setAttribute("popover", "manual");
-  const head = element("div", "kst-head", element("canvas", "kst-map"), element("canvas", "kst-ruler"));
+  const head = element("div", "kst-head", 
+    picture("kst-map", "how busy host and GPU were: drag the frame to move in time (a, d; w and s zoom)"),
+    element("div", "kst-times", picture("kst-ruler", "ruler: drag to sum up a stretch of time (r)"),
+      element("div", "kst-breaks")));
   root.append(bar, keysOf("ksv-keys kst-keys", KEYS), head, body, hidden("kst-pin"), hidden("kst-matches"),
     hidden("kst-sums"),
-    element("div", "kst-legend"), tip, hidden("kst-hint"), liveRegion("ksv-live kst-live"));
+    element("div", "kst-legend"), chosen, tip, hidden("kst-hint"), liveRegion("ksv-live kst-live"));
   return root;
+}
+
+let frames = 0;
+
+function pushpin(): SVGElement {
+  const [image, path] = ["svg", "path"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+  image.setAttribute("viewBox", "0 0 16 16");
+  image.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", "M5 1h6v1l-1 1v4l2 2v1H8.6v5h-1.2v-5H4V9l2-2V3L5 2z");
+  image.append(path);
+  return image as SVGElement;
+}
+
+/** A canvas, with what it is called. */
+function picture(name: string, label: string): HTMLCanvasElement {
+  const made = element("canvas", name);
+  made.setAttribute("role", "img");
+  made.setAttribute("aria-label", label);
+  if (name !== "kst-canvas") made.title = label; // the lanes have a tooltip of their own
+  return made;
 }
 
 function about(header: Header) {

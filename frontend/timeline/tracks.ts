@@ -61,6 +61,7 @@ export class Track {
     const flags = this.table.spec("flags");
     const usual = this.spec.table === "launches" ? Boolean(flags.b & ENDED) : !(flags.b & NO_END);
     if (flags.k || flags.p || !usual) {
+      this.table.col("flags"); // all of it is asked for
       // What has no end lasts until the next event of its track begins, or the recording ends.
       for (let i = 0; i < this.n; i++) {
         if (this.isOpen(i)) end[i] = Math.max(end[i], i + 1 < this.n ? start[i + 1] : this.model.span);

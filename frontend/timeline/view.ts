@@ -3,12 +3,12 @@
 import { contextOf } from "../shared/dom";
 import { type Color, type Theme, colorsOf } from "./colors";
 import { type Break, above, axisOf } from "./axis";
-import { Layout } from "./layout";
+import { type Kept, Layout, type Row } from "./layout";
 import type { Model } from "./model";
 import { type EventPlace, Search } from "./search";
 import { type Sums, sumsOf } from "./sums";
 import { type Track, makeTracks } from "./tracks";
-import type { TableName } from "./wire";
+import type { Header, TableName } from "./wire";
 
 /** The least stretch of time that fills the width, in nanoseconds. */
 const LEAST_SPAN = 10;
@@ -51,30 +51,35 @@ export class View {
   search: Search | null = null;
   /** Where the pointer is, in pixels. */
   pointer: number | null = null;
+  /** What is drawn as long as nothing else is known. */
+  overview: Header["overview"];
   private readonly lengths = new Map<string, number>();
   private readonly rasters = new Map<Track, Raster>();
 
-  constructor(readonly model: Model, readonly theme: Theme) {
+  constructor(readonly model: Model, readonly theme: Theme, readonly kept: Kept) {
     this.tracks = makeTracks(model);
-    this.layout = new Layout(model, this.tracks);
+    this.layout = new Layout(model, this.tracks, kept);
     this.fit();
   }
 
-  /** Draw a stretch of idle time as long as it was, or all of them short again. */
+  /** Draw a stretch of idle time as long as it was, or short again; without one, all short. */
   unfold(found: Break | null) {
     const shown = [this.t0, this.t1].map((time) => this.model.axis.real(time)), pinned = this.pinned;
-    if (found) this.unfolded.add(found.from); else this.unfolded.clear();
+    if (found?.isOpen) this.unfolded.delete(found.from);
+    else if (found) this.unfolded.add(found.from);
+    else this.unfolded.clear();
     this.model.axis = axisOf(this.model, this.unfolded);
-    const folded = this.layout.lanes.map((lane) => lane.isFolded);
     this.tracks = makeTracks(this.model);
-    this.layout = new Layout(this.model, this.tracks);
-    this.layout.lanes.forEach((lane, at) => { if (folded[at]) this.layout.fold(lane, true); });
+    this.layout = new Layout(this.model, this.tracks, this.kept);
     this.rasters.clear();
     this.hover = this.selection = this.box = this.search = null;
     this.pinned = pinned ? this.find(pinned.table, pinned.id) : null;
     const [t0, t1] = shown.map((time) => this.model.axis.place(time));
     this.show(t0, t1);
   }
+
+  /** Where a row is in what is seen. */
+  top(row: Row) { return row.y - this.layout.shift(row.lane, this.scroll); }
 
   /** The pixel of a time; exact, for both are differences of whole nanoseconds. */
   x(time: number) { return ((time - this.t0) / (this.t1 - this.t0)) * this.width; }
@@ -147,7 +152,7 @@ export class View {
 
   /** The event at a place of the canvas, or near it; the shortest where several are. */
   hit(x: number, y: number): TimelineEvent | null {
-    const row = this.layout.rowAt(y + this.scroll);
+    const row = this.layout.rowAt(y, this.scroll);
     if (!row) return null;
     const { track } = row, slack = ((this.t1 - this.t0) / this.width) * 3, at = this.time(x);
     const [from, to] = track.visible(at - slack, at + slack);
@@ -177,8 +182,9 @@ export class View {
     } else if (start < this.t0 || end > this.t1) {
       this.show((start + end - span) / 2, (start + end + span) / 2);
     }
-    if (!row) return;
-    if (row.y < this.scroll) this.scroll = Math.max(0, row.y - 8);
+    if (!row || row.lane.isStuck) return;
+    const above = this.layout.stuck;
+    if (row.y < this.scroll + above) this.scroll = Math.max(0, row.y - 8 - above);
     if (row.y + row.height > this.scroll + this.height) this.scroll = row.y + row.height + 8 - this.height;
   }
 

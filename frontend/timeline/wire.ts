@@ -53,6 +53,8 @@ export interface Header {
   tables: Record<TableName, TableSpec>;
   undrawn: number;
   left_out: string[];
+  /** Of a large timeline, by track: colors, and for each a byte a column of the whole time, its share, as base64. */
+  overview?: Record<string, [color: string, shares: string][]>;
 }
 
 /** The small tables, one list each; what is not known is left out. */
@@ -89,5 +91,5 @@ export interface Compile {
 /** The data of a timeline. */
 export interface Packed {
   header: Header;
-  payload: BufferSource;
+  payload: BufferSource | Promise<BufferSource>;
 }

@@ -229,23 +229,31 @@ def _collections(raw: RawRecording) -> Columns:
 
 def _add_collections(launches: dict[str, Any], collections: Columns) -> None:
     """Give launches the time that they spent in garbage collections of their thread, which do not overlap."""
-    spent: Any = np.broadcast_to(np.int64(0), len(launches["start_ns"]))
+    ended = launches["end_ns"]
+    spent: Any = np.broadcast_to(np.int64(0), len(ended))
     for thread in np.unique(collections["thread_id"]).tolist():
-        rows = np.flatnonzero(launches["thread_id"] == thread)
         mine = collections["thread_id"] == thread
         start, end = collections["start_ns"][mine], collections["end_ns"][mine]
-        begun, ended = launches["start_ns"][rows], launches["end_ns"][rows]
-        near = (ended > start[0]) & (begun < end[-1])
-        rows, times = rows[near], np.stack((begun[near], ended[near]))
-        place = np.searchsorted(start, times, side="right")
-        before = np.append(0, np.cumsum(end - start))[place]
-        before -= np.where(place > 0, np.maximum(end[place - 1] - times, 0), 0)
+        rows, begun = _rows_of(thread, launches)
+        near = _near(begun, ended if isinstance(rows, range) else ended[rows], start, end)
+        rows = near if isinstance(rows, range) else np.asarray(rows)[near]
         if len(rows):
+            times = np.stack((launches["start_ns"][rows], ended[rows]))
+            place = np.searchsorted(start, times, side="right")
+            before = np.append(0, np.cumsum(end - start))[place]
+            before -= np.where(place > 0, np.maximum(end[place - 1] - times, 0), 0)
             spent = spent.copy()
             spent[rows] = before[1] - before[0]
-    if (launches["end_ns"] == UNKNOWN).any():
-        spent = np.where(launches["end_ns"] == UNKNOWN, UNKNOWN, spent)
-    launches["gc_ns"] = spent
+    launches["gc_ns"] = np.where(ended == UNKNOWN, UNKNOWN, spent) if (ended == UNKNOWN).any() else spent
+
+
+def _near(begun: np.ndarray, ended: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The places of the launches, in order of begin, during which a collection may have run: most often few."""
+    if (ended[1:] < ended[:-1]).any():  # some are inside others
+        return np.arange(len(begun))
+    first, last = np.searchsorted(ended, start, side="right"), np.searchsorted(begun, end)
+    counts = np.maximum(last - first, 0)
+    return np.unique(np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum()))
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ MOST_KERNELS = 20
 #: As many marks as Plotly draws without being slow.
 MOST_MARKS = 2_000
 #: What is drawn of one color by device, and what no color says more of.
-COLORS = ("#2b7bba", "#e69f00", "#5bbcea", "#c66fa0", "#8a8f98")
+COLORS = ("#2b7bba", "#e69f00", "#5bbcea", "#a74882", "#8d8685")
 UNSPLIT = "rgba(127,127,127,.45)"
 
 _INK, _LINE = "#7b828c", "rgba(127,127,127,.28)"

@@ -344,7 +344,9 @@ def image(svg: str, description: str, style: str) -> str:
     return f'<img alt="{escape(description)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
 
 
-def document(title: str, body: str, style: str = "", script: str = "", images: str = "") -> str:
+def document(
+    title: str, body: str, style: str = "", script: str = "", images: str = "", data: str = ""
+) -> str:
     """Return a self-contained HTML document on the ground of `PAGE`.
 
     One with a script fetches nothing: its content security policy forbids every connection, and every script but this
@@ -357,9 +359,11 @@ def document(title: str, body: str, style: str = "", script: str = "", images: s
     body, style : str
         HTML, and a further style sheet.
     script : str
-        A module that runs once the body is there.
+        A module that runs once the body is there, without `data`.
     images : str
         Where images may come from, as in ``data:``; with a script only.
+    data : str
+        HTML after the script, which the script does not wait for.
     """
     policy = ""
     if script:
@@ -369,7 +373,7 @@ def document(title: str, body: str, style: str = "", script: str = "", images: s
             f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{digest}'; "
             f"style-src 'unsafe-inline'; {sources}base-uri 'none'; form-action 'none'\">"
         )
-        body += f'<script type="module">{script}</script>'
+        body += f'<script type="module"{" async" * bool(data)}>{script}</script>{data}'
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{policy}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -15,6 +15,7 @@ from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import inspect_kernels
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.model import Timeline
+from kernelscope.views.timeline.overview import with_overview
 from kernelscope.views.timeline.svg import picture
 from kernelscope.views.timeline.wire import Packed, pack
 from kernelscope.views.widget import front_end
@@ -57,10 +58,11 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     """
     recording = shareable(recording, paths=paths)
     timeline = timeline_of(recording)
-    packed = pack(timeline)
+    packed = with_overview(pack(timeline), timeline)
     body = (f'<main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_without_scripts(timeline)}</div>\n'
-            f"{_inspector(recording)}</main>\n{_data(packed)}")
-    return document(f"{packed.header['title']} · KernelScope", body, _WIDE, front_end("timeline_page"))
+            f"{_inspector(recording)}</main>\n{_header(packed)}")
+    return document(f"{packed.header['title']} · KernelScope", body, _WIDE, front_end("timeline_page"),
+                    data=_payload(packed))
 
 
 def _inspector(recording: Recording) -> str:
@@ -75,13 +77,14 @@ def _without_scripts(timeline: Timeline) -> str:
     return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
 
 
-def _data(packed: Packed) -> str:
+def _header(packed: Packed) -> str:
     header = json.dumps(packed.header, separators=(",", ":"))
     # No text of the recording may end the element or open a comment in it.
     for char in "<>&":
         header = header.replace(char, f"\\u{ord(char):04x}")
+    return f'<script type="application/json" id="kernelscope-header">{header}</script>\n'
+
+
+def _payload(packed: Packed) -> str:
     payload = base64.b64encode(packed.payload).decode("ascii")
-    return (
-        f'<script type="application/json" id="kernelscope-header">{header}</script>\n'
-        f'<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n'
-    )
+    return f'<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n'

@@ -19,6 +19,8 @@ from jupyter_pages import Opened, Server
 from kernelscope.recording.model import Recording
 
 KNOWN = everything()
+#: A page that was never opened, and one of text alone, may keep nothing.
+_FORGET = "() => { try { sessionStorage.clear(); } catch { /* nothing to forget */ } }"
 
 
 # Not of the whole session: while Playwright runs, no other test of the process can run an event loop.
@@ -75,6 +77,7 @@ def watch(chromium_with: Callable[[str], Any], idle: dict[str, list[Watched]]) -
     yield take
     complaints = [each.complaints.copy() for _, each in used if each.complaints]
     for free, each in used:
+        each.page.evaluate(_FORGET)
         each.page.goto("about:blank")
         each.complaints.clear()
         free.append(each)

@@ -1,11 +1,14 @@
-"""The card beside its timeline: folds that are remembered, tables that are sorted, links into the timeline."""
+"""The card beside its timeline: what is remembered, sorted and linked; lanes, and all of it without mouse and eyes."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from accessibility import violations
+from everything import everything
 from handmade import MS, Script
 
 import kernelscope
@@ -68,7 +71,6 @@ def test_folds_are_as_the_reader_left_them(opened_timeline: Any) -> None:
     page.wait_for_selector(".kst-canvas")
     is_open = page.eval_on_selector_all("details[data-ks-part][open]", "all => all.map((e) => e.dataset.ksPart)")
     assert set(was_open) ^ set(is_open) == {"cells", "compiles"}
-    page.evaluate("sessionStorage.clear()")
 
 
 @pytest.mark.parametrize(("part", "at", "told"), [
@@ -102,6 +104,122 @@ def test_a_kernel_leads_to_its_launches(opened_timeline: Any) -> None:
     assert "compile" in page.inner_text(".kst-pin")
     page.keyboard.press("Escape")
     assert page.locator(".kst-pin").is_hidden() and page.locator(".kst-matches").is_visible()
+
+
+#: Open whatever can be open at once.
+OPEN = """() => {
+  const k = window.kernelscope;
+  document.querySelectorAll("details").forEach((each) => { each.open = true; });
+  k.search("scale"); k.listMatches(true); k.select(0, k.model.span); k.step(true); k.help(true);
+  k.pinLane(k.view.layout.lanes[1]); k.fold(k.view.layout.lanes[1]); k.unfold(k.model.axis.idle[0]); k.search("scale");
+  k.listMatches(true); k.step(true); k.select(0, k.model.span);
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_card_and_timeline_are_accessible(opened_timeline: Any, artifacts: Any, dark: bool) -> None:
+    page = opened_timeline(session().recording(), dark=dark, width=1100).page
+    page.evaluate(OPEN)
+    page.screenshot(path=f"{artifacts}.png", full_page=True)
+    assert violations(page, ".kst") + violations(page, ".kscope:has(.ks-sections)") == []
+
+
+def test_every_control_has_a_name_a_tooltip_and_a_key(opened_timeline: Any) -> None:
+    page = opened_timeline(session().recording()).page
+    page.evaluate(OPEN)
+    found = page.eval_on_selector_all(
+        ".kst :is(button, input, [tabindex]:not(.kst-body))", """(all) => all.filter((each) => each.checkVisibility())
+        .map((each) => [each.className, each.title, each.getAttribute("aria-label") || each.textContent.trim()])""")
+    assert len(found) > 15
+    assert [each for each in found if not each[1] or not each[2]] == []
+    keys = {each[0]: re.findall(r"\((?:with )?([^\W\d_]|[/?]|Esc)(?=[,;)])", each[1]) for each in found}
+    assert [name for name, held in keys.items() if not held and "kst-list" not in name] == []
+    listed = " ".join(page.locator(".kst-keys kbd").all_inner_texts())
+    assert [key for held in keys.values() for key in held if key not in re.split(r"[\s,]+", listed)] == []
+    tree = page.locator(".kst").aria_snapshot()
+    for part in ('application "lanes: Enter', 'img "lanes: ', "option", "[selected]", "[pressed]", "listbox",
+                 "[expanded]"):
+        assert part in tree, part
+
+
+def test_lanes_are_pinned_and_folded_by_keys_and_remembered(opened_timeline: Any, artifacts: Any) -> None:
+    recording = everything()
+    timeline = opened_timeline(recording)
+    page, keys = timeline.page, timeline.page.keyboard
+
+    def lanes() -> list[list[Any]]:
+        return timeline.tell("return v.layout.lanes.map((l) => [l.key, l.isPinned, l.isFolded, l.isStuck]);")
+
+    first = lanes()
+    timeline.tell("k.maximum = 240; k.go(v.find('gpu', 3));")
+    page.focus(".kst-body")
+    keys.press("p")
+    keys.press("l")
+    chosen = lanes()[0]
+    assert chosen[0].startswith("gpu/") and chosen[1:] == [True, True, True]
+    assert [each[0] for each in lanes()[1:]] == [each[0] for each in first if each[0] != chosen[0]]
+    # A label is a button, and its lane is the one that keys are for.
+    label = page.locator(".kst-lane.kst-host", has_text="MainThread").first
+    label.focus()
+    keys.press("p")
+    keys.press("L")
+    page.wait_for_function("() => document.activeElement.classList.contains('kst-lane')")
+    assert lanes()[1][1:3] == [True, True]
+    assert all(each[2] for each in lanes() if each[0].startswith("host/"))
+    # What is pinned stays where it is, and can be pointed at, while the rest scrolls under it.
+    before = timeline.image()[:20 * timeline.tell("return k.canvas.width;")]
+    timeline.tell("k.scrollTo(80); k.pin(null); k.changed();")
+    timeline.settle()
+    timeline.page.locator(".kst").screenshot(path=f"{artifacts}.png")
+    assert timeline.tell("return v.scroll;") > 20
+    # The outline of the chosen event is gone, and nothing else.
+    changed = sum(a != b for a, b in zip(before, timeline.image(), strict=False))
+    assert changed < 200
+    assert timeline.tell("const r = v.layout.lanes[0].rows[0]; return v.layout.rowAt(r.y + 1, v.scroll) === r;")
+    kept = lanes()
+    page.reload()
+    timeline.wait()
+    assert [each[:3] for each in lanes()] == [each[:3] for each in kept]
+    page.locator(".kst-pinner[aria-pressed=true]").first.click()
+    page.locator(".kst-pinner[aria-pressed=true]").first.click()
+    page.locator(".kst-lane.kst-host", has_text="MainThread").first.click(modifiers=["Shift"])
+    assert [each[0] for each in lanes()] == [each[0] for each in first]
+    assert [each[0] for each in lanes() if each[2]] == [chosen[0]]
+
+
+def test_escape_closes_what_was_opened_last_and_the_list_steps(opened_timeline: Any) -> None:
+    timeline = opened_timeline(session().recording())
+    page, keys = timeline.page, timeline.page.keyboard
+    is_open = """() => ["pin", "matches", "sums", "keys", "count"].filter(
+      (each) => !document.querySelector(`.kst-${each}`).hidden)"""
+    page.focus(".kst-body")
+    keys.press("r")
+    keys.press("/")
+    keys.type("scale")
+    page.focus(".kst-body")
+    keys.press("m")
+    keys.press("o")
+    shown = []
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "End", "Home"):
+        keys.press(key)
+        row = page.locator(".kst-match[aria-selected=true]")
+        assert row.get_attribute("id") == page.locator(".kst-list").get_attribute("aria-activedescendant")
+        shown.append((row.locator("span").last.inner_text(), timeline.pinned))
+    assert [each[0] for each in shown] == ["9.01 ms", "2.00 ms", "9.01 ms", "10.0 µs", "9.01 ms"]
+    assert shown[1][1] == ["compiles", 1] and shown[0][1] == shown[2][1]
+    # Next and previous follow the list, in its order.
+    keys.press("n")
+    assert timeline.pinned == ["compiles", 1]
+    keys.press("N")
+    assert timeline.pinned == shown[0][1]
+    assert "9.01 ms" in page.locator(".kst-chosen").text_content()
+    keys.press("?")
+    left = []
+    while opened := page.evaluate(is_open):
+        left.append(opened)
+        keys.press("Escape")
+    assert left == [["pin", "matches", "sums", "keys", "count"], ["pin", "matches", "sums", "count"],
+                    ["matches", "sums", "count"], ["sums", "count"], ["sums"]]
 
 
 def test_a_compile_leads_to_its_specialization_and_back(opened_timeline: Any) -> None:
@@ -156,6 +274,9 @@ def test_idle_time_between_cells_is_drawn_short(opened_timeline: Any) -> None:
     assert timeline.tell("return v.model.span;") < 200 * MS
     real = timeline.tell("const e = v.find('cells', 2); return v.model.axis.real(e.track.start[e.index]);")
     assert real == pytest.approx(180_100 * MS)
+    filled = timeline.tell("""const cells = [0, 1, 2].map((row) => v.find("cells", row));
+        return cells.reduce((sum, e) => sum + v.x(e.track.end[e.index]) - v.x(e.track.start[e.index]), 0) / v.width;""")
+    assert filled > 0.85
     start, wide = timeline.tell(
         "k.fit(); const b = v.model.axis.breaks[0]; return [v.x(b.at + b.shown / 2), v.x(b.at + b.shown) - v.x(b.at)];")
     assert wide > 2
@@ -163,6 +284,13 @@ def test_idle_time_between_cells_is_drawn_short(opened_timeline: Any) -> None:
     page.mouse.click(ruler["x"] + start, ruler["y"] + 12)
     assert len(timeline.tell("return v.model.axis.breaks;")) == 1
     assert timeline.tell("return v.model.span;") > 90_000 * MS
+    # By keyboard: each break is a button with its length, which keeps the focus.
+    opened = page.locator(".kst-break[aria-expanded=true]")
+    assert opened.get_attribute("title").startswith("90.0 s in which nothing happened")
+    opened.focus()
+    for left in (2, 1):
+        page.keyboard.press("Enter")
+        assert len(timeline.tell("return v.model.axis.breaks;")) == left
     page.focus(".kst-body")
     timeline.tell("k.fit();")
     page.keyboard.press("u")

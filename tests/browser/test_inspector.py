@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accessibility import violations
 from inspector_pages import Inspector
 from jupyter_pages import Opened, Server, until
 
@@ -43,6 +44,21 @@ def shown(opened: Opened) -> Inspector:
     found.row(1).click()
     found.tab("source")
     return found
+
+
+DARK = {"--jp-layout-color1": "#111111", "--jp-ui-font-color1": "#ffffff",
+        "--jp-ui-font-color2": "rgba(255,255,255,.7)", "--jp-content-link-color": "#64b5f6"}
+
+
+@pytest.mark.parametrize("colors", [{}, DARK], ids=["light", "dark"])
+def test_it_is_accessible(shown: Inspector, opened: Opened, colors: dict[str, str]) -> None:
+    root = opened.page.locator(".ksi").first
+    root.evaluate("(e, all) => { for (const [name, value] of Object.entries(all)) e.style.setProperty(name, value); }",
+                  colors)
+    try:
+        assert violations(opened.page, ".ksi") == []
+    finally:
+        root.evaluate("(e, all) => { for (const name of Object.keys(all)) e.style.removeProperty(name); }", colors)
 
 
 def test_the_facts_are_there(shown: Inspector) -> None:

@@ -136,7 +136,7 @@ def test_the_tooltip_tells_everything_of_a_launch(opened_timeline: Any) -> None:
         ("gpu", 1, ("HtoD", "copy", "4.0 MiB", "pinned to device", "host call\ncuMemcpyHtoDAsync_v2", "stream\n14",
                     "NVTX\nstep 0")),
         ("graphs", 0, ("CUPTI graph 5", "activities\n3", "cuGraphLaunch", "correlation 1050")),
-        ("collections", 0, ("generation 0 garbage collection", "duration\n3.00 µs", "collected\n0 objects",
+        ("collections", 0, ("GC generation 0", "duration\n3.00 µs", "collected\n0 objects",
                             "thread\nMainThread", "cell\nIn [4] steps", "collection 0")),
         ("ranges", 1, ("NVTX loader", "loader")),
     ):

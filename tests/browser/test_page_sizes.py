@@ -11,6 +11,8 @@ import pytest
 from browsing import Timeline
 from unpack import packed
 
+from kernelscope.palette import PHASE_COLORS
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "timeline.py"
@@ -70,6 +72,21 @@ def test_lanes_are_painted_however_many_events_there_are(timeline: Any, artifact
                        "return to - from;")
     assert 0 < names < 40
     shown.page.mouse.move(2, 2)
+    shown.settle()
+    # A large one is painted before its data are decoded, and much as it is then.
+    if events == 1_000_000:
+        first, decoded = shown.tell("return [k.frames.first, k.frames.whole];")
+        assert first < decoded
+        shown.tell("k.select(null); k.fit();")
+        shown.settle()
+        shown.tell("v.overview = JSON.parse(document.getElementById('kernelscope-header').textContent).overview;"
+                   "k.draw();")
+        small = shown.colors()
+        shown.tell("delete v.overview; k.draw();")
+        large = shown.colors()
+        for phase in ("dispatch", "prepare", "submit"):
+            color = PHASE_COLORS[phase]
+            assert small[color] == pytest.approx(large[color], rel=0.4), phase  # edges of bars are mixed colors
     shown.settle()
     drawn = shown.tell("return k.frames.count;")
     shown.page.evaluate("() => new Promise((done) => setTimeout(done, 200))")

@@ -129,7 +129,7 @@ class Timeline:
         self.page = page
 
     def wait(self) -> Timeline:
-        self.page.wait_for_function("() => window.kernelscope?.frames.count > 0")
+        self.page.wait_for_function("() => window.kernelscope?.frames.whole")
         self.page.locator(".kst-bar").scroll_into_view_if_needed()
         self.page.evaluate("() => document.querySelector('.kst').scrollIntoView()")
         return self.settle()

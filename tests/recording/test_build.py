@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
+from kernelscope.recording.build import LAUNCH_COLUMNS, RawCollections, RawRecording, build
 from kernelscope.recording.columns import cell_finder
 from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.model import Recording
@@ -69,6 +69,24 @@ def test_cells_of_times_in_order() -> None:
         cell_of = cell_finder(cells)
         times = np.array(sorted(draw.randrange(-3, 50) for _ in range(draw.randrange(40))), np.int64)
         assert cell_of(times, in_order=True).tolist() == cell_of(times).tolist()
+
+
+def test_launches_time_in_collections_of_their_thread() -> None:
+    for seed in range(40):
+        draw = random.Random(seed)
+        starts = sorted(draw.randrange(1000) for _ in range(30))
+        rows = [{"start_ns": start, "thread_id": draw.randrange(1 + seed % 3),
+                 "end_ns": -1 if seed % 4 == 3 and draw.random() < 0.1 else start + draw.randrange(1 + 8 * (seed % 7))}
+                for start in starts]
+        edges = sorted(draw.sample(range(1100), 2 * draw.randrange(12)))
+        found = [(begin, end, 1 + draw.randrange(4), 0, 5, 0)
+                 for begin, end in zip(edges[::2], edges[1::2], strict=True)]
+        recording = made(launches(*rows), collections=RawCollections(np.array(found, np.int64).reshape(-1, 6)))
+        assert column(recording, "gc_ns") == [None if row["end_ns"] < 0 else sum(
+            max(0, min(row["end_ns"], end) - max(row["start_ns"], begin))
+            for begin, end, ident, *_ in found if ident == row["thread_id"] + 1) for row in rows], seed
+        assert [row["ident"] for row in recording.rows("threads")][:3] == [1, 2, 3]
+    assert column(made(launches(*rows)), "gc_ns") == [None] * len(rows)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

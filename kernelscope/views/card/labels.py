@@ -102,7 +102,7 @@ def garbage_note(shown: Overview) -> str:
     inside = 0 if shown.time is None else shown.time.gc_ns - shown.time.parts["gc"]
     if shown.time is None or inside < _LEAST_NOTED * shown.time.wall_ns or not inside:
         return ""
-    return f"{duration(inside)} of garbage collection inside launches, compiles and CUDA calls, and part of their time"
+    return f"{duration(inside)} of garbage collection inside launches, compiles and CUDA calls is part of their time"
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:

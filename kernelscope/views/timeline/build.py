@@ -517,7 +517,7 @@ class _Builder:
 
         def look() -> Look:
             which, known = combinations(generation)
-            names = [(f"generation {each} " if each >= 0 else "") + "garbage collection" for each, in known.tolist()]
+            names = [f"GC generation {each}" if each >= 0 else "GC" for each, in known.tolist()]
             return Look(Words(which, names), _always("garbage collection", which), _always(GARBAGE_COLOR, which))
 
         def columns() -> dict[str, Column]:

@@ -176,7 +176,8 @@ class Lane:
     @property
     def name(self) -> str:
         """Return a unique name: that of a stream includes the GPU, that of ranges and collections the thread."""
-        return ", ".join(filter(None, (self.label, self.note if self.group in ("nvtx", "garbage", "gpu") else "")))
+        label = "GC" if self.group == "garbage" else self.label
+        return ", ".join(filter(None, (label, self.note if self.group in ("nvtx", "garbage", "gpu") else "")))
 
 
 @dataclass(frozen=True)

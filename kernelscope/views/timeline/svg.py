@@ -130,6 +130,16 @@ def describe(timeline: Timeline) -> str:
     return f"KernelScope timeline: {', '.join(parts)} in {duration(max(timeline.span_ns, 1))}"
 
 
+def shares(timeline: Timeline, columns: int) -> Iterator[tuple[Track, dict[str, Floats]]]:
+    """Yield each track that is drawn with the share of each column of the whole time that its colors take."""
+    launches, edges = _Launches(timeline), _Edges(max(timeline.span_ns, 1), columns)
+    for lane in timeline.lanes:
+        for track in lane.tracks:
+            if track.table in SENT:
+                parts = _row(timeline, lane, track, launches).parts
+                yield track, {part.color: edges.busy(part) for part in parts}
+
+
 def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> Row:
     """Return a track's spans by color; launches are split by phase."""
     slices, which = timeline.tables[track.table], timeline.rows(track)

@@ -9,6 +9,7 @@ import traitlets
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.overview import with_overview
 from kernelscope.views.timeline.svg import describe, image
 from kernelscope.views.timeline.wire import pack
 from kernelscope.views.widget import View, checked_height, front_end
@@ -48,7 +49,8 @@ class TimelineWidget(View):
 
     def data(self) -> tuple[dict[str, Any], bytes]:
         """Return the header and the payload."""
-        packed = pack(timeline_of(self.recording))
+        shown = timeline_of(self.recording)
+        packed = with_overview(pack(shown), shown)
         return {"header": packed.header}, packed.payload
 
     def asked(self, question: dict[str, Any]) -> None:

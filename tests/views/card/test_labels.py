@@ -37,6 +37,24 @@ def test_waiting_for_the_device(script: Any) -> None:
     assert labels.synchronize_note(overview(script().recording())) == ""
 
 
+@pytest.mark.parametrize(("spent", "note"), [
+    (0, ""), (9 * US, ""),
+    (300 * US, "300 µs of garbage collection inside launches, compiles and CUDA calls is part of their time"),
+])
+def test_garbage_collections_that_are_in_no_part_of_their_own(spent: int, note: str) -> None:
+    made = Script()
+    made.rows["threads"] = [{"thread_id": 0, "ident": 1, "name": "MainThread"}]
+    made.launchable()
+    made.cell(wall_ns=MS)
+    start = made.now
+    made.launch(phases=(US, 0, 400 * US, US, US))
+    made.collection(start + 2 * US, start + 2 * US + spent)
+    made.collection(start + 500 * US, start + 700 * US)
+    shown = overview(made.recording())
+    assert labels.garbage_note(shown) == note and shown.time is not None
+    assert shown.time.parts["gc"] == 200 * US
+
+
 @pytest.mark.parametrize(("wait_ns", "text"), [
     (None, "by a launch"), (900_000, "by a launch"),
     (20_000_000, "by a launch (20.0 ms waiting for the compiler lock)"),
