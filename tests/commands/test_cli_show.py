@@ -27,11 +27,11 @@ def test_the_card(cli: Any, recorded: Path) -> None:
 
 
 def test_cells_and_launches(cli: Any, recorded: Path) -> None:
-    notice, head, first, second = cli("show", str(recorded), "--cells").stdout.splitlines()
+    notice, head, first, phases, second, *_ = cli("show", str(recorded), "--cells").stdout.splitlines()
     assert "dry run" in notice
     assert head.startswith("cell")
     assert first.split()[3:6] == ["3", "1", "0"]
-    assert "<second>" in second
+    assert "dispatch" in phases and "<second>" in second
     assert len(cli("show", str(recorded), "--launches").stdout.splitlines()) == 2 + 3
     assert "and 2 more launches" in cli("show", str(recorded), "--launches", "--limit", "1").stdout
     assert len(cli("show", str(recorded), "--launches", "--limit", "0").stdout.splitlines()) == 2 + 3
