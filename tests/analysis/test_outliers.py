@@ -85,8 +85,8 @@ def test_what_happened_meanwhile() -> None:
         Meanwhile("copy", 1, 2_000_000, 1 << 20), Meanwhile("compile", 1, 1_006_000), Meanwhile("load", 1, 1_000_000),
         Meanwhile("memory", 2, 600_000), Meanwhile("threads", 1, 10_000))
     assert outliers_line(found) == (
-        "1 of 102 launches took 9.01 ms of 10.0 ms: launch 100 (axpy), in prepare (its first, 2.00 ms copying 1.0 MiB, "
-        "another thread compiled for 1.01 ms of it, 1.00 ms loading code).")
+        "1 of 102 launches took 9.01 ms of 10.0 ms: launch 100 (axpy), in prepare (its specialization's first, 2.00 ms "
+        "copying 1.0 MiB, another thread compiled for 1.01 ms of it, 1.00 ms loading code).")
 
 
 def test_garbage_collections_are_named_with_their_generation() -> None:
