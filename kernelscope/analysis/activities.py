@@ -795,6 +795,29 @@ def overlap(recording: Recording, *, activities: Activities | None = None) -> li
     return sorted(found, key=lambda each: (-(each.copy_ns or 0), -(each.size_bytes or 0), each.direction))
 
 
+def copied_in_launches(recording: Recording) -> dict[int, int]:
+    """Return how many bytes launches copied on their own threads, as of host arrays, by the kernel's row.
+
+    Kernels whose launches copied nothing have no entry; a copy inside launches of several kernels is the innermost's.
+    """
+    copies = matches(recording, "activities", "kind", "memcpy")
+    at, size, thread = (ints(recording, "activities", name)[copies]
+                        for name in ("submit_start_ns", "size_bytes", "thread_id"))
+    start, end, owner, own = (ints(recording, "launches", name)
+                              for name in ("start_ns", "end_ns", "dispatcher_id", "thread_id"))
+    found: dict[int, int] = {}
+    for each in np.unique(thread[at >= 0]).tolist():
+        rows = np.flatnonzero(own == each)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        place = np.searchsorted(start[rows], at, side="right") - 1
+        inside = (thread == each) & (at >= 0) & (place >= 0)
+        held, moved = rows[place[inside]], size[inside]
+        inside = at[inside] < end[held]
+        for kernel, amount in zip(owner[held[inside]].tolist(), moved[inside].tolist(), strict=True):
+            found[kernel] = found.get(kernel, 0) + max(amount, 0)
+    return found
+
+
 def overlap_table(recording: Recording) -> pd.DataFrame:
     """Return `overlap` as a DataFrame.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.activities import Spread, known_id
+from kernelscope.analysis.activities import Spread, copied_in_launches, known_id
 from kernelscope.analysis.builds import BuildSummary
 from kernelscope.analysis.columns import (
     Bools,
@@ -172,10 +172,15 @@ class Evidence:
             return None
         return repetition(self.recording, self.phases, LARGE_SHARE * (self.wall_ns or 0) - 1)
 
+    @cached_property
+    def copies_in_launches(self) -> dict[int, int] | None:
+        """Return bytes that launches copied themselves, by the kernel's row; None where copies were not recorded."""
+        return None if self.gpu is None or self.gpu.source != "cupti" else copied_in_launches(self.recording)
+
     def of_wall(self, spent_ns: int) -> str:
-        """Return the share of the wall time, as the middle of a list; empty where several threads took more."""
+        """Return the share of the wall time in brackets; empty where several threads took more."""
         is_part = self.wall_ns and spent_ns <= self.wall_ns
-        return f"{percent(spent_ns / self.wall_ns)} of the wall time and " if is_part and self.wall_ns else ""
+        return f" ({percent(spent_ns / self.wall_ns)} of the wall time)" if is_part and self.wall_ns else ""
 
     def is_large(self, spent_ns: int | None) -> bool:
         """Return whether so much time is a large share of the wall time."""
@@ -390,12 +395,11 @@ def _launch_bound(evidence: Evidence) -> Iterator[Found]:
             continue
         execute = run.execute
         yield kernel.name, (
-            f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of "
-            f"its idle time the host was making launches: {count:,} of {cut(kernel.name)} took {duration(spent)} on "
-            f"the host, {duration(spent / count)} each on average{_beside_long(kernel)}, and its "
-            f"{counted(execute.count, 'kernel')} ran for {duration(execute.total_ns)} on the GPU, "
-            f"{duration(execute.mean_ns)} each. Give each launch more work, launch less often, or replay the launches "
-            "as a CUDA graph."
+            f"the GPU was busy for {percent(share)} of the time, and idle mostly while the host made launches "
+            f"({percent(launching / idle.idle_ns)} of the idle time). A launch of {cut(kernel.name)} takes "
+            f"{duration(spent / count)} on the host ({count:,} took {duration(spent)}{_beside_long(kernel)}), its "
+            f"kernel {duration(execute.mean_ns)} on the GPU. Give each launch more work, launch less often, or "
+            "replay the launches as a CUDA graph."
         ), min(usually, spent)
         return
 
@@ -411,9 +415,9 @@ def _many_launches(evidence: Evidence) -> Iterator[Found]:
         count, spent = kernel.usual_launches, kernel.usual.launching_ns
         if spent is not None and evidence.wall_ns and evidence.is_large(spent):
             yield kernel.name, (
-                f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the host, "
-                f"{evidence.of_wall(spent)}{duration(spent / count)} each on average"
-                f"{_beside_long(kernel)}: launch less often with more work, or as a CUDA graph."
+                f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the "
+                f"host{evidence.of_wall(spent)}, {duration(spent / count)} each{_beside_long(kernel)}. Launch less "
+                "often with more work, or as a CUDA graph."
             ), spent
 
 
@@ -440,15 +444,16 @@ def _long_launches(evidence: Evidence) -> Iterator[Found]:
             continue
         which = "the longest took" if long.launches > 1 else "it took"
         yield kernel.name, (
-            f"{long.launches:,} of {count:,} launches of {cut(kernel.name)} took {duration(spent)} of the "
-            f"{duration(spent + usual)} of host time of all ({percent(spent / (spent + usual))}); {which} "
+            f"{long.launches:,} of {count:,} launches of {cut(kernel.name)} took {duration(spent)} of its "
+            f"{duration(spent + usual)} on the host ({percent(spent / (spent + usual))}); {which} "
             f"{duration(long.longest_ns)}, {duration(long.phase_ns)} of it in {long.phase}, {_LONG_IN[long.phase]}. "
-            "The timeline shows when. Neither fewer launches nor a CUDA graph is sure to spare that."
+            "The timeline shows when. Fewer launches or a CUDA graph may not help here."
         ), spent
 
 
 @rule("slow_prepare", "launches that mostly prepare",
-      when=f"{duration(SLOW_PREPARE_NS)} of prepare a launch on average that are, with finish, half of its host time",
+      when=f"{duration(SLOW_PREPARE_NS)} of prepare a launch on average that are, with finish, half of its host time, "
+           "and copies in these launches where copies were recorded",
       effect="no copies of host arrays at each launch")
 def _slow_prepare(evidence: Evidence) -> Iterator[Found]:
     kernels = evidence.kernels
@@ -457,14 +462,19 @@ def _slow_prepare(evidence: Evidence) -> Iterator[Found]:
     copying = prepares + np.maximum(kernels.column("usual_finish_ns"), 0)
     slow = (prepares >= SLOW_PREPARE_NS * kernels.column("usual_launches")) & (all_of_it > 0)
     found = kernels.where(slow & (copying >= 0.5 * all_of_it))
+    copies = evidence.copies_in_launches
+    if copies is not None:
+        found = found.where(np.isin(found.ids, [*copies]))
     yield max(len(found) - MOST_FOUND, 0)
     for kernel in found[:MOST_FOUND]:
         count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns or 0, kernel.usual.prepare_ns or 0
+        moved = None if copies is None else copies[kernel.dispatcher_id]
+        remedy = f"device arrays ({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})"
         yield kernel.name, (
-            f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} took {duration(spent)} on the host"
-            f"{_beside_long(kernel)}, {duration(prepare)} of it ({percent(prepare / spent)}) in prepare, where host "
-            "arrays are copied in and a first launch loads its module: if it takes host arrays, pass device arrays "
-            f"({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})."
+            f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} spent {duration(prepare)} of "
+            f"{duration(spent)} ({percent(prepare / spent)}) in prepare, where host arrays are copied"
+            + (f": if it takes any, pass {remedy}." if moved is None
+               else f" ({size(moved)} in and out): pass {remedy}.")
         ), prepare
 
 
@@ -476,7 +486,7 @@ def _beside_long(kernel: KernelSummary) -> str:
     long = kernel.long
     if long is None:
         return ""
-    return f", besides {counted(long.launches, 'longer one')} of {duration(long.totals.launching_ns)} in all"
+    return f", {counted(long.launches, 'longer one')} of {duration(long.totals.launching_ns)} in all apart"
 
 
 @rule("pageable_copies", "copies of pageable memory",
@@ -668,19 +678,19 @@ def _repeated_sequence(evidence: Evidence) -> Iterator[Found]:
     rows = evidence.dispatchers(loop.dispatchers)
     kernels = listed([cut(name) for name in dict.fromkeys(str(row["name"]) for row in rows)])
     long = loop.rounds - loop.usual_rounds
-    spent = (f"{duration(loop.usual_ns)} of host time, {evidence.of_wall(loop.usual_ns)}"
-             f"{duration(loop.usual_ns / loop.usual_rounds)} a round on average")
+    spent = (f"a round takes {duration(loop.usual_ns / loop.usual_rounds)} on the host, all of them "
+             f"{duration(loop.usual_ns)}{evidence.of_wall(loop.usual_ns)}")
     if long:
-        spent = (f"{loop.usual_rounds:,} of the rounds took {spent}; {counted(long, 'longer one')}, "
-                 f"{duration(loop.long_ns)} in all, waited for something that a graph need not spare")
+        spent += (f", besides {counted(long, 'longer one')} of {duration(loop.long_ns)} in all, which waited for "
+                  "something else")
     measured = ""
     if all(row["framework"] == "numba-cuda" for row in rows):  # launches of other frameworks cannot be made again
         cell = next((each.wanted for each in evidence.cells
                      if loop.cell_id is not None and each.cell_id == loop.cell_id), "")
-        measured = f": %kernelscope whatif graph{f' {cell}' if cell else ''} measures what that would save"
+        measured = f" %kernelscope whatif graph{f' {cell}' if cell else ''} measures what that would save."
     yield "", (
-        f"the same {len(rows):,} launches ({kernels}) were made {loop.rounds:,} times one after another: {spent}. As a "
-        f"CUDA graph a round is one launch{measured}."
+        f"the same {len(rows):,} launches ({kernels}) were made {loop.rounds:,} times in a row: {spent}. Captured into "
+        f"a CUDA graph, a round is one launch.{measured}"
     ), loop.usual_ns
 
 

@@ -71,6 +71,16 @@ def _bound(execute_ns: int, launches: int = 600) -> Script:
     return made
 
 
+def _copying(made: Script, late_ns: int = 0, **activity: Any) -> Script:
+    """Add a copy of 1 MiB in each launch, or so much later."""
+    made.metadata["gpu"] = {"source": "cupti"}
+    for row in made.rows["launches"]:
+        at = row["start_ns"] + 10_000 + late_ns
+        made.activity("memcpy", "HtoD", 5_000, start_ns=at + 1_000, submit_start_ns=at, submit_end_ns=at + 9_000,
+                      size_bytes=1 << 20, **activity)
+    return made
+
+
 def _pageable(memory: str = "pageable to device") -> Script:
     made = _launched(1)
     made.activity("memcpy", "HtoD", 6 * MS, start_ns=made.rows["cells"][0]["start_ns"], size_bytes=1 << 20,
@@ -233,33 +243,35 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
      "2 compiles took 400 ms without a disk cache: qd.init(offline_cache=True) would spare the next session those of "
      "step; cache=True in @cuda.jit would spare the next session those of axpy."),
     ("launch_bound", lambda: _bound(2_000),
-     "the GPU was busy for 13 % of the time only, and for 69 % of its idle time the host was making launches: 600 of "
-     "axpy took 6.00 ms on the host, 10.0 µs each on average, and its 600 kernels ran for 1.20 ms on the GPU, 2.00 µs "
-     "each. Give each launch more work, launch less often, or replay the launches as a CUDA graph."),
+     "the GPU was busy for 13 % of the time, and idle mostly while the host made launches (69 % of the idle time). A "
+     "launch of axpy takes 10.0 µs on the host (600 took 6.00 ms), its kernel 2.00 µs on the GPU. Give each launch "
+     "more work, launch less often, or replay the launches as a CUDA graph."),
     ("many_launches", lambda: _launched(600, 8 * MS),
-     "600 launches of axpy took 6.00 ms on the host, 75 % of the wall time and 10.0 µs each on average: launch less "
-     "often with more work, or as a CUDA graph."),
+     "600 launches of axpy took 6.00 ms on the host (75 % of the wall time), 10.0 µs each. Launch less often with more "
+     "work, or as a CUDA graph."),
     ("many_launches", lambda: _waiting(kernels=1, rounds=2_000),
-     "1,976 launches of k0 took 107 ms on the host, 34 % of the wall time and 54.0 µs each on average, besides 24 "
-     "longer ones of 167 ms in all: launch less often with more work, or as a CUDA graph."),
+     "1,976 launches of k0 took 107 ms on the host (34 % of the wall time), 54.0 µs each, 24 longer ones of 167 ms in "
+     "all apart. Launch less often with more work, or as a CUDA graph."),
     ("launch_bound", lambda: _one_waited(_bound(2_000)),
-     "the GPU was busy for 13 % of the time only, and for 70 % of its idle time the host was making launches: 599 of "
-     "axpy took 5.99 ms on the host, 10.0 µs each on average, besides 1 longer one of 310 µs in all, and its 600 "
-     "kernels ran for 1.20 ms on the GPU, 2.00 µs each..."),
+     "the GPU was busy for 13 % of the time, and idle mostly while the host made launches (70 % of the idle time). A "
+     "launch of axpy takes 10.0 µs on the host (599 took 5.99 ms, 1 longer one of 310 µs in all apart), its kernel "
+     "2.00 µs on the GPU..."),
     ("slow_prepare", lambda: _one_long(_launched(30, phases=(3_000, 0, 90_000, 6_000, 1_000))),
-     "30 launches of axpy took 3.00 ms on the host, besides 1 longer one of 34.7 ms in all, 2.70 ms of it (90 %) in "
-     "prepare..."),
+     "30 launches of axpy spent 2.70 ms of 3.00 ms (90 %) in prepare..."),
     ("long_launches", lambda: _waiting(),
-     "24 of 500 launches of k0 took 167 ms of the 193 ms of host time of all (87 %); the longest took 34.7 ms, 34.6 ms "
-     "of it in prepare, where host arrays are copied in, and a first launch loads its module. The timeline shows when. "
-     "Neither fewer launches nor a CUDA graph is sure to spare that."),
+     "24 of 500 launches of k0 took 167 ms of its 193 ms on the host (87 %); the longest took 34.7 ms, 34.6 ms of it "
+     "in prepare, where host arrays are copied in, and a first launch loads its module. The timeline shows when. Fewer "
+     "launches or a CUDA graph may not help here."),
     ("slow_prepare", lambda: _launched(3, phases=(3_000, 0, 90_000, 6_000, 1_000)),
-     "3 launches of axpy took 300 µs on the host, 270 µs of it (90 %) in prepare, where host arrays are copied in and "
-     "a first launch loads its module: if it takes host arrays, pass device arrays (cuda.to_device)."),
+     "3 launches of axpy spent 270 µs of 300 µs (90 %) in prepare, where host arrays are copied: if it takes any, pass "
+     "device arrays (cuda.to_device)."),
+    ("slow_prepare", lambda: _copying(_launched(3, phases=(3_000, 0, 90_000, 6_000, 1_000))),
+     "3 launches of axpy spent 270 µs of 300 µs (90 %) in prepare, where host arrays are copied (3.0 MiB in and out): "
+     "pass device arrays (cuda.to_device)."),
     ("slow_prepare", lambda: _changed(_launched(3, phases=(3_000, 0, 55_000, 6_000, 56_000)), "dispatchers", 0,
                                       framework="quadrants"),
-     "3 launches of axpy took 360 µs on the host, 165 µs of it (46 %) in prepare, where host arrays are copied in and "
-     "a first launch loads its module: if it takes host arrays, pass device arrays (qd.ndarray)."),
+     "3 launches of axpy spent 165 µs of 360 µs (46 %) in prepare, where host arrays are copied: if it takes any, pass "
+     "device arrays (qd.ndarray)."),
     ("pageable_copies", _pageable,
      "1 HtoD copy from or to pageable memory took 6.00 ms (1.0 MiB); the driver copies such memory once more on the "
      "host: keep these arrays in pinned memory (cuda.pinned_array), or on the device."),
@@ -292,17 +304,16 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
      "reduce_into was built 1 more time for an operator's name alone, 1.80 s in all: cuda.compute keeps what it built "
      "by the operator's name too. Define the operator once, under one name."),
     ("repeated_sequence", _loop,
-     "the same 3 launches (k0, k1, k2) were made 30 times one after another: 900 µs of host time, 45 % of the wall "
-     "time and 30.0 µs a round on average. As a CUDA graph a round is one launch: %kernelscope whatif graph measures "
-     "what that would save."),
-    ("repeated_sequence", lambda: _waiting(),
-     "the same 4 launches (k0, k1, k2 and 1 more) were made 500 times one after another: 476 of the rounds took 103 ms "
-     "of host time, 33 % of the wall time and 216 µs a round on average; 24 longer ones, 171 ms in all, waited for "
-     "something that a graph need not spare. As a CUDA graph a round is one launch: %kernelscope whatif graph 3 "
+     "the same 3 launches (k0, k1, k2) were made 30 times in a row: a round takes 30.0 µs on the host, all of them 900 "
+     "µs (45 % of the wall time). Captured into a CUDA graph, a round is one launch. %kernelscope whatif graph "
      "measures what that would save."),
+    ("repeated_sequence", lambda: _waiting(),
+     "the same 4 launches (k0, k1, k2 and 1 more) were made 500 times in a row: a round takes 216 µs on the host, all "
+     "of them 103 ms (33 % of the wall time), besides 24 longer ones of 171 ms in all, which waited for something "
+     "else. Captured into a CUDA graph, a round is one launch. %kernelscope whatif graph 3 measures what that would save."),
     ("repeated_sequence", lambda: _changed(_loop(), "dispatchers", 1, framework="cuda.core"),  # cannot be made again
-     "the same 3 launches (k0, k1, k2) were made 30 times one after another: 900 µs of host time, 45 % of the wall "
-     "time and 30.0 µs a round on average. As a CUDA graph a round is one launch."),
+     "the same 3 launches (k0, k1, k2) were made 30 times in a row: a round takes 30.0 µs on the host, all of them 900 "
+     "µs (45 % of the wall time). Captured into a CUDA graph, a round is one launch."),
     ("graph_fell_back", lambda: _graph_kernel("the backend x64 makes no graphs"),
      "4 of 4 launches of step, a graph kernel, fell back to plain launches, 40.0 µs in all: the backend x64 makes no "
      "graphs. Its 1 qd.graph.do_while loop went through the host, which waits for the flag after each turn."),
@@ -324,6 +335,8 @@ SILENT: list[tuple[str, Callable[[], Script]]] = [
     ("many_launches", lambda: _bound(2_000)),  # launch_bound says it
     ("many_launches", lambda: _launched(600, 80 * MS)),
     ("slow_prepare", lambda: _launched(3, phases=(73_000, 0, 55_000, 6_000, 1_000))),
+    ("slow_prepare", lambda: _copying(_launched(3, phases=(3_000, 0, 90_000, 6_000, 1_000)), late_ns=1_000_000)),
+    ("slow_prepare", lambda: _copying(_launched(3, phases=(3_000, 0, 90_000, 6_000, 1_000)), thread_id=1)),
     ("pageable_copies", lambda: _pageable("pinned to device")),
     ("few_blocks", lambda: _changed(_launched(600, 800 * MS, grid=(1,), block=(32,)), "devices", 0,
                                     multiprocessors=None)),

@@ -466,7 +466,7 @@ def _action(shown: Overview) -> Action | None:
     # Host time of several threads can be more than passed meanwhile.
     is_part = shown.wall_ns and first.weight_ns <= shown.wall_ns
     share = f", {percent(first.weight_ns / shown.wall_ns)}" if is_part and shown.wall_ns else ""
-    effect = f"about {duration(first.weight_ns)}{share}" if first.weight_ns > 0 else ""
+    effect = f"saves at most {duration(first.weight_ns)}{share}" if first.weight_ns > 0 else ""
     return Action(first.text, effect, _place_of(first, shown))
 
 

@@ -139,7 +139,7 @@ def _launch(each: LongLaunch, is_only: bool = False) -> str:
         took = [" ".join([*took, "in", each.phase])]
     elif each.phase is not None:
         where = [f"{duration(each.phase_ns)} of it in {each.phase}"]
-    what = (["its specialization's first"] if each.is_first else []) + [_meanwhile(held) for held in each.meanwhile[:_SAID]]
+    what = [*(["its specialization's first"] if each.is_first else []), *map(_meanwhile, each.meanwhile[:_SAID])]
     line = ", ".join([f"launch {each.launch_id} ({clean(shorten(each.kernel, _NAME))})", *took, *where])
     return f"{line} ({', '.join(what)})" if what else line
 
