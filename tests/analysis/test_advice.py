@@ -310,7 +310,8 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
     ("repeated_sequence", lambda: _waiting(),
      "the same 4 launches (k0, k1, k2 and 1 more) were made 500 times in a row: a round takes 216 µs on the host, all "
      "of them 103 ms (33 % of the wall time), besides 24 longer ones of 171 ms in all, which waited for something "
-     "else. Captured into a CUDA graph, a round is one launch. %kernelscope whatif graph 3 measures what that would save."),
+     "else. Captured into a CUDA graph, a round is one launch. %kernelscope whatif graph 3 measures what that would "
+     "save."),
     ("repeated_sequence", lambda: _changed(_loop(), "dispatchers", 1, framework="cuda.core"),  # cannot be made again
      "the same 3 launches (k0, k1, k2) were made 30 times in a row: a round takes 30.0 µs on the host, all of them 900 "
      "µs (45 % of the wall time). Captured into a CUDA graph, a round is one launch."),
