@@ -466,7 +466,7 @@ def _action(shown: Overview) -> Action | None:
     # Host time of several threads can be more than passed meanwhile.
     is_part = shown.wall_ns and first.weight_ns <= shown.wall_ns
     share = f", {percent(first.weight_ns / shown.wall_ns)}" if is_part and shown.wall_ns else ""
-    effect = f"saves at most {duration(first.weight_ns)}{share}" if first.weight_ns > 0 else ""
+    effect = f"Saves at most {duration(first.weight_ns)}{share}." if first.weight_ns > 0 else ""
     return Action(first.text, effect, _place_of(first, shown))
 
 
@@ -786,7 +786,7 @@ def kernels_section(shown: Overview) -> Section | None:
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         run = runs.get(kernel.dispatcher_id)
         if is_gpu and kernel.host_ns is not None:
-            place += f" · {_share(kernel.host_ns, host)} of the host time"
+            place += f" · {_share(kernel.host_ns, host)} of host"
         rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), histogram=kernel.histogram,
                         gpu_histogram=run.histogram if run is not None else (), terminal=(below,),

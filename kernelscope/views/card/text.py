@@ -67,7 +67,7 @@ def _head(card: Card, width: int) -> str:
     if card.notice:
         lines.append(clean(f"*** {card.notice} ***"))
     problems = [f"{label}: {cut(text)}" if label else cut(text) for label, text in card.problems]
-    action = [f"First: {card.action.text}" + (f" ({card.action.effect})" if card.action.effect else "")
+    action = [f"First: {card.action.text}" + (f" {card.action.effect}" if card.action.effect else "")
               ] if card.action else []
     said = [" ".join(card.verdict), card.stands_out, *action, ", ".join([each.value for each in card.figures]),
             *[line for each in card.shares for line in each.terminal]]
