@@ -703,10 +703,10 @@ def _array(difference: Difference, kernel: Kernel, kind: str | None) -> _Clause:
         expression = making[3].format(expression)  # what casts has made a writable array already
     if kind == "device":
         expression = f"cuda.to_device({expression})"
-        notes.append("it is made so on the host, for a device array has no astype" if ".astype" in expression else
-                     "it is made so on the host, before it goes to the device")
+        notes.append("convert it on the host: a device array has no astype" if ".astype" in expression else
+                     "convert it on the host, before it goes to the device")
     elif kind is None:
-        notes.append("a device array is made so on the host, before it goes to the device")
+        notes.append("convert a device array on the host, before it goes to the device")
     if aspects == ("new_layout",) and kernel.declares and kernel.owner == "user" and (
             declared := replace(known, layout="A").declaration):
         notes.append(f"or declare it in @cuda.jit's signatures as {declared}, which takes every layout")

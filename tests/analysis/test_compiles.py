@@ -364,13 +364,13 @@ def test_a_number_for_the_member_of_an_enum(types: tuple[str, str]) -> None:
 @pytest.mark.parametrize(("passed", "known", "signature", "fix"), [
     ("host", "float32, 1d, C", "float64, 1d, C", "as array.astype(np.float32) in every launch, if the values allow it"),
     ("device", "float32, 1d, C", "float64, 1d, C",
-     "as cuda.to_device(host.astype(np.float32)) in every launch, if the values allow it; it is made so on the host, "
-     "for a device array has no astype"),
+     "as cuda.to_device(host.astype(np.float32)) in every launch, if the values allow it; convert it on the host: "
+     "a device array has no astype"),
     ("cupy", "float32, 1d, C", "float64, 1d, A", "as cupy.ascontiguousarray(array.astype(cupy.float32)) in every"),
     ("torch", "float32, 1d, C", "float64, 1d, C", "as array.to(torch.float32) in every launch"),
     ("torch", "bool, 2d, F", "bool, 2d, C", "as array.mT.contiguous().mT in every launch"),
     ("other", "float32, 1d, C", "float64, 1d, A", "with one dtype and one layout in every launch"),
-    (None, "float32, 1d, C", "float64, 1d, C", "a device array is made so on the host, before it goes to the device"),
+    (None, "float32, 1d, C", "float64, 1d, C", "convert a device array on the host, before it goes to the device"),
 ])
 def test_a_fix_is_for_what_was_passed(passed: str | None, known: str, signature: str, fix: str) -> None:
     found = _explained([f"(array({known}),)"], signature=f"(array({signature}),)",

@@ -24,7 +24,6 @@ from kernelscope.views.card.sections import (
     Finding,
     Findings,
     Fold,
-    Health,
     Lines,
     Picture,
     Row,
@@ -93,7 +92,7 @@ def printed(card: Card, draw: _Draw) -> str:
     sections = "".join([_section(each, draw) for each in card.sections])
     cell = f' data-ks-cell="{card.cell}"' if card.cell else ""
     return (f'<div class="kscope"{cell}>{_head(card)}{_verdict(card)}{shares}'
-            f'<div class="ks-sections">{sections}{_recording(card.health)}</div></div>')
+            f'<div class="ks-sections">{sections}{_recording(card)}</div></div>')
 
 
 def _head(card: Card) -> str:
@@ -127,17 +126,18 @@ def _figures(figures: Sequence[Figure]) -> str:
     return f'<span class="ks-figures">{texts}</span>'
 
 
-def _recording(lines: Sequence[Health]) -> str:
-    """Return what recording cost and how it went: unfolded where something is wrong."""
+def _recording(card: Card) -> str:
+    """Return what recording cost and how it went: unfolded where something is wrong, or nothing was launched."""
     texts: list[str] = []
-    for each in lines:
+    for each in card.health:
         kind = ' class="ks-trouble"' if each.is_trouble else ""
         fix = f' <span class="ks-fix"><b>Fix</b> {escape(each.fix)}</span>' if each.fix else ""
         texts.append(f"<div{kind}>{escape(each.text)}{fix}</div>")
     first, *rest = texts
-    bad = sum(each.is_trouble for each in lines)
+    bad = sum(each.is_trouble for each in card.health)
+    is_open = bad > 0 or any(each.key == "empty" for each in card.sections)
     number = counted(bad, "problem") if bad else "complete"
-    return part("recording", "Recording", number, f'<div class="ks-foot">{first}{"".join(rest)}</div>', bad > 0,
+    return part("recording", "Recording", number, f'<div class="ks-foot">{first}{"".join(rest)}</div>', is_open,
                 "what recording itself cost, and whether anything is missing")
 
 

@@ -428,7 +428,7 @@ def _card(shown: Overview) -> Card:
     return Card(
         title=shown.title, status=shown.status, notice=shown.notice, device=shown.device or "",
         problems=tuple(problems),
-        verdict=() if shown.is_empty else verdict(
+        verdict=verdict(
             shown.time, shown.timed_cells, shown.compilations, shown.launches, shown.gpu),
         stands_out=outliers_line(shown.outliers) if shown.outliers is not None else "",
         stands_out_at=f"launches:{shown.outliers.longest[0].launch_id}" if shown.outliers is not None else "",
