@@ -26,6 +26,7 @@ from kernelscope.analysis.activities import (
     known_id,
     overlap,
     spread,
+    spreads_by,
     windows,
 )
 from kernelscope.analysis.columns import (
@@ -298,6 +299,51 @@ def _calls(recording: Recording, thread_id: int | None) -> dict[str, Intervals]:
     if thread_id is None:
         found["wait"].append((ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns")))
     return {state: joined(*[_known(*times) for times in found[state]]) for state in _FIRST if state in found}
+
+
+@dataclass(frozen=True)
+class CallSummary:
+    """The calls of one function of the CUDA driver or runtime.
+
+    Attributes
+    ----------
+    name : str
+        The function.
+    times : Spread
+        How long its calls took on the host, those inside launches too.
+    """
+
+    name: str
+    times: Spread
+
+
+def by_call(recording: Recording) -> tuple[CallSummary, ...]:
+    """Summarize the recorded calls of the CUDA driver and runtime by function, in order of total time, longest first.
+
+    These are the calls that started something on the GPU, waited for it, or are in ``api_calls``; the others of a
+    program are not recorded.
+    """
+    waits = matches(recording, "activities", "kind", "sync")
+    functions: dict[str, int] = {}
+    owners, spent = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for table, name, begin, finish, rows in (
+            ("api_calls", "name", "start_ns", "end_ns", np.ones(row_count(recording, "api_calls"), bool)),
+            ("activities", "api", "submit_start_ns", "submit_end_ns", ~waits),
+            ("activities", "api", "start_ns", "end_ns", waits)):
+        called, names = codes(recording, table, name)
+        start, end, thread = (ints(recording, table, each) for each in (begin, finish, "thread_id"))
+        found = np.flatnonzero(rows & (called >= 0) & (called < len(names)) & (start >= 0) & (end >= start))
+        # All that one call asked for, such as a graph's kernels, says the same of it.
+        found = found[np.lexsort((thread[found], start[found]))]
+        again = (np.diff(start[found]) == 0) & (np.diff(thread[found]) == 0)
+        found = np.delete(found, np.flatnonzero(again) + 1)
+        place = np.array([functions.setdefault(each, len(functions)) for each in names], np.int64)
+        if len(found):
+            owners.append(place[called[found]])
+            spent.append((end - start)[found])
+    spreads = spreads_by(np.concatenate(owners), np.concatenate(spent), len(functions))
+    summaries = [CallSummary(name, times) for name, at in functions.items() if (times := spreads[at]) is not None]
+    return tuple(sorted(summaries, key=lambda each: (-each.times.total_ns, each.name)))
 
 
 def _sort_calls(recording: Recording, table: str, columns: tuple[str, str, str], rows: Bools,

@@ -8,7 +8,16 @@ from handmade import MS, US, Script
 
 from kernelscope.analysis.activities import windows
 from kernelscope.analysis.columns import union
-from kernelscope.analysis.gpu import STATES, dominant, gap_table, gaps, gpu_summary, host_states, largest_gaps
+from kernelscope.analysis.gpu import (
+    STATES,
+    by_call,
+    dominant,
+    gap_table,
+    gaps,
+    gpu_summary,
+    host_states,
+    largest_gaps,
+)
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.model import overview
 
@@ -321,3 +330,20 @@ def test_building_for_a_cache_is_a_compile_and_capturing_a_graph_is_no_work_on_i
     made.graph_event("before", 0, start_ns=None)
     found = host_states(made.recording()).time_in(spans((0, 500)))
     assert (found["compile"], found["graph"], found["outside"]) == (100, 50, 350)
+
+
+def test_calls_are_summed_by_function() -> None:
+    made = Script(gpu={"source": "cupti"})
+    made.api_call("cuMemAlloc_v2", start_ns=1_000, end_ns=3_000)
+    made.api_call("cuMemAlloc_v2", start_ns=5_000, end_ns=9_000, thread_id=1)
+    made.api_call("cuModuleLoadData", start_ns=6_000, end_ns=7_000)
+    for _ in range(3):  # one call, such as of a graph, that asked for three kernels
+        made.activity(api="cuGraphLaunch", submit_start_ns=20_000, submit_end_ns=25_000)
+    made.activity(api="cuGraphLaunch", submit_start_ns=20_000, submit_end_ns=21_000, thread_id=1)
+    made.activity("sync", "stream", api="cuStreamSynchronize", start_ns=30_000, duration_ns=9_000)
+    made.activity(api=None, submit_start_ns=50_000, submit_end_ns=51_000)
+    found = by_call(made.recording())
+    assert [(each.name, each.times.count, each.times.total_ns, each.times.max_ns) for each in found] == [
+        ("cuStreamSynchronize", 1, 9_000, 9_000), ("cuGraphLaunch", 2, 6_000, 5_000),
+        ("cuMemAlloc_v2", 2, 6_000, 4_000), ("cuModuleLoadData", 1, 1_000, 1_000)]
+    assert by_call(Script().recording()) == ()

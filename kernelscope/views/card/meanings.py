@@ -58,6 +58,14 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "gpu": "the same without the ranges inside",
         "bars": _PHASES,
     },
+    "Function": {
+        "": "the function of the CUDA driver (cu...) or of the runtime (cuda...)",
+        "calls": "how often it was called",
+        "total": "host time of all its calls",
+        "median": "host time of one call: half of the calls took less",
+        "p99": "host time of one call: 99 % of the calls took less",
+        "max": "host time of the longest call",
+    },
     "Other kernel": {
         "": "a kernel that ran on the GPU without a recorded launch, such as one of a library",
         "others": "how often it ran",

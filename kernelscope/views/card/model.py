@@ -13,7 +13,7 @@ from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.columns import Rows, codes, distinct_by, ints, raised, ran
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
-from kernelscope.analysis.gpu import GpuSummary, gpu_summary, host_states
+from kernelscope.analysis.gpu import CallSummary, GpuSummary, by_call, gpu_summary, host_states
 from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, graph_runs
 from kernelscope.analysis.launches import (
     CellSummary,
@@ -143,6 +143,8 @@ class Overview:
         How many launches the recorder kept and lost; None where that is not known.
     gpu : GpuSummary or None
         The GPU's side; None where it was not recorded.
+    calls : tuple of CallSummary
+        Recorded calls of the CUDA driver and runtime, by function.
     by_topology, by_graph : tuple of GraphSummary
         Graphs, those of one topology as one, and each by itself.
     builds : tuple of BuildSummary
@@ -194,6 +196,7 @@ class Overview:
     kept: Kept | None
     health: tuple[HealthRow, ...]
     gpu: GpuSummary | None
+    calls: tuple[CallSummary, ...]
     by_topology: tuple[GraphSummary, ...]
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
@@ -306,7 +309,7 @@ def overview(recording: Recording) -> Overview:
         cost=cost,
         kept=kept(recording),
         health=health,
-        gpu=gpu,
+        gpu=gpu, calls=by_call(recording),
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,

@@ -644,6 +644,25 @@ def gpu_section(shown: Overview) -> Section | None:
                    "what ran on the GPU until it was synchronized after the cell")
 
 
+def calls_section(shown: Overview) -> Section | None:
+    """Return the recorded calls of the CUDA driver and runtime by function, longest first."""
+    if not shown.calls:
+        return None
+    rows = [Row(each.name, {
+        "calls": count(each.times.count), "total": duration(each.times.total_ns), "median": duration(each.times.p50_ns),
+        "p99": duration(each.times.p99_ns), "max": duration(each.times.max_ns)}) for each in shown.calls]
+    table = Table(
+        ("Function", ""), tuple(rows), (
+            Column("Calls", "calls"), Column("Total", "total", width="time"), Column("Median", "median", width="time"),
+            Column("p99", "p99", width="time"), Column("Max", "max", width="time")),
+        _terminal("calls", "total", "median", "p99", "max"), is_dense=True)
+    total = sum(each.times.count for each in shown.calls)
+    number = f"{count(total)}, {duration(sum(each.times.total_ns for each in shown.calls))}"
+    return Section("calls", "CUDA calls", number, _first_and_folded(table, len(rows), "function"),
+                   "calls of the CUDA driver and runtime that started work on the GPU, waited for it, or managed "
+                   "memory, modules and streams, on all threads; those that launches made too")
+
+
 def _execution_row(each: KernelExecution) -> Row:
     run = each.execute
     return Row(each.name, {
@@ -1057,5 +1076,5 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
     advice_section, cells_section, kernels_section, compiles_section, builds_section, graphs_section, ranges_section,
-    gpu_section, phases_section, configurations_section,
+    gpu_section, calls_section, phases_section, configurations_section,
 )
