@@ -403,11 +403,13 @@ def test_what_is_said_in_the_static_picture_fits(watch: Any, font: str) -> None:
     for _ in range(6):
         made.launch(phases=(80_000 * US,) * 5)
     page = watch(font=font).page
-    page.set_content(picture(timeline_of(made.recording()), 640))
+    page.set_viewport_size({"width": 700, "height": 400})
+    page.set_content(picture(timeline_of(made.recording())))
     places = page.evaluate("""() => [...document.querySelectorAll("text")].map((each) => {
-      const { x, y, width, height } = each.getBBox(); return [each.textContent, x, y, x + width, y + height]; })""")
+      const { left, top, right, bottom, width } = each.getBoundingClientRect();
+      return width ? [each.textContent, left, top, right, bottom] : null; }).filter((each) => each)""")
     assert len(places) > 12
-    assert [text for text, left, _, right, _ in places if left < 0 or right > 640] == []
+    assert [text for text, left, _, right, _ in places if left < 0 or right > 700] == []
     covered = [(text, other) for at, (text, left, top, right, bottom) in enumerate(places)
                for other, x, y, right2, bottom2 in places[at + 1:]
                if left < right2 - 1 and x < right - 1 and top < bottom2 - 4 and y < bottom - 4]
