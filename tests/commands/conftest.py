@@ -232,11 +232,15 @@ class Ran:
 
 
 def is_card(content: dict[str, Any]) -> bool:
-    return 'class="kscope"' in content.get("data", {}).get("text/html", "")
+    """Whether an output is a card, or the table of cells."""
+    html = content.get("data", {}).get("text/html", "")
+    return part_of(content) is None and re.search('class="kscope[" ]', html) is not None
 
 
 def part_of(content: dict[str, Any]) -> str | None:
-    part: str | None = content.get("metadata", {}).get("kernelscope", {}).get("timeline")
+    """Return which part of a timeline it is, or that it is what makes the table of cells sort; else None."""
+    known = content.get("metadata", {}).get("kernelscope", {})
+    part: str | None = known.get("timeline") or (known["cells"] if known.get("cells") == "widget" else None)
     return part
 
 

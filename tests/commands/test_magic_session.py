@@ -320,7 +320,7 @@ def test_on_records_every_cell_that_follows_and_off_stops(notebook: Any) -> None
     assert "2 launches" in notebook.ok(f"{LAUNCH}\nshell.run_cell('{LAUNCH}');").card
     assert notebook.ok("%kernelscope off").cards == []
     assert notebook.ok(LAUNCH).cards == []
-    assert len(notebook.ok("%kernelscope cells").card.splitlines()) == 2 + 4
+    assert notebook.ok("%kernelscope cells").card.count("In [") == 4
 
 
 def test_a_cell_keeps_as_many_launches_as_asked_for(notebook: Any) -> None:
@@ -342,7 +342,7 @@ def test_a_cell_of_its_own_is_recorded_once_while_on(notebook: Any, around: str)
     ran = notebook.ok(f"{around}{heading}{LAUNCH}")
     notebook.ok("%kernelscope off")
     assert "own" in ran.card
-    assert len(notebook.ok("%kernelscope cells").card.splitlines()) == 2 + 1
+    assert notebook.ok("%kernelscope cells").card.count("In [") == 1
 
 
 # ---- Problems of ours ----
