@@ -23,10 +23,10 @@ from native_ways import WARM_UP, Part, Way, journal_way, kernel_of, launch
 
 ACKNOWLEDGED = struct.Struct("<3q")  # number, before, after
 HEADER_BYTES = 4096
-HEADER = b"kernelscope ring" + struct.pack("<2I", 1, 64)
+HEADER = b"kernelscope ring" + struct.pack("<2I", 2, 64)
 SLOT = np.dtype([("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "<i8"), ("submit_start_ns", "<i8"),
                  ("submit_end_ns", "<i8"), ("end_ns", "<i8"), ("target", "<i4"), ("configuration", "<i4"),
-                 ("thread", "<i4"), ("kind", "<u2"), ("check", "<u2")])
+                 ("site", "<i4"), ("kind", "<u2"), ("check", "<u2")])
 UNDER_WAY = np.uint64(1 << 63)
 
 
@@ -114,7 +114,7 @@ def read_slots(path: Path) -> np.ndarray:
     """
     data = path.read_bytes()
     if data[:len(HEADER)] != HEADER:
-        raise ValueError(f"{path}: neither a ring nor version 1 of it: begins with {data[:len(HEADER)]!r}")
+        raise ValueError(f"{path}: neither a ring nor version 2 of it: begins with {data[:len(HEADER)]!r}")
     body = data[HEADER_BYTES:len(data) - (len(data) - HEADER_BYTES) % SLOT.itemsize]
     slots = np.frombuffer(body, SLOT)
     slots = slots[slots["sequence"] != 0]

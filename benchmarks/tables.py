@@ -26,6 +26,7 @@ from kernelscope.native.log import LaunchColumns
 from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
 
 CELLS = 100
+LINES = 50
 
 
 def main() -> int:
@@ -74,7 +75,8 @@ def columns_of(launches: int, *, phases: bool = True, threads: int = 1) -> Launc
     start = 10**15 + rows * 20_000
     bounds = {"dispatch_end_ns": 4_000, "submit_start_ns": 9_000, "submit_end_ns": 14_000}
     values = {
-        "thread_id": rows % threads, "target": rows % 3, "configuration": rows % 3, "start_ns": start,
+        "thread_id": rows % threads, "line_id": rows % LINES,
+        "target": rows % 3, "configuration": rows % 3, "start_ns": start,
         **{name: start + after if phases else np.full(launches, -1) for name, after in bounds.items()},
         "end_ns": start + 15_000,
     }
@@ -90,6 +92,7 @@ def raw_of(launches: LaunchColumns) -> RawRecording:
         launches=launches,
         targets=[{"dispatcher_id": at, "specialization_id": at, "device_id": 0, "error": None} for at in kernels],
         threads=[{"ident": 1 + at, "name": f"thread {at}"} for at in range(4)],
+        lines=[{"file": "simulation.py", "line": 1 + at, "function": "step"} for at in range(LINES)],
         cells=[{"execution_count": at, "start_ns": 10**15 + at * length, "end_ns": 10**15 + (at + 1) * length - 1,
                 "status": "ok"} for at in range(CELLS)],
         dispatchers=[{"framework": "numba-cuda", "name": f"kernel_{at}"} for at in kernels],

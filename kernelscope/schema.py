@@ -97,7 +97,7 @@ class Field:
 
 
 #: Raised whenever `LAUNCH_RECORD` changes: journals of another version are refused.
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 
 #: What is written of a launch while it runs, in this order and without gaps, to memory or to a journal's file. All of
 #: its layouts are made from this: C's struct and what goes over all times there (``csrc/record.h``, which ``python -m
@@ -114,7 +114,8 @@ LAUNCH_RECORD = (
           "its process died first."),
     Field("target", "int32_t", "", "What was launched: a row of the journal's targets."),
     Field("configuration", "int32_t", "", "The launch configuration: a row of `configurations`."),
-    Field("thread", "int32_t", "", "The host thread: a row of `threads`."),
+    Field("site", "int32_t", "", "Where it was made: a row of the journal's sites, a host thread and a line of the "
+          "user's code."),
     Field("kind", "uint16_t", "", "1 is a launch, 0 one that could not be recorded after all."),
     Field("check", "uint16_t", "", "Of all the others; while it is under way, of all but the times after the first."),
 )
@@ -182,7 +183,7 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
 #: Raised whenever a table or column is added, or changes its meaning, its name or its dtype.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
@@ -191,6 +192,8 @@ UNKNOWN = -1
 UNFINISHED = "unfinished"
 
 
+_LINE = _id("line_id", "The line of the user's code that made it: the innermost on its thread; null where none is "
+            "known.", nullable=True)
 _ATTRIBUTES = _text("attributes", "What only this framework has, as a JSON object.")
 
 _TABLES = (
@@ -212,6 +215,16 @@ _TABLES = (
         _handle("ident", "Python's `threading.get_ident()` of it."),
         _text("name", "Python's name of the thread."),
     )),
+    Table("lines", "one line of the user's code that launched, compiled, or made a range or an event of a graph", (
+        _id("line_id", "Row number."),
+        _text("file", "The file; of a notebook's cell In[n], of code without a file such as <stdin>.", nullable=False,
+              is_path=True),
+        _id("cell_id", "The recorded cell whose source it is a line of; null for files and for other cells.",
+            nullable=True),
+        _count("line", "The line's number, from 1; of a call of several lines that on which the call begins.",
+               nullable=False),
+        _text("function", "The function that it is in, as `Class.method`; null outside of functions."),
+    ), since=3),
     Table("devices", "one CUDA device that was launched on", (
         _id("device_id", "Row number."),
         _count("ordinal", "CUDA's ordinal of the device."),
@@ -282,6 +295,7 @@ _TABLES = (
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _long_id("parent_launch_id", "The launch inside which this one was made.", nullable=True),
         _id("thread_id", "The host thread."),
+        _LINE,
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The overload that ran; null where it failed before one was found.", nullable=True),
         _id("configuration_id", "The launch configuration."),
@@ -327,6 +341,7 @@ _TABLES = (
         _count("regs", "Registers a thread of a kernel."),
         _id("cell_id", "The cell that ran when the host made the call; null between cells.", nullable=True),
         _id("thread_id", "The host thread that made the call.", nullable=True),
+        _LINE,
         _word("api", "The driver or runtime call that started it, such as cuLaunchKernelEx.", nullable=True),
         _time("submit_start_ns", "That call began.", nullable=True),
         _time("submit_end_ns", "That call returned.", nullable=True),
@@ -358,6 +373,7 @@ _TABLES = (
         _id("specialization_id", "What came of it; null where it failed.", nullable=True),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
+        _LINE,
         _long_id("launch_id", "The launch that needed it; null for eager signatures.", nullable=True),
         _id("configuration_id", "The launch configuration seen while compiling.", nullable=True),
         _word("trigger", "launch, eager (a signature in the decorator), specialize, recompile, device (another "
@@ -442,6 +458,7 @@ _TABLES = (
         _id("graph_event_id", "Row number; rows are in order of start_ns, an unknown start first."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread; null where it is not known.", nullable=True),
+        _LINE,
         _word("kind", "Kind of it: capture (begin to end), define (a definition was created), instantiate, update, "
                       "upload, launch, close, or before (the executable graph was there when recording began)."),
         _id("graph_id", "The graph; null where it was not seen being built.", nullable=True),
@@ -491,6 +508,7 @@ _TABLES = (
         _id("range_id", "Row number; rows are in order of start_ns, an unknown start first."),
         _id("cell_id", "The cell that ran when it started; null between cells.", nullable=True),
         _id("thread_id", "The host thread that started it."),
+        _LINE,
         _id("parent_range_id", "The push/pop range that was innermost on that thread then; null for start/end ranges.",
             nullable=True),
         _text("name", "Its message; empty where it was given none.", nullable=False),

@@ -1,4 +1,4 @@
-"""``%kernelscope cells``, ``report``, ``timeline``, ``whatif``, ``save``, ``load``: what a notebook has recorded."""
+"""``%kernelscope cells``, ``report``, ``lines``, ``timeline``, ``whatif``, ``save``, ``load``: of what was recorded."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def _cell_argument(parser: ArgumentParser, in_notebook: bool) -> None:
 
 def _report(session: NotebookSession, asked: Namespace) -> None:
     output.show(session.shell, find_cell(session.recordings, asked.cell))
+
+
+def _lines(session: NotebookSession, asked: Namespace) -> None:
+    from kernelscope.views.lines import lines_card, lines_text
+
+    recording = find_cell(session.recordings, asked.cell)
+    output.publish(session.shell, lines_text(recording), lambda: lines_card(recording))
 
 
 def _timeline(session: NotebookSession, asked: Namespace) -> None:
@@ -68,6 +75,7 @@ def _load(session: NotebookSession, asked: Namespace) -> None:
 VERBS = {
     "cells": Verb(magic=_cells),
     "report": Verb(_cell_argument, magic=_report),
+    "lines": Verb(_cell_argument, magic=_lines),
     "timeline": Verb(_cell_argument, magic=_timeline),
     "whatif": Verb(_whatif_arguments, magic=_whatif, runs_user_code=True),
     "save": Verb(_save_arguments, magic=_save),

@@ -42,6 +42,7 @@ MAGICS = {
     "status": "say what is on",
     "cells": "list the recorded cells",
     "report": "show the card of a cell again, of the newest without a number or name",
+    "lines": "show what each line of a cell cost, of the newest without a number or name",
     "timeline": "show the timeline of a cell, of the newest without a number or name",
     "inspect": "show the specializations, code and compiles of a kernel, of all recorded ones without a name",
     "graph": "show a CUDA graph of the newest recording that has one; its only one without an ID",
@@ -59,7 +60,7 @@ MAGICS = {
 #: Files of several verbs.
 TOGETHER = {
     "switches": ("on", "off", "status", "attach", "dryrun"),
-    "recorded": ("cells", "report", "timeline", "whatif", "save", "load"),
+    "recorded": ("cells", "report", "lines", "timeline", "whatif", "save", "load"),
     "magics": ("help",),
 }
 

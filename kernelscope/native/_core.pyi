@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
+from types import CodeType
 from typing import Any
 
 TAKES_FUNCTIONS: bool
@@ -10,6 +11,15 @@ SLOT_BYTES: int
 LAYOUT_VERSION: int
 CLOCK: str
 """What times are read from: ``tsc``, the processor's counter, put right each millisecond; or ``clock_gettime``."""
+
+READS_FRAMES: bool
+"""Whether frames are read as CPython has them, without making an object of each."""
+
+def frames(publicly: bool, /) -> list[tuple[CodeType, int]]:
+    """Code objects and offsets of the calling thread's frames, innermost first.
+
+    As hooks read them, or with CPython's public functions, which make an object of each.
+    """
 
 def taken() -> list[Callable[..., Any]]:
     """The functions whose calls run through hooks."""
@@ -26,6 +36,8 @@ class Ring:
     """
 
     new_state: Callable[[], State | None] | None
+    new_site: Callable[[CodeType, int], int]
+    """Gives an instruction of the calling thread its id; without it, lines are not recorded."""
     @property
     def phases(self) -> bool: ...
     @property
@@ -54,11 +66,15 @@ class State:
 
     launch_config: Any
     kernel: Any
-    thread_id: int
     dispatch_end: float
     submit_start: float
     submit_end: float
-    def __init__(self, ring: Ring, thread_id: int) -> None: ...
+    @property
+    def site(self) -> int:
+        """The thread's own id, for where no line is known."""
+    def __init__(self, ring: Ring, site: int) -> None: ...
+    def here(self) -> int:
+        """Where the thread, which must be the calling one, is: the id of a line of the user's, or its own."""
     def forget(self) -> None: ...
     def write(self, start: float, dispatch_end: float, submit_start: float, submit_end: float, end: float,
               target: int, configuration: int, /) -> None: ...

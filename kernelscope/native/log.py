@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from kernelscope.clock import Clock, now
 from kernelscope.native import core
 from kernelscope.schema import UNKNOWN
 
-#: Launches, one value each in every array: ``thread_id``, ``target`` and ``configuration`` (int32); ``start_ns``,
+Given = TypeVar("Given")
+
+#: Launches, one value each in every array: ``site``, ``target`` and ``configuration`` (int32); ``start_ns``,
 #: ``dispatch_end_ns``, ``submit_start_ns``, ``submit_end_ns`` and ``end_ns`` (int64; -1: unknown); in the order in
 #: which they began.
 LaunchColumns = dict[str, np.ndarray]
@@ -59,26 +61,32 @@ class LaunchLog:
         self.ring = core.Ring(mode=mode, capacity=capacity or 0, path=path, phases=detail == "phases",
                               clock=None if clock is now else clock)
 
-    def serve(self, state: Callable[[], ThreadState]) -> None:
-        """Have hooks ask `state` for a thread's state when they first meet the thread."""
-        def of_thread() -> ThreadState | None:
-            try:
-                return state()
-            except Exception as problem:
-                if from_signal_handler(problem):  # the user's
-                    raise
-                return None  # ours: the launch is not recorded
+    def serve(self, state: Callable[[], ThreadState], site: Callable[[CodeType, int], int] | None = None) -> None:
+        """Have hooks ask `state` for a thread's state when they first meet the thread, and `site` for lines.
 
-        self.ring.new_state = of_thread
+        Parameters
+        ----------
+        state : callable
+            Returns the calling thread's state.
+        site : callable, optional
+            Given a code object and an offset in it, as a frame has them, returns an id; `NOT_THE_USERS`; or one that
+            holds if no frame around it is the user's, counted down from `IF_NO_OTHER`. Without it lines are not
+            recorded.
+        """
+        self.ring.new_state = _ours_is(None, state)  # the launch is not recorded
+        if site is not None:
+            self.ring.new_site = _ours_is(NOT_THE_USERS, site)
 
     def hook(self, kind: str, original: Callable[..., Any], begin: Callable[..., Any] | None = None,
              end: Callable[..., Any] | None = None, most: int = 0, tools: tuple[Any, ...] = ()) -> Any:
         """Return a hook that writes to this log. See `kernelscope.native._core.Hook`."""
         return core.Hook(kind, original, self.ring, begin, end, most, tools)
 
-    def new_state(self, thread_id: int) -> ThreadState:
-        """Return the state of the calling thread, which is row `thread_id` of the threads."""
-        return ThreadState(self.ring, thread_id)
+    def new_state(self, thread_id: int, site: int) -> ThreadState:
+        """Return the state of the calling thread, which is row `thread_id` of the threads; `site` is its own id."""
+        state = ThreadState(self.ring, site)
+        state.thread_id = thread_id
+        return state
 
     def mark(self) -> int:
         """Return where a recorder's part of the launches begins, if it begins now."""
@@ -112,9 +120,10 @@ class LaunchLog:
 class ThreadState(core.State):
     """One thread's launch under way. Its times and what it launches are C's: see `kernelscope.native._core.State`."""
 
-    __slots__ = ("compilation", "ident", "lock_asked", "lock_held", "name")
+    __slots__ = ("compilation", "ident", "lock_asked", "lock_held", "name", "thread_id")
 
-    def __init__(self, ring: core.Ring, thread_id: int) -> None:
+    def __init__(self, ring: core.Ring, site: int) -> None:
+        self.thread_id = UNKNOWN
         thread = threading.current_thread()
         self.ident = thread.ident or 0
         self.name = thread.name
@@ -125,6 +134,23 @@ class ThreadState(core.State):
         super().forget()
         self.compilation: Any = None
         self.lock_asked = self.lock_held = UNKNOWN
+
+
+#: What a site's id is where the code is not the user's, and from where on ids count that hold if no other is.
+NOT_THE_USERS, IF_NO_OTHER = -1, -2
+
+
+def _ours_is(otherwise: Any, call: Callable[..., Given]) -> Callable[..., Given]:
+    """Return `call` with `otherwise` in the place of what it raises, unless a signal handler of the user's did."""
+    def called(*args: Any) -> Given:
+        try:
+            return call(*args)
+        except Exception as problem:
+            if from_signal_handler(problem):  # the user's
+                raise
+            return otherwise
+
+    return called
 
 
 def from_signal_handler(error: BaseException) -> bool:

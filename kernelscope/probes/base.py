@@ -804,7 +804,8 @@ class Probe:
             return None
         patches = Patches()
         try:
-            trial = self.trial(Sink(detail=detail), patches)
+            user_code = None if self.sink is None else self.sink.user_code
+            trial = self.trial(Sink(detail=detail, user_code=user_code), patches)
             return None if trial is None else measure(trial)
         finally:
             patches.undo()

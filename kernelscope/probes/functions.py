@@ -25,7 +25,7 @@ _MOST_NAMES, _MOST_DEFINITIONS, _MOST_SIGNATURES = 1024, 8, 32
 #: How many captured names are looked at, and how many bytes of an array count.
 _MOST_CAPTURED, _MOST_BYTES = 24, 1 << 20
 #: Packages of the frameworks, wherever they are installed.
-_FRAMEWORKS = ("numba", "numba_cuda", "numba_cuda_mlir", "quadrants")
+FRAMEWORKS = ("numba", "numba_cuda", "numba_cuda_mlir", "quadrants")
 _UFUNCS = ("__vectorized_", "__gufunc_")
 # Looked up once: it takes half a millisecond, which a kernel's first launch in a recording would pay.
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
@@ -66,7 +66,7 @@ def written(function: Any) -> tuple[Any, str]:
 
 
 def _is_library(function: Any) -> bool:
-    if str(function.__module__).partition(".")[0] in _FRAMEWORKS:
+    if str(function.__module__).partition(".")[0] in FRAMEWORKS:
         return True
     file = function.__code__.co_filename
     if file.startswith("<"):  # made by exec, or typed in
@@ -149,7 +149,7 @@ def _value_text(value: Any, depth: int) -> str:
         return f"type:{value.__module__}.{value.__qualname__}"
     if is_device_function(value):
         return f"function:{code_sha256(value.py_func.__code__)}"
-    if name.partition(".")[0] in _FRAMEWORKS:  # its types, which are told apart by name, and its arrays
+    if name.partition(".")[0] in FRAMEWORKS:  # its types, which are told apart by name, and its arrays
         return f"{name}:{getattr(value, 'name', None)}:{getattr(value, 'dtype', None)}{getattr(value, 'shape', None)}"
     return name
 

@@ -281,7 +281,7 @@ class RangeWriter:
     def event(self, kind: int, arguments: tuple[Any, ...]) -> None:
         """Write one event of now; what goes wrong is counted and swallowed."""
         try:
-            self._write((self._now(), kind, self.labels[arguments], self._states[_ident()].thread_id))
+            self._write((self._now(), kind, self.labels[arguments], self._states[_ident()].here()))
         except Exception:
             self._first(kind, arguments)
 
@@ -311,7 +311,7 @@ class RangeWriter:
         """Write an event whose label or thread is seen for the first time, or whose label cannot be a key."""
         try:
             now = self._now()
-            self._write((now, kind, self.label(*arguments), self.sink.state().thread_id))
+            self._write((now, kind, self.label(*arguments), self.sink.state().here()))
         except Exception as problem:
             self.sink.swallow(self.name, problem)
 
@@ -328,7 +328,7 @@ def enter(self: Any, _original: Any, _write: Any, _now: Any, _labels: Any, _stat
         error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
         raise
     try:
-        _write((_now(), 0, _labels[self.init_args], _states[_ident()].thread_id))
+        _write((_now(), 0, _labels[self.init_args], _states[_ident()].here()))
     except Exception:
         _slow(self)
     return result
@@ -338,7 +338,7 @@ def leave(self: Any, exc_type: Any, exc_value: Any, traceback: Any, _original: A
           _labels: Any, _states: Any, _ident: Any, _slow: Any) -> Any:
     """In place of ``annotate.__exit__``."""
     try:
-        _write((_now(), 2, _labels[self.init_args], _states[_ident()].thread_id))
+        _write((_now(), 2, _labels[self.init_args], _states[_ident()].site))
     except Exception:
         _slow(self)
     try:

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
+from types import CodeType
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -17,7 +18,8 @@ import pyarrow as pa
 
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.native import core
-from kernelscope.native.log import LaunchLog, ThreadState
+from kernelscope.native.log import IF_NO_OTHER, NOT_THE_USERS, LaunchLog, ThreadState
+from kernelscope.probes.lines import OTHERS, USERS, UserCode, place_of
 from kernelscope.schema import UNKNOWN
 
 # Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
@@ -321,6 +323,8 @@ class Sink:
         ``phases`` for every phase boundary of a launch, ``launch`` for its two ends.
     log : LaunchLog, optional
         Keeps the launches; where none is given, one that keeps all of them in memory.
+    user_code : UserCode, optional
+        Says whose lines are recorded; without it none are.
 
     Attributes
     ----------
@@ -335,8 +339,12 @@ class Sink:
     targets : Interner
         What a launch record's target id stands for: dicts with ``dispatcher_id``, ``specialization_id``,
         ``device_id`` and ``error``.
+    lines : Interner
+        Lines of the user's code that were met: dicts with ``file``, ``line`` and ``function``.
+    sites : Interner
+        Where something was done: dicts with ``thread_id`` and ``line_id``, -1 for no line.
     ranges : list of float and int
-        NVTX events, four values each: when (s), what happened, a range label's id, the thread's id; what happened is
+        NVTX events, four values each: when (s), what happened, a range label's id, the site's id; what happened is
         one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
     range_labels : Interner
         What a range label stands for: dicts with ``name``, ``domain``, ``category``, ``color`` and ``payload``.
@@ -370,7 +378,8 @@ class Sink:
         Called when something rare was written down, such as a compile: a journal takes it from there.
     """
 
-    def __init__(self, clock: Clock = now, detail: str = "phases", log: LaunchLog | None = None) -> None:
+    def __init__(self, clock: Clock = now, detail: str = "phases", log: LaunchLog | None = None,
+                 user_code: UserCode | None = None) -> None:
         self.clock = clock
         self.seconds = in_seconds(clock)
         self.detail = detail
@@ -385,6 +394,9 @@ class Sink:
         self.configurations = Interner(self.lock)
         self.devices = Interner(self.lock)
         self.targets = Interner(self.lock)
+        self.user_code = user_code
+        self.lines = Interner(self.lock)
+        self.sites = Interner(self.lock)
         # Numbers only, which the garbage collector does not walk; `list.extend` is atomic.
         self.ranges: list[float] = []
         self.range_labels = Interner(self.lock)
@@ -409,7 +421,7 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
-        self.log.serve(self.state)
+        self.log.serve(self.state, None if user_code is None else self._site)
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""
@@ -465,7 +477,8 @@ class Sink:
         ident = threading.get_ident()
         if ident not in self.states:
             with self.lock:
-                state = self.log.new_state(len(self.threads))
+                thread = len(self.threads)
+                state = self.log.new_state(thread, self._site_of(thread, UNKNOWN))
                 farewell = _Farewell(self, ident, state)
                 # One step: a signal handler that launches in the middle of this comes before it or finds what it put.
                 if self.states.setdefault(ident, state) is state:
@@ -474,8 +487,27 @@ class Sink:
                     self._ends.of_thread = farewell
         return self.states[ident]
 
+    def line(self) -> int | None:
+        """Return the id of the line of the user's code that the calling thread is at; None where it is at none."""
+        found: int = self.sites.rows[self.state().here()]["line_id"]
+        return None if found == UNKNOWN else found
+
+    def _site(self, code: CodeType, offset: int) -> int:
+        """Return the id of an instruction of the calling thread: see `LaunchLog.serve`."""
+        whose = OTHERS if self.user_code is None else self.user_code.whose(code.co_filename)
+        if whose == OTHERS:
+            return NOT_THE_USERS
+        place = place_of(code, offset)
+        line = self.lines.intern(place, place._asdict)
+        site = self._site_of(self.state().thread_id, line)
+        return site if whose == USERS else IF_NO_OTHER - site
+
+    def _site_of(self, thread: int, line: int) -> int:
+        return self.sites.intern((thread, line), lambda: {"thread_id": thread, "line_id": line})
+
     def add_compile(self, row: dict[str, Any], passes: Iterable[dict[str, Any]]) -> int:
-        """Add a row of ``compilations`` and its rows of ``passes``; return the compile's number."""
+        """Add a row of ``compilations``, of the calling thread, and its rows of ``passes``; return its number."""
+        row["line_id"] = self.line()
         with self.lock:
             number = len(self.compilations)
             self.compilations.append(row)

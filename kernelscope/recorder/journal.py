@@ -30,10 +30,12 @@ from kernelscope.recorder.options import RecordingOptions
 
 Row = dict[str, Any]
 
-_INTERNED = ("devices", "dispatchers", "specializations", "configurations", "targets", "range_labels")
+_INTERNED = ("devices", "dispatchers", "specializations", "configurations", "targets", "lines", "sites", "range_labels")
 _LISTED = ("compilations", "passes", "occupancies", "builds", "health")
 #: What probes fill in later: registers and sizes when a recorder stops.
 _CHANGING = ("devices", "dispatchers", "specializations", "configurations", "compilations")
+#: Columns that a notebook's cell has its own name in.
+_NAMES = {"dispatchers": "filename", "lines": "file"}
 #: NVTX events a record.
 _RANGES_AT_ONCE = 1024
 #: Garbage collections a record, of six numbers each.
@@ -158,7 +160,7 @@ class Journal:
         sink : Sink
             The session's.
         shown : callable
-            What to write for the file that defines a kernel.
+            What to write for the file of a kernel or a line.
         """
         self._sink, self._shown = sink, shown
         for table in _INTERNED:
@@ -309,8 +311,8 @@ class Journal:
 
     def _payload(self, table: str, number: int, row: Row) -> bytes:
         columns = {name: value for name, value in row.items() if not name.startswith("_")}
-        if table == "dispatchers":
-            columns["filename"] = self._shown(columns.get("filename"))
+        if table in _NAMES:
+            columns[_NAMES[table]] = self._shown(columns.get(_NAMES[table]))
         return json.dumps({"t": table, "i": number, "r": columns}, default=_plain).encode("ascii")
 
     def _write(self, payload: bytes) -> None:

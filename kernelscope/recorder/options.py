@@ -98,6 +98,16 @@ def _capacity_problem(options: RecordingOptions) -> str | None:
     return None
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
+
+
+def _lines_of_problem(options: RecordingOptions) -> str | None:
+    if isinstance(options.lines_of, str):
+        return f"lines_of {options.lines_of!r} is one text: it takes a list of names of packages"
+    return None
+
+
 def _journal_problem(options: RecordingOptions) -> str | None:
     if options.journal is None or options.journal is True or isinstance(options.journal, str | Path):
         return None
@@ -133,6 +143,15 @@ class RecordingOptions:
     code: bool = field(default=False, metadata=option(
         "record the kernels' code too, from the source to the machine code; it may be private, and is read when "
         "recording stops, which takes that much longer", flag("--code", action="store_true")))
+    lines: bool = field(default=True, metadata=option(
+        "record which line of your code each launch, compile and range comes from",
+        flag("--no-lines", action="store_false", help="leave out which lines of your code launched")))
+    lines_of: Sequence[str] = field(default=(), metadata=option(
+        "packages, or folders, whose lines count as yours; the working folder's, and those of packages that are "
+        "installed editable, do anyway",
+        flag("--lines-of", type=_names, metavar="PACKAGE[,PACKAGE]",
+             help="count the lines of these packages, or folders, as yours too"),
+        check=_lines_of_problem))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES))
@@ -182,6 +201,9 @@ class RecordingOptions:
             found.append(f"recorded with detail {around.detail!r}, as the recording around it, not {self.detail!r}")
         if self.gpu != around.gpu:
             found.append(f"recorded the GPU's side with {around.gpu!r}, as the recording around it, not {self.gpu!r}")
+        if (self.lines, tuple(self.lines_of)) != (around.lines, tuple(around.lines_of)):
+            lines = f"lines of {', '.join(['your code', *around.lines_of])}" if around.lines else "no lines"
+            found.append(f"recorded {lines}, as the recording around it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
             found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")

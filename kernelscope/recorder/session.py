@@ -19,6 +19,7 @@ from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.garbage import GarbageProbe
+from kernelscope.probes.lines import UserCode
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -31,7 +32,7 @@ from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.overhead import recording_cost
 from kernelscope.recording.build import RawCollections, RawRecording
-from kernelscope.recording.columns import distinct
+from kernelscope.recording.columns import at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
@@ -51,7 +52,7 @@ class Session:
         self.options = options
         log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
-        self.sink = Sink(clock, options.detail, log)
+        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
@@ -224,7 +225,8 @@ class Part:
 
     def launches(self, sink: Sink) -> tuple[LaunchColumns, int]:
         """Return the launches that began in this part and that the log has kept, and how many it has not kept."""
-        return sink.log.columns(self._mark), sink.log.lost(self._mark)
+        found, lost = sink.log.columns(self._mark), sink.log.lost(self._mark)
+        return found | at_sites(found.pop("site"), sink.sites.rows), lost
 
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
         """Return compiles that ended in this part; a probe's `describe` may still add to the rows."""
@@ -261,7 +263,7 @@ class Part:
         """Return all NVTX events of the session until now, and which is the first of this part."""
         count = len(sink.ranges) // 4 * 4
         events = np.fromiter(sink.ranges[:count], np.float64, count).reshape(-1, 4)
-        return RawRanges(events, list(sink.range_labels.rows), self._ranges)
+        return RawRanges(events, list(sink.range_labels.rows), self._ranges, list(sink.sites.rows))
 
     def collections(self, sink: Sink) -> RawCollections | None:
         """Return the garbage collections that ended in this part; None where they are not recorded."""
@@ -308,6 +310,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         launches=launches,
         targets=list(sink.targets.rows),
         threads=threads,
+        lines=[{**row, "file": shown_filename(row["file"])} for row in sink.lines.rows],
         cells=cells,
         dispatchers=[{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
         specializations=list(sink.specializations.rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ from kernelscope.schema import MAX_COUNT, RECORD_TIMES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 
 #: The columns of `RawRecording.launches`.
-LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "target", "configuration"), np.int32),
+LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "line_id", "target", "configuration"), np.int32),
                   **dict.fromkeys(RECORD_TIMES, np.int64)}
 
 #: What is known of a garbage collection: when it began and was done (ns), the thread's ident, and what it found.
@@ -73,7 +74,8 @@ class RawRecording:
     targets : list of dict
         What a launch's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
         and ``error``.
-    threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, builds, health
+    threads, lines, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, builds,
+    health
         Rows of the tables of that name, and of ``occupancies``; compilations, passes and builds as they happened.
     ranges : RawRanges
         NVTX events as they happened.
@@ -91,6 +93,7 @@ class RawRecording:
         name: np.empty(0, dtype) for name, dtype in LAUNCH_COLUMNS.items()})
     targets: list[Row] = field(default_factory=list)
     threads: list[Row] = field(default_factory=list)
+    lines: list[Row] = field(default_factory=list)
     cells: list[Row] = field(default_factory=list)
     dispatchers: list[Row] = field(default_factory=list)
     specializations: list[Row] = field(default_factory=list)
@@ -136,7 +139,8 @@ def build(raw: RawRecording) -> Recording:
             columns[name] = event_ids[columns[name]]
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     rows: dict[str, Sequence[Row]] = {
-        "cells": raw.cells, "threads": raw.threads, "devices": raw.devices, "dispatchers": raw.dispatchers,
+        "cells": raw.cells, "threads": raw.threads, "lines": _with_cells(raw.lines, raw.cells),
+        "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
     }
@@ -176,12 +180,41 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
     found = looked_up(target, goals)
     return {
         "launch_id": np.arange(len(start), dtype=np.int64),
-        "thread_id": held["thread_id"],
+        "thread_id": held["thread_id"], "line_id": held["line_id"],
         "configuration_id": held["configuration"],
         **{name: held[name] for name in RECORD_TIMES},
         **found,
         "error": _dictionary(found["error"], words),
     }
+
+
+def _with_cells(lines: Sequence[Row], cells: Sequence[Row]) -> list[Row]:
+    """Lines with the recorded cell that they are of; of several runs under one number the last one."""
+    numbers = {f"In[{row['execution_count']}]": at for at, row in enumerate(cells)
+               if row.get("execution_count") is not None and row.get("source") is not None}
+    timed = [(name, first) for name, at in numbers.items() for first in _timed(cells[at]["source"])]
+    found: list[Row] = []
+    for row in lines:
+        if row["file"] in _TIMED and row.get("function") is None and len(timed) == 1:
+            row = {**row, "file": timed[0][0], "line": row["line"] + timed[0][1]}
+        found.append({**row, "cell_id": numbers.get(row["file"])})
+    return found
+
+
+#: What IPython calls the code that ``%time`` and ``%%time`` run.
+_TIMED = ("<timed exec>", "<timed eval>")
+
+
+def _timed(source: str) -> list[int]:
+    """How many lines stand before each code of a cell that is timed."""
+    lines = source.splitlines()
+    found: list[int] = []
+    for at, line in enumerate(lines):
+        if line.startswith("%%time") and not line.startswith("%%timeit"):  # leading empty lines do not count
+            found.append(next((after for after in range(at + 1, len(lines)) if lines[after].strip()), at + 1))
+        elif re.match(r"\s*%time\s", line):
+            found.append(at)
+    return found
 
 
 def _in_order(builds: Sequence[Row]) -> list[Row]:

@@ -156,6 +156,12 @@ def looked_up(rows: np.ndarray, tables: dict[str, np.ndarray]) -> Columns:
 _PART = 1 << 15
 
 
+def at_sites(site: np.ndarray, sites: Sequence[Row]) -> Columns:
+    """Return the columns ``thread_id`` and ``line_id`` of what was done at places; `sites` has a row for each place."""
+    return looked_up(site, {name: np.array([row[name] for row in sites], np.int32)
+                            for name in ("thread_id", "line_id")})
+
+
 def none(count: int) -> np.ndarray:
     """Return a column of unknown ids, which takes no memory."""
     return np.broadcast_to(np.int32(UNKNOWN), count)

@@ -31,7 +31,7 @@ from kernelscope.schema import UNKNOWN
 LAUNCH_COLUMNS = ("exec", "stream", "ident", "start_ns", "end_ns", "result")
 
 _NUMBERS = ("start_ns", "end_ns", "ident", "exec_id", "graph_id", "source_event_id", "stream", "rebuild_of",
-            "correlation_id", "queue_ns", "execute_ns")
+            "correlation_id", "queue_ns", "execute_ns", "line_id")
 _TEXTS = ("kind", "api", "outcome", "error", "change", "changes", "attributes")
 #: What makes an executable graph.
 _MAKERS = ("instantiate", "before")

@@ -24,6 +24,7 @@ from kernelscope.schema import MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
 REFERENCES = {
     "cell_id": "cells",
     "thread_id": "threads",
+    "line_id": "lines",
     "device_id": "devices",
     "dispatcher_id": "dispatchers",
     "specialization_id": "specializations",

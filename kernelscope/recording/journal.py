@@ -34,6 +34,7 @@ from kernelscope.native.journal import (
 )
 from kernelscope.native.record import BOUNDARIES, LAYOUT
 from kernelscope.recording.build import COLLECTION, LAUNCH_COLUMNS, RawCollections, RawRecording, build
+from kernelscope.recording.columns import at_sites
 from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges
@@ -66,10 +67,11 @@ _OWN = {
                 Column("error", "string", "", nullable=True)),
     "range_labels": tuple(Column(name, "string", "", nullable=True)
                           for name in ("name", "domain", "category", "color", "payload", "source")),
+    "sites": tuple(Column(name, "int32", "", nullable=True) for name in ("thread_id", "line_id")),
 }
 #: What the rows of a journal may be of; a table comes after those that its rows name.
-ROW_TABLES = ("cells", "threads", "devices", "dispatchers", "configurations", "specializations", "targets",
-              "compilations", "passes", "occupancies", "builds", "range_labels", "health")
+ROW_TABLES = ("cells", "threads", "lines", "sites", "devices", "dispatchers", "configurations", "specializations",
+              "targets", "compilations", "passes", "occupancies", "builds", "range_labels", "health")
 _MAGIC = ROW_MAGIC.to_bytes(4, "little")
 _LIMITS = {"int32": 1 << 31, "int64": 1 << 63}
 #: How often all bytes may be looked at: garbage may hold the magic number at every fourth.
@@ -295,7 +297,7 @@ class Slots:
     pid : int
         The process that wrote it.
     launches : dict of str to ndarray
-        ``sequence``, ``thread``, ``target``, ``configuration``, ``start_ns``, the boundaries and ``end_ns``, in order
+        ``sequence``, ``site``, ``target``, ``configuration``, ``start_ns``, the boundaries and ``end_ns``, in order
         of begin; -1 where unknown.
     is_open : ndarray of bool
         Which of them had begun and not returned.
@@ -472,7 +474,7 @@ def _columns(slots: np.ndarray) -> dict[str, Any]:
     is_open = (slots["sequence"] & UNDER_WAY) != 0
     columns: dict[str, Any] = {
         "sequence": (slots["sequence"] & ~UNDER_WAY).astype(np.int64),
-        **{name: slots[name].astype(np.int32) for name in ("thread", "target", "configuration")},
+        **{name: slots[name].astype(np.int32) for name in ("site", "target", "configuration")},
         "start_ns": slots["start_ns"].astype(np.int64),
         "end_ns": np.where(is_open, UNKNOWN, slots["end_ns"]).astype(np.int64),
     }
@@ -494,6 +496,7 @@ _STAND_INS: dict[str, Row] = {
     "dispatchers": {"framework": "unknown", "name": "unknown"},
     "configurations": {},
     "targets": {"dispatcher_id": UNKNOWN, "specialization_id": UNKNOWN, "device_id": UNKNOWN, "error": None},
+    "sites": {"thread_id": UNKNOWN, "line_id": UNKNOWN},
     "range_labels": {"name": "unknown", "domain": None, "category": None, "color": None, "payload": None},
 }
 #: Columns that name a row, by table: the table that the row is in, and whether null will do where it is lost.
@@ -501,7 +504,9 @@ _REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "specializations": {"dispatcher_id": ("dispatchers", False)},
     "targets": {"dispatcher_id": ("dispatchers", False), "specialization_id": ("specializations", True),
                 "device_id": ("devices", True)},
+    "sites": {"thread_id": ("threads", False), "line_id": ("lines", True)},
     "compilations": {"dispatcher_id": ("dispatchers", False), "thread_id": ("threads", False),
+                     "line_id": ("lines", True),
                      "specialization_id": ("specializations", True), "configuration_id": ("configurations", True)},
     "passes": {"compilation_id": ("compilations", True), "specialization_id": ("specializations", True)},
     "occupancies": {"specialization_id": ("specializations", True), "configuration_id": ("configurations", True),
@@ -535,7 +540,7 @@ class KnownIds:
 
 
 def with_known_ids(launches: dict[str, Any], is_open: np.ndarray, rows: RowFile) -> KnownIds:
-    """Return the rows numbered anew, and translate the launches' ids: ``thread_id`` is added, the others are replaced.
+    """Return the rows numbered anew, and translate the launches' ids: ``site`` becomes ``thread_id`` and ``line_id``.
 
     Parameters
     ----------
@@ -547,7 +552,8 @@ def with_known_ids(launches: dict[str, Any], is_open: np.ndarray, rows: RowFile)
         The journal's rows by the numbers that launches and other rows name them by.
     """
     numbering = _Numbering(rows)
-    launches["thread_id"] = numbering.translated("threads", launches.pop("thread", launches["target"]))
+    sites = numbering.translated("sites", launches.pop("site", launches["target"]))
+    launches |= at_sites(sites, numbering.tables["sites"])
     launches["configuration"] = numbering.translated("configurations", launches["configuration"])
     launches["target"] = numbering.translated("targets", launches["target"])
     ranges = numbering.ranges(rows.ranges)
@@ -586,9 +592,10 @@ class _Numbering:
             return UNKNOWN
         if table not in self._stand_ins:
             row = dict(_STAND_INS[table])
-            if "dispatcher_id" in row:
-                row["dispatcher_id"] = self.place("dispatchers", None)
-                self.unknown -= 1
+            for column, named in (("dispatcher_id", "dispatchers"), ("thread_id", "threads")):
+                if column in row:
+                    row[column] = self.place(named, None)
+                    self.unknown -= 1
             self._stand_ins[table] = len(self.tables[table])
             self.tables[table].append(row)
         return self._stand_ins[table]
@@ -600,24 +607,24 @@ class _Numbering:
         return places[which] if len(numbers) else np.empty(0, np.int32)
 
     def ranges(self, values: list[float]) -> RawRanges:
-        """NVTX events with the places of their labels and threads; those of no kind that there is are left out."""
+        """NVTX events with the places of their labels and sites; those of no kind that there is are left out."""
         events = np.array(values, np.float64).reshape(-1, 4)
         events = events[(events[:, 1:] >= UNKNOWN).all(axis=1) & (events[:, 1] >= 0)]
         events[:, 2] = self.translated("range_labels", events[:, 2].astype(np.int64))
-        events[:, 3] = self.translated("threads", events[:, 3].astype(np.int64))
-        return RawRanges(events, self.tables["range_labels"])
+        events[:, 3] = self.translated("sites", events[:, 3].astype(np.int64))
+        return RawRanges(events, self.tables["range_labels"], sites=self.tables["sites"])
 
     def _follows(self, table: str, row: Row) -> bool:
         """Give a row's ids their new numbers; return whether the row can be kept."""
         for column, (named, may_be_null) in _REFERENCES.get(table, {}).items():
             place = self.place(named, row.get(column), may_be_null=may_be_null)
-            row[column] = None if place == UNKNOWN and table != "targets" else place
+            row[column] = None if place == UNKNOWN and table not in _OWN else place
         return table != "occupancies" or None not in (row[column] for column in _REFERENCES[table])
 
 
 def _complete(table: str, row: Row) -> Row | None:
     """The row with what it must have; None where that cannot be made up."""
-    if table in ("targets", "range_labels"):
+    if table in _OWN:
         return {**_STAND_INS[table], **({"name": ""} if table == "range_labels" else {}), **row}
     made = dict(row)
     for column in TABLES[table].columns:
@@ -806,7 +813,7 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     return RawRecording(
         launches={name: launches[name] for name in LAUNCH_COLUMNS}, ranges=ids.ranges, cells=cells,
         health=[*held["health"], _health(recovered, bool(facts))],
-        targets=held["targets"], threads=held["threads"], dispatchers=held["dispatchers"],
+        targets=held["targets"], threads=held["threads"], lines=held["lines"], dispatchers=held["dispatchers"],
         specializations=held["specializations"], configurations=held["configurations"], devices=held["devices"],
         compilations=held["compilations"], passes=held["passes"], occupancies=held["occupancies"],
         builds=held["builds"],

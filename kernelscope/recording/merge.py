@@ -112,14 +112,15 @@ _SUMMED = ("dropped", "errors", "total_cost_ns")
 def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording:
     """Return one recording with the cells of all.
 
-    Threads, devices, dispatchers, configurations and specializations that are equal in content become one row, except
-    that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's, and facts of a
-    device, dispatcher or specialization that one recording lacks are those of another. Graphs of one fingerprint become
-    one likewise, with its nodes and edges once. Equal facts of health become one row with ``dropped``, ``errors`` and
-    ``total_cost_ns`` added and the largest ``clock_error_ns``. Cells, launches, activities, API calls, compilations,
-    builds, events of graphs, ranges and collections are in order of their start. Correlation ids stay: they tell rows
-    of one process apart. Times are on the first recording's host clock: those of a recording whose clock began at
-    another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the metadata says.
+    Threads, lines, devices, dispatchers, configurations and specializations that are equal in content become one row,
+    except that rows which one recording keeps apart stay apart, and lines of different recorded cells; a
+    specialization's ``origin`` is the first's, and facts of a device, dispatcher or specialization that one recording
+    lacks are those of another. Graphs of one fingerprint become one likewise, with its nodes and edges once. Equal
+    facts of health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest
+    ``clock_error_ns``. Cells, launches, activities, API calls, compilations, builds, events of graphs, ranges and
+    collections are in order of their start. Correlation ids stay: they tell rows of one process apart. Times are on the
+    first recording's host clock: those of a recording whose clock began at another instant (another machine, or another
+    boot) are moved by the wall clock, as ``clock`` in the metadata says.
 
     Parameters
     ----------
@@ -150,6 +151,7 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     place_graphs(recordings, places)
     for table in _IN_ORDER:
         _place_in_order(table, recordings, places)
+    tables["lines"] = _shared("lines", recordings, places)  # they name cells
     for table in _IN_ORDER:
         tables[table] = _ordered(table, recordings, places)
     tables |= merged_graphs(recordings, places)

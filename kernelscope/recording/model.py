@@ -33,6 +33,7 @@ _VIEWS = {
     "card": ("kernelscope.views.card.html", "card"),
     "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
+    "by_line": ("kernelscope.analysis.lines", "line_table"),
     "export_method": ("kernelscope.views.exports", "method"),
     "redacted": ("kernelscope.analysis.redaction", "redacted"),
 }
@@ -159,6 +160,7 @@ class Recording:
 
     cells = _TableFrame()
     threads = _TableFrame()
+    lines = _TableFrame()
     devices = _TableFrame()
     dispatchers = _TableFrame()
     configurations = _TableFrame()
@@ -247,6 +249,15 @@ class Recording:
         range that was open on its thread when it started, so that the rows add up; times are in nanoseconds.
         """
         return _view("by_range")(self)
+
+    def by_line(self) -> pd.DataFrame:
+        """Return what each line of your code cost: a new DataFrame, one row a line of a cell or file.
+
+        Columns are the file (``In[3]`` for a cell), line, function and text, launches with their kernels and host time
+        by phase, compiles, and the time of the GPU, of waits, and bytes copied. Work belongs to the line that gave it
+        to the GPU, a wait to the line that waited. What has no known line is the last row. Times are in nanoseconds.
+        """
+        return _view("by_line")(self)
 
     def to_perfetto(self, path: str | Path, **options: Any) -> Path:
         """Write a trace for the Perfetto UI, and return its path: see `views.timeline.perfetto.to_perfetto`."""
@@ -403,7 +414,7 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     for table in ("graph_nodes", "graph_edges"):
         keep[table] = keep["graphs"][recording.column(table, "graph_id")]
     for referring in (*_EVENTS, "graph_nodes"):
-        for referred in ("threads", "devices", "specializations", "configurations", "dispatchers"):
+        for referred in ("threads", "lines", "devices", "specializations", "configurations", "dispatchers"):
             _mark(recording, keep, referring, referred)
     _mark(recording, keep, "specializations", "dispatchers")
     keep["occupancies"][:] = True

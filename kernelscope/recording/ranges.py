@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.columns import THREAD_BITS, Columns, Row, words
+from kernelscope.recording.columns import THREAD_BITS, Columns, Row, at_sites, words
 from kernelscope.schema import UNKNOWN
 
 _NATIVE_MARK, _BEGIN, _END = 1, 2, 4
@@ -48,7 +48,8 @@ def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[
     crossing = _crossing(rows)
     colors = {number: (color, category) for number, color, category in zip(
         *(data[name].tolist() for name in ("id", "color", "category")), strict=True)}
-    labels, places = list(raw.labels), {}
+    labels, places, sites = list(raw.labels), {}, list(raw.sites)
+    site_of: dict[int, int] = {}
     known = {(row.get("ident") or 0) & THREAD_BITS: number for number, row in reversed(list(enumerate(threads)))}
     events: list[tuple[float, int, int, int]] = []
     opened: dict[int, tuple[int, int]] = {}
@@ -59,11 +60,14 @@ def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[
         if ident not in known:
             known[ident] = len(threads)
             threads.append({"ident": ident, "name": None})
-        thread = known[ident]
+        if ident not in site_of:
+            site_of[ident] = len(sites)
+            sites.append({"thread_id": known[ident], "line_id": UNKNOWN})
+        site = site_of[ident]
         if flags & _END:
             what = opened.pop(number, None)
             if what is not None:
-                events.append((time / 1e9, what[0] + 1, what[1], thread))
+                events.append((time / 1e9, what[0] + 1, what[1], site))
             continue
         text, space = names[name] if name >= 0 else "", names[domain] if domain >= 0 else None
         if space in seen_in_python:
@@ -78,18 +82,18 @@ def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[
             })
         label = places[key]
         if flags & _NATIVE_MARK:
-            events.append((time / 1e9, _MARK, label, thread))
+            events.append((time / 1e9, _MARK, label, site))
         elif flags & _BEGIN:
             code = _PUSH
             if number in crossing:
                 code, count = count, count + 2
             opened[number] = code, label
-            events.append((time / 1e9, code, label, thread))
+            events.append((time / 1e9, code, label, site))
     if not events:
         return raw
     later = np.concatenate([raw.events[raw.first:], np.array(events)])
     later = later[np.argsort(later[:, 0], kind="stable")]
-    return RawRanges(np.concatenate([raw.events[:raw.first], later]), labels, raw.first)
+    return RawRanges(np.concatenate([raw.events[:raw.first], later]), labels, raw.first, sites)
 
 
 def _crossing(rows: Sequence[tuple[int, ...]]) -> set[int]:
@@ -117,17 +121,20 @@ class RawRanges:
     Attributes
     ----------
     events : ndarray of float64, shape (n, 4)
-        Time in seconds, what happened, label, thread id: see `kernelscope.probes.sink.Sink`.
+        Time in seconds, what happened, label, site: see `kernelscope.probes.sink.Sink`.
     labels : list of dict
         What a label stands for: ``name``, ``domain``, ``category``, ``color``, ``payload``, and ``source`` where that
         is not ``python``.
     first : int
         The event with which this recording begins; those before it tell which ranges were open then.
+    sites : list of dict
+        What a site stands for: ``thread_id`` and ``line_id``, -1 for no line.
     """
 
     events: np.ndarray = field(default_factory=lambda: np.empty((0, 4)))
     labels: list[Row] = field(default_factory=list)
     first: int = 0
+    sites: list[Row] = field(default_factory=list)
 
     def count(self) -> int:
         """How many ranges and marks were made in this recording."""
@@ -145,7 +152,7 @@ class _Found:
         `_PUSH`, `_MARK` or `_START`.
     opened, closed : ndarray of int64
         The events that opened and closed it.
-    label, thread, start, end : ndarray of int64
+    label, thread, line, start, end : ndarray of int64
         As in the events; a start of -1 is unknown, as is an end where `closed` is -1.
     """
 
@@ -154,6 +161,7 @@ class _Found:
     closed: np.ndarray
     label: np.ndarray
     thread: np.ndarray
+    line: np.ndarray
     start: np.ndarray
     end: np.ndarray
 
@@ -187,6 +195,7 @@ def range_columns(raw: RawRanges) -> dict[str, Any]:
     return {
         "range_id": np.arange(size, dtype=np.int32),
         "thread_id": found.thread.astype(np.int32),
+        "line_id": found.line.astype(np.int32),
         "parent_range_id": parent.astype(np.int32),
         "name": pa.array([each["name"] for each in labels], pa.string()).take(pa.array(label)),
         **{name: words(label, [each[name] for each in labels]) for name in ("domain", "category", "color")},
@@ -204,7 +213,8 @@ def _matched(raw: RawRanges) -> _Found:
     """Starts joined with their ends, in order of their first event, without what ended before this recording began."""
     # Negative where a clock reads less than nothing; launches have no such times either.
     time = np.rint(raw.events[:, 0] * 1e9).astype(np.int64)
-    kind, label, thread = raw.events[:, 1:].astype(np.int64).T
+    kind, label, site = raw.events[:, 1:].astype(np.int64).T
+    thread, line = (each.astype(np.int64) for each in at_sites(site, raw.sites).values())
     numbers: dict[str | None, int] = {}
     domain = np.array([numbers.setdefault(each["domain"], len(numbers)) for each in raw.labels], dtype=np.int64)
     stacked = np.flatnonzero((kind == _PUSH) | (kind == _POP) | (kind == _EXIT))
@@ -230,6 +240,7 @@ def _matched(raw: RawRanges) -> _Found:
     found = _Found(
         kind=np.where(is_early, _PUSH, np.minimum(kind[event], _START)),
         opened=np.where(is_early, UNKNOWN, event), closed=closed, label=label[event], thread=thread[event],
+        line=np.where(is_early, UNKNOWN, line[event]),
         start=np.where(is_early, UNKNOWN, time[event]), end=np.where(closed >= 0, time[closed], UNKNOWN),
     )
     return found.take(np.flatnonzero((closed < 0) | (closed >= raw.first)))

@@ -443,6 +443,11 @@ def _file(names: Names, text: str) -> str:
     return text if text in ("<stdin>", "<string>") else names.of("file", text) + ".py"
 
 
+def _source_file(names: Names, text: str) -> str:
+    """A notebook's cell by its number; a file by a neutral name."""
+    return text if re.fullmatch(r"In\[\d+\]", text) else _file(names, text)
+
+
 def _dropped(names: Names, text: str) -> None:
     return None
 
@@ -601,6 +606,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "source": _dropped, "source_sha256": _dropped,
     },
     "threads": {"name": _word("thread", "MainThread")},
+    "lines": {"file": _source_file, "function": _named("function")},
     "devices": {
         "name": _matching("device", rf"(?:NVIDIA|Tesla|Quadro|GeForce|TITAN)(?: (?:{_MODEL}))*"),
         "compute_capability": _CAPABILITY,

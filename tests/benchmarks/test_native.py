@@ -77,7 +77,7 @@ def test_slots_are_read_as_they_are_published(kills: Any, tmp_path: Path) -> Non
     assert slots["start_ns"].tolist() == [10, 30, 50]
     assert slots["end_ns"].tolist() == [20, 40, -1]
     assert slots["target"].tolist() == [7, 7, 7]
-    assert slots["thread"].tolist() == [3, 3, 3]
+    assert slots["site"].tolist() == [3, 3, 3]
 
 
 def test_a_wrong_check_is_not_read_over(kills: Any, tmp_path: Path) -> None:
@@ -97,11 +97,11 @@ def test_what_the_kill_tore_is_the_last_slot_and_left_out(kills: Any, tmp_path: 
     assert kills.read_slots(path)["start_ns"].tolist() == [10]
 
 
-@pytest.mark.parametrize("header", [b"another file    " + struct.pack("<I", 1), b"kernelscope ring" + b"\2\0\0\0"])
+@pytest.mark.parametrize("header", [b"another file    " + struct.pack("<I", 2), b"kernelscope ring" + b"\1\0\0\0"])
 def test_a_file_of_another_kind_is_refused(kills: Any, tmp_path: Path, header: bytes) -> None:
     path = journal(tmp_path, [(10, 20)])
     path.write_bytes(header + path.read_bytes()[len(header):])
-    with pytest.raises(ValueError, match=r"slots: neither a ring nor version 1"):
+    with pytest.raises(ValueError, match=r"slots: neither a ring nor version 2"):
         kills.read_slots(path)
 
 
@@ -143,7 +143,7 @@ def test_quiet_pairs_count_where_they_are_half(ways: Any) -> None:
 def journal(folder: Path, times: Times, sequences: list[int] | None = None) -> Path:
     """A slots file of one thread, each launch with its start and end (-1: under way)."""
     path = folder / "slots"
-    header = struct.pack("<16s5I", b"kernelscope ring", 1, 64, 4096, 0, 0).ljust(4096, b"\0")
+    header = struct.pack("<16s5I", b"kernelscope ring", 2, 64, 4096, 0, 0).ljust(4096, b"\0")
     slots = [slot((sequences or range(1, len(times) + 1))[number], start, end)
              for number, (start, end) in enumerate(times)]
     path.write_bytes(header + b"".join(slots).ljust(4096 * 64, b"\0"))

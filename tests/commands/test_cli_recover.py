@@ -80,6 +80,6 @@ def test_what_is_wrong_is_one_line(recover: Any, words: list[str], code: int, sa
 
 
 def test_a_journal_of_another_version_says_what_to_do(recover: Any, folder: Path) -> None:
-    (folder / "slots").write_bytes(Handmade([Launch(0)], version=2).slots())
+    (folder / "slots").write_bytes(Handmade([Launch(0)], version=3).slots())
     assert "cannot be read" in recover("--list").stdout
     assert "recover it with the KernelScope that wrote it" in recover(code=1).stderr

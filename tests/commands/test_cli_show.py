@@ -37,6 +37,12 @@ def test_cells_and_launches(cli: Any, recorded: Path) -> None:
     assert len(cli("show", str(recorded), "--launches", "--limit", "0").stdout.splitlines()) == 2 + 3
 
 
+def test_lines(cli: Any, recorded: Path) -> None:
+    notice, head, line = cli("show", str(recorded), "--lines").stdout.splitlines()
+    assert "dry run" in notice and head.split()[:3] == ["line", "function", "launches"]
+    assert line.startswith("conftest.py:") and line.split()[2] == "3"
+
+
 @pytest.mark.parametrize("cell", ["1", "first"])
 def test_one_cell(cli: Any, recorded: Path, cell: str) -> None:
     found = json.loads(cli("show", str(recorded), "--json", "--cell", cell).stdout)

@@ -68,6 +68,24 @@ def test_cells(notebook: Any) -> None:
     assert text.index(" fine ") < text.index(" bad ") < text.index("error, 1 launch failed")
 
 
+def test_lines(notebook: Any) -> None:
+    """Of the cell, below its magics; of functions in other cells; of %%time's body."""
+    there = notebook.ok("def elsewhere(x):\n    pass\n    axpy[2, 32](x, 2.0, x)").reply["execution_count"]
+    notebook.ok(f"%%kernelscope -q -n ways\n{LAUNCH}\n\nfor _ in range(2):\n    axpy[2, 32](\n        a, 2.0, a)\n"
+                "elsewhere(a)")
+    ran = notebook.ok("%kernelscope lines ways")
+    here = there + 1
+    assert ran.kinds == ["card"]
+    assert {line.split()[0] for line in ran.card.splitlines()[2:]} == {
+        f"In[{here}]:2", f"In[{here}]:5", f"In[{there}]:3"}
+    assert LAUNCH in ran.card and "elsewhere" in ran.card
+    for source in (f"%%kernelscope -q\n%%time\n\n{LAUNCH}", f"%%kernelscope -q\n\n\n%time {LAUNCH}"):
+        number = notebook.ok(source).reply["execution_count"]
+        assert notebook.ok("%kernelscope lines").card.splitlines()[2].split()[0] == f"In[{number}]:4"
+    notebook.ok(f"%%kernelscope -q --no-lines\n{LAUNCH}")
+    assert "no line of code is known" in notebook.ok("%kernelscope lines").card
+
+
 def test_report(notebook: Any) -> None:
     assert "nothing was recorded yet" in notebook.run("%kernelscope report").stderr
     first = notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}").reply["execution_count"]

@@ -50,7 +50,7 @@ def run(work: Callable[[int], None], threads: int = THREADS) -> None:
 def per_thread(found: Columns, name: str) -> dict[int, list[int]]:
     """The values of a column by thread, in the order of the rows."""
     values: dict[int, list[int]] = {}
-    for thread, value in zip(found["thread_id"], found[name], strict=True):
+    for thread, value in zip(found["site"], found[name], strict=True):
         values.setdefault(thread, []).append(value)
     return values
 
@@ -89,7 +89,7 @@ def check_every_write_is_there(core: Any) -> None:
     run(work)
     found = columns(ring)
     assert per_thread(found, "target") == {thread: list(range(EACH)) for thread in range(THREADS)}
-    assert found["configuration"] == found["thread_id"]
+    assert found["configuration"] == found["site"]
     assert found["start_ns"] == found["end_ns"] == array.array("q", found["target"])
     assert ring.mark() == (THREADS * EACH, 0)
     assert ring.counts(0) == (THREADS * EACH, 0, 0, THREADS * EACH, 0)
@@ -170,7 +170,7 @@ def check_every_hooked_call_is_there(core: Any) -> None:
     assert Counter(found["configuration"]) == dict.fromkeys(range(THREADS), EACH // 4)
     expected = [number % 4 for number in range(EACH // 4)]
     assert all(targets == expected for targets in per_thread(found, "target").values())
-    assert len(set(zip(found["thread_id"], found["configuration"], strict=True))) == THREADS
+    assert len(set(zip(found["site"], found["configuration"], strict=True))) == THREADS
     assert all(before <= after for before, after in zip(found["start_ns"], found["end_ns"], strict=True))
     for starts in per_thread(found, "start_ns").values():
         assert starts == sorted(starts)
@@ -226,7 +226,7 @@ def check_threads_that_come_and_go(core: Any) -> None:
             run(lambda number: [call(None, None, hook) for _ in range(10)] and None, 2)
 
     run(work, 4)
-    assert Counter(columns(ring)["thread_id"]) == dict.fromkeys(range(200), 10)
+    assert Counter(columns(ring)["site"]) == dict.fromkeys(range(200), 10)
     hook.give_back()
 
 

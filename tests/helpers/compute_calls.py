@@ -46,7 +46,7 @@ def launches(sink: Sink) -> list[SimpleNamespace]:
         found.append(SimpleNamespace(
             name=sink.dispatchers.rows[target["dispatcher_id"]]["name"], error=target["error"],
             stream=sink.configurations.rows[record["configuration"]]["stream"], start=record["start_ns"],
-            end=record["end_ns"], thread=record["thread_id"]))
+            end=record["end_ns"], thread=sink.sites.rows[record["site"]]["thread_id"]))
     return sorted(found, key=lambda launch: launch.start)
 
 

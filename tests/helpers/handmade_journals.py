@@ -37,7 +37,7 @@ class Launch:
     is_open: bool = False
     target: int = 0
     configuration: int = 0
-    thread: int = 0
+    site: int = 0
     start_ns: int = -1
     times_ns: tuple[int, int, int, int] | None = None
     kind: int = 1
@@ -53,7 +53,7 @@ class Launch:
         sequence = self.index + 1 | (OPEN if self.is_open else 0)
         assert self.times_ns is not None
         head = struct.pack("<Qqqqqqii", sequence, self.start_ns, *self.times_ns, self.target, self.configuration)
-        tail = struct.pack("<iHH", self.thread, self.kind, 0)
+        tail = struct.pack("<iHH", self.site, self.kind, 0)
         return head + tail[:-2] + struct.pack("<H", check(struct.unpack("<8Q", head + tail)))
 
 
@@ -70,7 +70,7 @@ class Handmade:
         "cwd": "/somewhere", "metadata": {
             "detail": "phases", "dry_run": True, "python": "3.11.9", "packages": {"numba-cuda": "0.30.4"},
             "clock": {"host_ns": START, "wall_ns": 10**18, "error_ns": 5}}})
-    version: int = 1
+    version: int = 2
     mode: int = 0
     capacity: int = 0
     next: int | None = None
@@ -111,12 +111,14 @@ def record(content: Any) -> bytes:
 
 
 def rows_of_axpy() -> list[tuple[str, int, dict[str, Any]]]:
-    """Everything that launches of `axpy` with target, configuration and thread 0 name; target 1 is `scale`."""
+    """Everything that launches of `axpy` with target, configuration and site 0 name; target 1 is `scale`."""
     dims = {f"{which}dim_{axis}": 1 for which in ("grid", "block") for axis in "xyz"}
     return [
         ("cells", 0, {"name": None, "execution_count": 3, "source": "axpy[1, 1](a)", "status": "ok",
                       "start_ns": START - 5_000}),
         ("threads", 0, {"ident": 140_000, "name": "MainThread"}),
+        ("lines", 0, {"file": "In[3]", "line": 2, "function": "step"}),
+        ("sites", 0, {"thread_id": 0, "line_id": 0}),
         ("devices", 0, {"ordinal": 0, "name": "NVIDIA H100"}),
         ("dispatchers", 0, {"framework": "numba-cuda", "name": "axpy", "module": "__main__",
                             "filename": "<ipython-input-3-x>", "lineno": 1, "attributes": "{}"}),

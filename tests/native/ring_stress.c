@@ -37,7 +37,7 @@ static void *launch(void *argument) {
         slot->dispatch_end_ns = slot->submit_start_ns = slot->submit_end_ns = slot->end_ns = KS_UNKNOWN;
         slot->target = (int32_t)number;
         slot->configuration = (int32_t)~number;
-        slot->thread = (int32_t)thread;
+        slot->site = (int32_t)thread;
         slot->kind = KS_LAUNCH;
         ks_begin(slot, sequence);
         slot->submit_start_ns = number + 1;
@@ -51,8 +51,8 @@ static void *launch(void *argument) {
 
 /* Says whether a slot is whole, and which launch of which thread it is of. */
 static bool is_whole(const ks_slot *slot, uint64_t sequence) {
-    return slot->check == ks_check(slot, sequence) && slot->kind == KS_LAUNCH && slot->thread >= 0 &&
-           slot->thread < THREADS && slot->target == slot->start_ns && slot->configuration == ~slot->target &&
+    return slot->check == ks_check(slot, sequence) && slot->kind == KS_LAUNCH && slot->site >= 0 &&
+           slot->site < THREADS && slot->target == slot->start_ns && slot->configuration == ~slot->target &&
            slot->end_ns == slot->start_ns + 2 && slot->submit_start_ns == slot->start_ns + 1 &&
            slot->dispatch_end_ns == KS_UNKNOWN;
 }
@@ -91,7 +91,7 @@ static void judge(uint64_t total) {
             continue;
         if (sequence > extent.next || !is_whole(slot, sequence))
             fail("a torn slot at the end", place);
-        if (sequences[slot->thread][slot->target] != sequence)
+        if (sequences[slot->site][slot->target] != sequence)
             fail("a slot of another launch", place);
         kept++;
     }

@@ -19,7 +19,7 @@ TIMES = 8
 UNDER_WAY = np.uint64(1 << 63)
 SLOT = np.dtype([("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "<i8"), ("submit_start_ns", "<i8"),
                  ("submit_end_ns", "<i8"), ("end_ns", "<i8"), ("target", "<i4"), ("configuration", "<i4"),
-                 ("thread", "<i4"), ("kind", "<u2"), ("check", "<u2")])
+                 ("site", "<i4"), ("kind", "<u2"), ("check", "<u2")])
 #: Hooks as those of numba-cuda's launch path, on functions that do nothing: where they are installed in numba-cuda,
 #: tests/recorder/test_recorder_journal.py kills processes.
 CHILD = """
@@ -98,7 +98,7 @@ def test_what_was_acknowledged_is_there(tmp_path: Path, number: int) -> None:
     content = (tmp_path / "slots").read_bytes()
     magic, version, slot_bytes, segment, mode_number, kept, *_ = struct.unpack_from("<16s4IQQq", content)
     assert (magic, version, slot_bytes, segment, mode_number, kept) == (
-        b"kernelscope ring", 1, 64, 4096, ["grow", "ring", "stop"].index(mode), capacity)
+        b"kernelscope ring", 2, 64, 4096, ["grow", "ring", "stop"].index(mode), capacity)
     told, lost = struct.unpack_from("<2Q", content, 64)
     slots = np.frombuffer(content, SLOT, offset=4096)
     slots = slots[(slots["sequence"] & ~UNDER_WAY) != 0]
@@ -112,7 +112,7 @@ def test_what_was_acknowledged_is_there(tmp_path: Path, number: int) -> None:
     assert right[~is_open].all()
     # Killed between the check and the number that are written last, a launch is still under way by its number.
     assert right[is_open].all() or (slots["end_ns"][is_open & ~right] >= slots["start_ns"][is_open & ~right]).all()
-    assert max(np.bincount(slots["thread"][is_open]), default=0) <= 1
+    assert max(np.bincount(slots["site"][is_open]), default=0) <= 1
     assert (slots["end_ns"][~is_open] >= slots["start_ns"][~is_open]).all()
 
     # The n-th launch that a thread acknowledged is the n-th of the thread that began, where all are kept.
@@ -123,10 +123,10 @@ def test_what_was_acknowledged_is_there(tmp_path: Path, number: int) -> None:
     rank = np.argsort(slots["sequence"] & ~UNDER_WAY)
     if mode == "ring":
         assert set(range(max(begun - capacity + 2 + threads, 1), begun - threads + 1)) <= set(numbers)
-    for thread in set(slots["thread"].tolist()):
-        starts = slots["start_ns"][rank][slots["thread"][rank] == thread]
+    for thread in set(slots["site"].tolist()):
+        starts = slots["start_ns"][rank][slots["site"][rank] == thread]
         assert (np.diff(starts) >= 0).all()
     if mode != "ring" and lost == 0:
-        done = np.sort(np.bincount(slots["thread"][~is_open], minlength=threads))
+        done = np.sort(np.bincount(slots["site"][~is_open], minlength=threads))
         acknowledged = np.sort(np.bincount(said, minlength=threads))
         assert (done >= acknowledged).all() and (done <= acknowledged + 1).all()

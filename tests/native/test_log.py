@@ -10,7 +10,7 @@ import pytest
 
 from kernelscope.native.log import LaunchLog
 from kernelscope.probes.sink import Sink
-from kernelscope.recording.build import LAUNCH_COLUMNS
+from kernelscope.schema import RECORD_TIMES
 
 
 def in_thread(function: Any) -> None:
@@ -27,13 +27,14 @@ def test_every_launch_comes_back(detail: str, count: int) -> None:
         sink.launch(number, number + 5, 3, 4, dispatch_end_ns=number + 1)
     columns = sink.log.columns()
     assert {name: values.dtype for name, values in columns.items()} == {
-        name: np.dtype(dtype) for name, dtype in LAUNCH_COLUMNS.items()}
+        **dict.fromkeys(("site", "target", "configuration"), np.dtype(np.int32)),
+        **dict.fromkeys(RECORD_TIMES, np.dtype(np.int64))}
     assert columns["start_ns"].tolist() == list(range(count))
     assert columns["end_ns"].tolist() == list(range(5, count + 5))
     assert columns["dispatch_end_ns"].tolist() == [number + 1 if detail == "phases" else -1 for number in range(count)]
     assert columns["submit_start_ns"].tolist() == columns["submit_end_ns"].tolist() == [-1] * count
     assert (columns["target"].tolist(), columns["configuration"].tolist()) == ([3] * count, [4] * count)
-    assert columns["thread_id"].tolist() == [0] * count
+    assert columns["site"].tolist() == [0] * count
     assert sink.log.lost() == 0
 
 
@@ -47,7 +48,7 @@ def test_a_part_has_what_began_at_the_mark_or_later() -> None:
     assert sink.log.columns()["target"].tolist() == [0, 1, 2]
     assert sink.log.columns(first)["target"].tolist() == [1, 2]
     assert sink.log.columns(second)["target"].tolist() == [2]
-    assert sink.log.columns(second)["thread_id"].tolist() == [1]
+    assert sink.log.columns(second)["site"].tolist() == [1]
     assert sink.log.lost(first) == 0
 
 

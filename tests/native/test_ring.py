@@ -15,11 +15,10 @@ MOST = (1 << 18) << 12
 
 
 def test_what_is_written_comes_back(launches: Any) -> None:
-    state = launches.state_of_thread()
-    state.thread_id = 7
+    state = launches.core.State(launches.ring, 7)
     state.write(1e-6, 1.5e-6, 2e-6, 2.5e-6, 3e-6, 4, 5)
     state.write(1e-6, 0.5e-6, -1.0, 1.5e-6, 2e-6, -1, 2**31 - 1)  # a boundary of the launch before
-    names = ("thread_id", "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns", "target",
+    names = ("site", "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns", "target",
              "configuration")
     assert [tuple(row[name] for name in names) for row in launches.rows()] == [
         (7, 1000, 1500, 2000, 2500, 3000, 4, 5), (7, 1000, -1, -1, 1500, 2000, -1, 2**31 - 1)]

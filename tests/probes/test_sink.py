@@ -17,7 +17,7 @@ def test_each_thread_has_its_own_state():
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(sink.log.columns()["thread_id"].tolist()) == list(range(5))
+    assert sorted(sink.log.columns()["site"].tolist()) == list(range(5))
     assert [state.thread_id for state in sink.threads] == list(range(5))
 
 

@@ -229,8 +229,8 @@ def test_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 
 def test_slots_of_another_version_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    folder = story(version=2).write(tmp_path)
-    with pytest.raises(JournalError, match="slots of version 2 and 64 bytes; this KernelScope reads version 1"):
+    folder = story(version=3).write(tmp_path)
+    with pytest.raises(JournalError, match="slots of version 3 and 64 bytes; this KernelScope reads version 2"):
         read_journal(folder)
     (found,) = find_journals(tmp_path)
     assert found.problem is not None and found.launches == 0 and found.cells == 0

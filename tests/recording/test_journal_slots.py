@@ -146,7 +146,7 @@ def test_what_is_no_slots_file_is_refused(tmp_path: Path, data: bytes, words: st
 def test_another_slot_size_is_refused(tmp_path: Path) -> None:
     data = bytearray(Handmade([Launch(0)]).slots())
     data[20:24] = struct.pack("<I", 128)
-    with pytest.raises(JournalError, match="version 1 and 128 bytes"):
+    with pytest.raises(JournalError, match="version 2 and 128 bytes"):
         read(tmp_path, bytes(data))
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 # ---- Damage anywhere ----
 
 SIZE = 300
-WHOLE = [Launch(index, is_open=index % 97 == 50, target=index % 3, thread=index % 2) for index in range(SIZE)]
+WHOLE = [Launch(index, is_open=index % 97 == 50, target=index % 3, site=index % 2) for index in range(SIZE)]
 DATA = Handmade(WHOLE).slots()
 END = 4096 + SIZE * 64
 BY_SEQUENCE = {launch.index + 1: launch for launch in WHOLE}
@@ -181,8 +181,8 @@ def assert_written(found: Any) -> None:
         launch = BY_SEQUENCE[sequence]
         assert launch.times_ns is not None
         values = {name: int(found.launches[name][at]) for name in found.launches}
-        assert (values["start_ns"], values["target"], values["thread"], values["configuration"]) == (
-            launch.start_ns, launch.target, launch.thread, launch.configuration)
+        assert (values["start_ns"], values["target"], values["site"], values["configuration"]) == (
+            launch.start_ns, launch.target, launch.site, launch.configuration)
         assert bool(found.is_open[at]) == launch.is_open
         if not launch.is_open:
             assert (values["dispatch_end_ns"], values["submit_start_ns"], values["submit_end_ns"],

@@ -12,15 +12,18 @@ from kernelscope.recording.ranges import RawRanges, range_columns
 
 Row = dict[str, Any]
 _PUSH, _POP, _EXIT, _MARK, _START = range(5)
+#: Two threads, and three lines on each, the first of them unknown.
+SITES = [{"thread_id": thread, "line_id": line} for line in (-1, 0, 1) for thread in range(2)]
 
 
 class Range:
     """A range while its end is looked for."""
 
-    __slots__ = ("end", "kind", "label", "start", "thread")
+    __slots__ = ("end", "kind", "label", "line", "start", "thread")
 
-    def __init__(self, kind: str, start: int | None, label: int, thread: int) -> None:
-        self.kind, self.start, self.label, self.thread = kind, start, label, thread
+    def __init__(self, kind: str, start: int | None, label: int, site: int) -> None:
+        self.kind, self.start, self.label, self.thread = kind, start, label, SITES[site]["thread_id"]
+        self.line = None if start is None or SITES[site]["line_id"] < 0 else SITES[site]["line_id"]
         self.end: int | None = None
 
 
@@ -43,8 +46,9 @@ def one_by_one(raw: RawRanges) -> list[Row]:
             if each.kind == "push_pop":
                 stack.append((number, each.end, depth))
         rows.append({
-            **raw.labels[each.label], "range_id": number, "thread_id": each.thread, "parent_range_id": parent,
-            "kind": each.kind, "source": "python", "start_ns": each.start, "end_ns": each.end, "depth": depth,
+            **raw.labels[each.label], "range_id": number, "thread_id": each.thread, "line_id": each.line,
+            "parent_range_id": parent, "kind": each.kind, "source": "python", "start_ns": each.start,
+            "end_ns": each.end, "depth": depth,
         })
     return rows
 
@@ -55,7 +59,7 @@ def matched(raw: RawRanges) -> list[Range]:
         return []
     # Negative where a clock reads less than nothing; launches have no such times either.
     times = np.rint(raw.events[:, 0] * 1e9).astype(np.int64).tolist()
-    kinds, labels, threads = raw.events[:, 1:].astype(np.int64).T.tolist()
+    kinds, labels, sites = raw.events[:, 1:].astype(np.int64).T.tolist()
     domains = [label["domain"] for label in raw.labels]
     stacks: dict[tuple[int, str | None], list[Range]] = {}
     started: dict[int, Range] = {}
@@ -67,20 +71,21 @@ def matched(raw: RawRanges) -> list[Range]:
         if at < raw.first:
             over.add(id(each))
 
-    for at, (time, kind, label, thread) in enumerate(zip(times, kinds, labels, threads, strict=True)):
+    for at, (time, kind, label, site) in enumerate(zip(times, kinds, labels, sites, strict=True)):
+        thread = SITES[site]["thread_id"]
         if kind in (_POP, _EXIT):
             stack = stacks.get((thread, domains[label]))
             if stack:
                 close(stack.pop(), at, time)
             elif kind == _EXIT:
-                found.append(Range("push_pop", None, label, thread))
+                found.append(Range("push_pop", None, label, site))
                 close(found[-1], at, time)
         elif kind >= _START and kind % 2:
             each = started.pop(kind - 1, None)
             if each is not None:
                 close(each, at, time)
         else:
-            each = Range({_PUSH: "push_pop", _MARK: "mark"}.get(kind, "start_end"), time, label, thread)
+            each = Range({_PUSH: "push_pop", _MARK: "mark"}.get(kind, "start_end"), time, label, site)
             found.append(each)
             if kind == _PUSH:
                 stacks.setdefault((thread, domains[label]), []).append(each)
@@ -111,9 +116,9 @@ def story(seed: int, size: int, domains: tuple[str | None, ...], tick: int) -> R
             what, started = _START + 2 * started, started + 1
         elif what == 5:
             what = _START + 2 * int(random.integers(0, started + 1)) + 1
-        events.append((now * 1e-9, what, int(random.integers(0, 5)), int(random.integers(0, 2))))
+        events.append((now * 1e-9, what, int(random.integers(0, 5)), int(random.integers(0, 6))))
     first = int(random.integers(0, size // 3 + 1))
-    return RawRanges(np.array(events, dtype=float).reshape(-1, 4), labels(*domains), first)
+    return RawRanges(np.array(events, dtype=float).reshape(-1, 4), labels(*domains), first, SITES)
 
 
 def test_as_event_by_event() -> None:
@@ -130,7 +135,7 @@ def test_nothing_happened() -> None:
 
 
 def test_labels_of_other_cells_are_in_no_column() -> None:
-    raw = RawRanges(np.array([[1.0, _PUSH, 3, 0], [2.0, _POP, 3, 0]]), labels("one", "two"))
+    raw = RawRanges(np.array([[1.0, _PUSH, 3, 0], [2.0, _POP, 3, 0]]), labels("one", "two"), sites=SITES)
     raw.labels[3]["source"] = "native"
     columns = range_columns(raw)
     assert columns["domain"].dictionary.to_pylist() == ["two"]
@@ -141,7 +146,7 @@ def test_a_hundred_thousand_ranges_are_no_more_work_than_fewer() -> None:
     def raw(ranges: int) -> RawRanges:
         kinds = np.tile([_PUSH, *[_PUSH, _POP] * 9, _POP], ranges // 10)
         events = np.stack([np.arange(len(kinds)) * 1e-6, kinds, np.arange(len(kinds)) % 5, kinds * 0], axis=1)
-        return RawRanges(events, labels(None))
+        return RawRanges(events, labels(None), sites=SITES)
 
     few, many = raw(10_000), raw(100_000)
     columns = range_columns(many)

@@ -134,7 +134,7 @@ def test_names_are_neutral_and_stay_distinct(full: Recording) -> None:
 
 def test_graphs_and_builds_keep_the_words_that_are_known(full: Recording) -> None:
     shown = redact(full)
-    assert [row["name"] for row in shown.rows("graph_nodes")] == ["kernel_1", None, "HtoD", "function_1"]
+    assert [row["name"] for row in shown.rows("graph_nodes")] == ["kernel_1", None, "HtoD", "function_2"]
     assert shown.rows("graph_nodes")[0]["entry_name"] == shown.rows("activities")[1]["entry_name"]
     first, second = shown.rows("graphs")
     assert first["topology"] == second["topology"] != full.rows("graphs")[0]["topology"]

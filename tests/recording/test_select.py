@@ -25,7 +25,7 @@ def _check(recording: Recording) -> dict[str, int]:
 def test_first_cell_has_what_it_used(full: Recording) -> None:
     cell = select_cell(full, 0)
     assert _check(cell) == {
-        "cells": 1, "threads": 2, "devices": 1, "dispatchers": 1, "specializations": 1, "configurations": 1,
+        "cells": 1, "threads": 2, "lines": 1, "devices": 1, "dispatchers": 1, "specializations": 1, "configurations": 1,
         "occupancies": 1, "launches": 1, "activities": 1, "api_calls": 1, "compilations": 1,
         "builds": 1, "graphs": 2, "graph_nodes": 4, "graph_edges": 2, "graph_events": 4,
         "passes": 1, "code": 2, "ranges": 2, "collections": 1, "health": 2,
@@ -44,7 +44,7 @@ def test_second_cell_is_renumbered(full: Recording) -> None:
     _check(cell)
     assert cell.rows("cells") == [{**full.rows("cells")[1], "cell_id": 0}]
     assert cell.rows("launches") == [{
-        **full.rows("launches")[2], "launch_id": 0, "cell_id": 0, "thread_id": 0, "dispatcher_id": 0,
+        **full.rows("launches")[2], "launch_id": 0, "cell_id": 0, "thread_id": 0, "line_id": 0, "dispatcher_id": 0,
         "specialization_id": 0, "configuration_id": 0, "device_id": 0,
         # Its parent was launched outside the cell.
         "parent_launch_id": None,
@@ -115,8 +115,9 @@ def test_cells_together_have_every_launch_of_a_cell(many: Recording) -> None:
 
 
 def test_keep_used_leaves_out_what_nothing_names(rows: Rows, recording_of: Make, full: Recording) -> None:
-    for name, own in (("threads", "thread_id"), ("devices", "device_id"), ("dispatchers", "dispatcher_id"),
-                      ("specializations", "specialization_id"), ("configurations", "configuration_id")):
+    for name, own in (("threads", "thread_id"), ("lines", "line_id"), ("devices", "device_id"),
+                      ("dispatchers", "dispatcher_id"), ("specializations", "specialization_id"),
+                      ("configurations", "configuration_id")):
         rows[name].insert(0, {**rows[name][1], own: 0})
         for table in TABLES:
             for row in rows[table]:

@@ -7,6 +7,7 @@
 
 #include "ring.h"
 #include "shapes.h"
+#include "sites.h"
 #include "table.h"
 
 #if PY_VERSION_HEX >= 0x030c0000
@@ -36,6 +37,7 @@ typedef struct {
     bool is_open, phases;
     ks_ring ring;
     PyObject *new_state; /* makes the calling thread's State, or finds it */
+    PyObject *new_site;  /* gives an instruction of the calling thread its id; NULL: lines are not recorded */
     PyObject *states;    /* list of those that threads remember by address */
 } ks_log;
 
@@ -49,10 +51,11 @@ typedef struct {
     /* What it launched last, and the ids of that: mostly it is launched again. They are held. */
     PyObject *last_config, *last_kernel;
     int32_t last_configuration, last_begun, last_target;
-    int thread_id;
+    int site; /* the thread's own, for where no line is known */
     bool found_plain, last_is_plain; /* whether the kernel is not launch-config sensitive */
     bool is_held;                    /* by the ring's list */
     bool in_algorithm;               /* what is called by an algorithm's call is part of it */
+    ks_sites sites;
     ks_slot spare;
 } ks_state;
 
@@ -107,6 +110,8 @@ KS_NAMES(KS_DECLARE)
 int ks_names_ready(void);
 
 KS_RARE int64_t ks_clock_slow(ks_log *log);
+/* Raises the exception that is set in the main thread, later: a Ctrl-C, or what another signal handler raised. */
+KS_RARE void ks_raise_later(void);
 KS_RARE ks_state *ks_state_slow(ks_log *log);
 
 typedef struct {
@@ -126,6 +131,12 @@ static inline int64_t ks_log_clock(ks_log *log) { return log->clock == NULL ? ks
 /* The calling thread's state, borrowed; NULL without an exception where it cannot be had, with one for a Ctrl-C. */
 static inline ks_state *ks_state_here(ks_log *log) {
     return KS_LIKELY(ks_this_thread.token == log->token) ? ks_this_thread.state : ks_state_slow(log);
+}
+
+/* Where the calling thread is: at a line of the user's code, or at none. Python runs where that is new. */
+static inline int32_t ks_site(ks_state *state) {
+    PyObject *ask = state->log->new_site;
+    return ask == NULL ? state->site : ks_sites_here(&state->sites, ask, state->site, ks_raise_later);
 }
 
 /* An id, which a slot has 32 bits for. Returns -1 with an exception where it is none. */
@@ -207,16 +218,17 @@ static inline void ks_forget_times(ks_slot *slot) {
     slot->end_ns = KS_UNKNOWN;
 }
 
-/* Takes a slot. The launch begins with `ks_launch_start`. */
-static inline void ks_launch_reserve(ks_launch *launch, ks_log *log, const ks_state *state, int32_t target,
+/* Takes a slot. The launch begins with `ks_launch_start`. Python may run before, where a line is new. */
+static inline void ks_launch_reserve(ks_launch *launch, ks_log *log, ks_state *state, int32_t target,
                                      int32_t configuration) {
+    int32_t site = ks_site(state);
     launch->sequence = 0;
     ks_slot *slot = ks_ring_take(&log->ring, &launch->sequence);
     launch->slot = slot = KS_LIKELY(slot != NULL) ? slot : &launch->spare;
     ks_forget_times(slot);
     slot->target = target;
     slot->configuration = configuration;
-    slot->thread = state->thread_id;
+    slot->site = site;
     slot->kind = KS_LAUNCH;
 }
 

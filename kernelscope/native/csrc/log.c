@@ -13,7 +13,7 @@ static int state_traverse(ks_state *self, visitproc visit, void *arg) {
     Py_VISIT(self->kernel);
     Py_VISIT(self->last_config);
     Py_VISIT(self->last_kernel);
-    return 0;
+    return ks_sites_traverse(&self->sites, visit, arg);
 }
 
 static int state_clear(ks_state *self) {
@@ -21,6 +21,7 @@ static int state_clear(ks_state *self) {
     Py_CLEAR(self->kernel);
     Py_CLEAR(self->last_config);
     Py_CLEAR(self->last_kernel);
+    ks_sites_clear(&self->sites);
     Py_CLEAR(self->log);
     return 0;
 }
@@ -38,16 +39,16 @@ static void state_leave(ks_state *self) {
 }
 
 static PyObject *state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"ring", "thread_id", NULL};
+    static char *names[] = {"ring", "site", NULL};
     PyObject *log;
-    int thread_id;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!i:State", names, &ks_log_type, &log, &thread_id))
+    int site;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!i:State", names, &ks_log_type, &log, &site))
         return NULL;
     ks_state *self = (ks_state *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
     self->log = (ks_log *)Py_NewRef(log);
-    self->thread_id = thread_id;
+    self->site = site;
     state_leave(self);
     return (PyObject *)self;
 }
@@ -66,6 +67,16 @@ static int64_t nanoseconds(double seconds) {
     return seconds >= 0 && seconds < 9e9 ? llrint(seconds * 1e9) : KS_UNKNOWN; /* and what is no number */
 }
 
+static bool is_gone(const ks_state *self) {
+    if (self->log == NULL)
+        PyErr_SetString(PyExc_RuntimeError, "this state is being collected as garbage");
+    return self->log == NULL;
+}
+
+static PyObject *state_here(ks_state *self, PyObject *Py_UNUSED(ignored)) {
+    return is_gone(self) ? NULL : PyLong_FromLong(ks_site(self));
+}
+
 static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t count) {
     if (count != 7) {
         PyErr_Format(PyExc_TypeError, "write() takes 7 arguments, not %zd", count);
@@ -80,10 +91,9 @@ static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t c
     }
     if (ks_as_id(args[5], &ids[0]) < 0 || ks_as_id(args[6], &ids[1]) < 0)
         return NULL;
-    if (self->log == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "this state is being collected as garbage");
+    if (is_gone(self))
         return NULL;
-    }
+    int32_t site = ks_site(self);
     uint64_t sequence;
     ks_slot *slot = ks_ring_take(&self->log->ring, &sequence);
     if (slot != NULL) {
@@ -96,7 +106,7 @@ static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t c
         slot->end_ns = nanoseconds(times[4]);
         slot->target = ids[0];
         slot->configuration = ids[1];
-        slot->thread = self->thread_id;
+        slot->site = site;
         slot->kind = KS_LAUNCH;
         ks_finish(slot, sequence);
     }
@@ -123,6 +133,8 @@ static int set_boundary(ks_state *self, PyObject *value, void *offset) {
 
 static PyMethodDef state_methods[] = {
     {"forget", (PyCFunction)state_forget, METH_NOARGS, "Drop what the launch under way has left here."},
+    {"here", (PyCFunction)state_here, METH_NOARGS,
+     "Where the thread, which must be the calling one, is: the id of a line of the user's code, or the thread's own."},
     {"write", (PyCFunction)(void (*)(void))state_write, METH_FASTCALL,
      "write($self, start, dispatch_end, submit_start, submit_end, end, target, configuration, /)\n--\n\n"
      "Append one launch, times in seconds."},
@@ -132,7 +144,7 @@ static PyMethodDef state_methods[] = {
 static PyMemberDef state_members[] = {
     {"launch_config", T_OBJECT, offsetof(ks_state, launch_config), 0, "Of the launch under way, or None."},
     {"kernel", T_OBJECT, offsetof(ks_state, kernel), 0, "What it launches, as far as that is known."},
-    {"thread_id", T_INT, offsetof(ks_state, thread_id), 0, "The thread's row."},
+    {"site", T_INT, offsetof(ks_state, site), READONLY, "The thread's own id, for where no line is known."},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -150,7 +162,7 @@ PyTypeObject ks_state_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "kernelscope.native._core.State",
     .tp_basicsize = sizeof(ks_state),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
-    .tp_doc = PyDoc_STR("State(ring, thread_id)\n--\n\nOne thread's launch under way."),
+    .tp_doc = PyDoc_STR("State(ring, site)\n--\n\nOne thread's launch under way."),
     .tp_new = state_new,
     .tp_dealloc = (destructor)state_dealloc,
     .tp_traverse = (traverseproc)state_traverse,
@@ -169,18 +181,21 @@ static int raise_later(void *exception) {
     return -1;
 }
 
+void ks_raise_later(void) {
+    PyObject *raised = ks_take_exception();
+    if (Py_AddPendingCall(raise_later, raised) != 0) {
+        ks_put_exception(raised);
+        PyErr_WriteUnraisable(NULL);
+    }
+}
+
 int64_t ks_clock_slow(ks_log *log) {
     PyObject *pending = ks_take_exception();
     PyObject *time = PyObject_CallNoArgs(log->clock);
     int64_t found = time == NULL ? -1 : PyLong_AsLongLong(time);
     Py_XDECREF(time);
     if (PyErr_Occurred()) {
-        /* A Ctrl-C, or what another signal handler raised: it is the user's, and the launch goes on. */
-        PyObject *raised = ks_take_exception();
-        if (Py_AddPendingCall(raise_later, raised) != 0) {
-            ks_put_exception(raised);
-            PyErr_WriteUnraisable(log->clock);
-        }
+        ks_raise_later(); /* it is the user's, and the launch goes on */
         found = KS_UNKNOWN;
     }
     if (pending != NULL)
@@ -218,6 +233,7 @@ static void log_shut(ks_log *self) {
 
 static int log_traverse(ks_log *self, visitproc visit, void *arg) {
     Py_VISIT(self->new_state);
+    Py_VISIT(self->new_site);
     Py_VISIT(self->clock);
     Py_VISIT(self->states);
     return 0;
@@ -226,6 +242,7 @@ static int log_traverse(ks_log *self, visitproc visit, void *arg) {
 static int log_clear(ks_log *self) {
     self->token = atomic_fetch_add(&tokens, 1) + 1; /* what threads remember goes with the list */
     Py_CLEAR(self->new_state);
+    Py_CLEAR(self->new_site);
     Py_CLEAR(self->clock);
     Py_CLEAR(self->states);
     return 0;
@@ -326,7 +343,7 @@ static void take(ks_log *self, uint64_t since, ks_extent extent, uint64_t room, 
             into->times[END][complete] = slot->end_ns;
             into->ids[0][complete] = slot->target;
             into->ids[1][complete] = slot->configuration;
-            into->ids[2][complete] = slot->thread;
+            into->ids[2][complete] = slot->site;
             if (self->ring.mode == KS_KEEP_NEWEST) {
                 /* A newer launch of another thread may have taken the slot in the middle of this. */
                 into->times[NUMBER][complete] = (int64_t)number;
@@ -372,7 +389,7 @@ static PyObject *new_column(uint64_t bytes) {
 static PyObject *log_columns(ks_log *self, PyObject *argument) {
 #define KS_NAME(name, bits) #name "_ns",
     static const char *const names[COLUMNS] = {"start_ns", KS_BOUNDARIES(KS_NAME) "end_ns", "number",
-                                               "target",   "configuration",                 "thread_id"};
+                                               "target",   "configuration",                 "site"};
 #undef KS_NAME
     unsigned long long since = PyLong_AsUnsignedLongLong(argument);
     if (PyErr_Occurred())
@@ -444,6 +461,8 @@ static PyMethodDef log_methods[] = {
 
 static PyMemberDef log_members[] = {
     {"new_state", T_OBJECT, offsetof(ks_log, new_state), 0, "Makes the calling thread's State, or finds it."},
+    {"new_site", T_OBJECT, offsetof(ks_log, new_site), 0,
+     "Gives an instruction of the calling thread, a code object and an offset, its id; None: lines are not recorded."},
     {"phases", T_BOOL, offsetof(ks_log, phases), READONLY, "Whether boundaries inside of launches are recorded."},
     {NULL, 0, 0, 0, NULL},
 };

@@ -2,7 +2,7 @@
 #include "core.h"
 
 static int execute(PyObject *module) {
-    bool counts = ks_counter_ready();
+    bool counts = ks_counter_ready(), reads_frames = ks_frames_ready();
     if (ks_names_ready() < 0 || PyType_Ready(&ks_log_type) < 0 || PyType_Ready(&ks_state_type) < 0 ||
         PyType_Ready(&ks_hook_type) < 0 || PyType_Ready(&ks_collections_type) < 0)
         return -1;
@@ -17,6 +17,7 @@ static int execute(PyObject *module) {
     PyObject *takes = Py_False;
 #endif
     if (PyModule_AddObjectRef(module, "TAKES_FUNCTIONS", takes) < 0 ||
+        PyModule_AddObjectRef(module, "READS_FRAMES", reads_frames ? Py_True : Py_False) < 0 ||
         PyModule_AddIntConstant(module, "SLOT_BYTES", sizeof(ks_slot)) < 0 ||
         PyModule_AddIntConstant(module, "LAYOUT_VERSION", KS_VERSION) < 0 ||
         PyModule_AddStringConstant(module, "CLOCK", counts ? "tsc" : "clock_gettime") < 0)
@@ -35,7 +36,16 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
+static PyObject *frames(PyObject *Py_UNUSED(module), PyObject *publicly) {
+    int is_public = PyObject_IsTrue(publicly);
+    return is_public < 0 ? NULL : ks_frames(is_public);
+}
+
 static PyMethodDef functions[] = {
+    {"frames", frames, METH_O,
+     "frames($module, publicly, /)\n--\n\n"
+     "Code objects and offsets of the calling thread's frames, innermost first: as hooks read them, or with CPython's\n"
+     "public functions."},
     {"taken", ks_taken, METH_NOARGS, "taken($module, /)\n--\n\nThe functions whose calls run through hooks."},
     {NULL, NULL, 0, NULL},
 };

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define KS_VERSION 1u
+#define KS_VERSION 2u
 #define KS_SLOT_BYTES 64u
 
 typedef struct {
@@ -16,7 +16,7 @@ typedef struct {
     int64_t end_ns; /* The launch call returned or raised; null where a probe cannot see it, and where its process died first. */
     int32_t target; /* What was launched: a row of the journal's targets. */
     int32_t configuration; /* The launch configuration: a row of `configurations`. */
-    int32_t thread; /* The host thread: a row of `threads`. */
+    int32_t site; /* Where it was made: a row of the journal's sites, a host thread and a line of the user's code. */
     uint16_t kind; /* 1 is a launch, 0 one that could not be recorded after all. */
     uint16_t check; /* Of all the others; while it is under way, of all but the times after the first. */
 } ks_slot;

@@ -115,7 +115,7 @@ static inline uint16_t ks_check(const ks_slot *slot, uint64_t sequence) {
     uint64_t times = KS_BOUNDARIES(KS_TURNED) ks_turned(open ? UINT64_MAX : (uint64_t)slot->end_ns, KS_TURN_END);
 #undef KS_TURNED
     x ^= times ^ ks_turned((uint32_t)slot->target | (uint64_t)(uint32_t)slot->configuration << 32, 9);
-    x ^= (uint32_t)slot->thread | (uint64_t)slot->kind << 32;
+    x ^= (uint32_t)slot->site | (uint64_t)slot->kind << 32;
     x ^= x >> 32;
     x ^= x >> 16;
     return (uint16_t)x;

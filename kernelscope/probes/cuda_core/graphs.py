@@ -74,7 +74,7 @@ class EventLog:
                 return written
         event = Event({"kind": kind, "thread_ident": call.ident, "start_ns": call.start_ns, "end_ns": call.end_ns,
                        "api": call.api, **self.outcome(call.result), "correlation_id": call.correlation_id or None,
-                       **more})
+                       "line_id": self._sink.line(), **more})
         event.copy, event.source, event.executable = copy, source, executable
         self.write(event)
         return event

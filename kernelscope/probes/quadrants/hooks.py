@@ -222,7 +222,8 @@ class GraphLog:
         }
         self._events.append({
             "kind": "before" if start is None else "instantiate", "graph_id": None, "stream": 0,
-            "thread_ident": state.ident, "start_ns": start, "end_ns": end, "outcome": "ok",
+            "thread_ident": state.ident, "line_id": self._sink.line(),
+            "start_ns": start, "end_ns": end, "outcome": "ok",
             "attributes": json.dumps({name: value for name, value in attributes.items() if value}),
         })
         return len(self._events) - 1

@@ -1,0 +1,180 @@
+"""Whose line of code something was done by: the user's cells and files, and nobody else's."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path, PurePath
+from types import CodeType
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import kernelscope
+from kernelscope.probes.functions import FRAMEWORKS
+
+#: Whose a file of code is: somebody else's, the user's, or the user's where there is no other of the user's around it:
+#: what ``exec`` runs is the line that calls it, and ``python -c`` has no such line.
+OTHERS, USERS, USERS_IF_NO_OTHER = range(3)
+
+# Names of code that has no file and was typed in: at a prompt, in a cell, in a cell of %%time.
+_TYPED = re.compile(r"<(?:stdin|console|(?:ipython|python)-input-.*|doctest .*|timed exec|timed eval)>")
+# The files that ipykernel and marimo say that a cell's code is from.
+_CELL = re.compile(r".*(?:/ipykernel_\d+/\d+\.py|/__marimo__cell_\w*\.py)")
+_COMPREHENSION = re.compile(r"(?:\.<locals>)?\.?<(?:list|dict|set)comp>|(?:\.<locals>)?\.?<genexpr>")
+_INSTALLED = {"site-packages", "dist-packages"}
+_STANDARD_LIBRARY = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+_OWN = os.path.dirname(os.path.realpath(kernelscope.__file__ or ""))
+
+
+class Place(NamedTuple):
+    """A line of code: the file's name as its code has it, the line, and the function that it is in, if any."""
+
+    file: str
+    line: int
+    function: str | None
+
+
+class UserCode:
+    """Says which files of code are the user's: cells, files of the working folder, packages installed editable.
+
+    Parameters
+    ----------
+    packages : sequence of str
+        Names of further packages, or folders, whose code counts as the user's.
+    """
+
+    def __init__(self, packages: Sequence[str] = ()) -> None:
+        self._packages = packages
+        self._known: dict[str, int] = {}
+        self._folders: list[str] | None = None
+        self._more: list[str] | None = None
+        try:
+            self._here = os.path.realpath(os.getcwd())
+        except OSError:  # it was removed
+            self._here = None
+
+    def whose(self, file: str) -> int:
+        """Return `OTHERS`, `USERS` or `USERS_IF_NO_OTHER` for the name of a file, as a code object has it."""
+        found = self._known.get(file)
+        if found is None:
+            found = self._known[file] = self._whose(file)
+        return found
+
+    def _whose(self, file: str) -> int:
+        if _TYPED.fullmatch(file) or _CELL.fullmatch(file) or is_cell(file):
+            return USERS
+        if file.startswith("<"):
+            return USERS_IF_NO_OTHER if file in ("<string>", "<magic-timeit>") else OTHERS
+        paths = {os.path.abspath(file), os.path.realpath(file)} if self._here or os.path.isabs(file) else {file}
+        if any(_is_in(path, _OWN) for path in paths):
+            return OTHERS
+        if self._more is None:
+            self._more = [os.path.realpath(each) for name in self._packages for each in _folders_of(name)]
+        if any(_is_in(path, folder) for path in paths for folder in self._more):
+            return USERS
+        if any(_is_installed(path) for path in paths):
+            return OTHERS
+        if self._here and any(_is_in(path, self._here) for path in paths):
+            return USERS if os.path.isabs(file) or os.path.exists(file) else USERS_IF_NO_OTHER
+        if self._folders is None:
+            self._folders = [*_editable(sys.path), *_main_folder()]
+        return USERS if any(_is_in(path, folder) for path in paths for folder in self._folders) else OTHERS
+
+
+def place_of(code: CodeType, offset: int) -> Place:
+    """Return the line of an instruction: of a call of several lines that on which the call begins.
+
+    Parameters
+    ----------
+    code : code
+        The function, cell or module.
+    offset : int
+        As ``frame.f_lasti``.
+    """
+    position = next(islice(code.co_positions(), max(offset, 0) // 2, None), (None, None, None, None))
+    name = _COMPREHENSION.sub("", code.co_qualname)
+    is_body = name in ("", "<module>") or code.co_name.startswith("<cell line:")
+    return Place(code.co_filename, position[0] or code.co_firstlineno, None if is_body else name)
+
+
+def is_cell(file: str) -> bool:
+    """Whether IPython knows a file's name as that of a cell."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    return namer is not None and namer(file) is not None
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _is_installed(path: str) -> bool:
+    """Whether a file is of an installed package, of the standard library, or of a framework wherever that is."""
+    if not _INSTALLED.isdisjoint(PurePath(path).parts):
+        return True
+    modules = [sys.modules.get(name) for name in FRAMEWORKS]
+    folders = [os.path.dirname(os.path.realpath(file)) for module in modules
+               if (file := getattr(module, "__file__", None)) is not None]
+    return any(_is_in(path, folder) for folder in (*_STANDARD_LIBRARY, *folders))
+
+
+def _main_folder() -> list[str]:
+    """The folder of the script that runs, in which its own modules are; not that of an installed program."""
+    file: Any = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not isinstance(file, str):
+        return []
+    folder = os.path.dirname(os.path.realpath(file))
+    return [] if folder == os.path.realpath(sysconfig.get_path("scripts")) else [folder]
+
+
+def _folders_of(name: str) -> list[str]:
+    """The folders of a package, or the file of a module, without importing it; a folder's name is that folder."""
+    if os.sep in name or name in (".", ".."):
+        return [os.path.abspath(os.path.expanduser(name))]
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    if found is None:
+        return []
+    return list(found.submodule_search_locations or ([found.origin] if found.origin else []))
+
+
+def _editable(path: Iterable[str]) -> list[str]:
+    """The folders of packages that are installed editable: by what pip says, and by ``.pth`` files."""
+    found: list[str] = []
+    for folder in {each for each in path if not _INSTALLED.isdisjoint(PurePath(each).parts)}:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith(".dist-info"):
+                found += _editable_url(Path(folder, name, "direct_url.json"))
+            elif name.endswith((".pth", ".egg-link")):
+                found += _listed(Path(folder, name))
+    return [os.path.realpath(each) for each in found]
+
+
+def _editable_url(file: Path) -> list[str]:
+    try:
+        said: Any = json.loads(file.read_text(encoding="utf-8"))
+        url = urlsplit(said["url"])
+        return [unquote(url.path)] if url.scheme == "file" and said.get("dir_info", {}).get("editable") else []
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return []
+
+
+def _listed(file: Path) -> list[str]:
+    """The folders that a ``.pth`` file adds to the path."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.strip() for line in lines if os.path.isabs(line.strip()) and os.path.isdir(line.strip())]

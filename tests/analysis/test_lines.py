@@ -1,0 +1,100 @@
+"""What lines cost: sums over made-up recordings, against sums row by row."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from handmade import Script
+
+from kernelscope.analysis.lines import by_line
+from kernelscope.recording.model import Recording
+from kernelscope.views.lines import NO_LINE, lines_card, lines_text
+
+
+def story(seed: int, gpu: bool = True) -> Recording:
+    """Launches, compiles and activities of four lines and of none."""
+    chance = random.Random(seed)
+    script = Script(**({"gpu": {"source": "cupti"}} if gpu else {}))
+    script.cell(source="a = 1\nk[1, 32](a)\nwait()\n", execution_count=3)
+    for name in ("axpy", "scale"):
+        script.launchable(name)
+    for line in (1, 2, 3):
+        script._add("lines", "line_id", {"file": "In[3]", "cell_id": 0, "line": line})
+    script._add("lines", "line_id", {"file": "/home/u/model.py", "line": 40, "function": "Model.step"})
+    for _ in range(40):
+        line = chance.choice([None, 1, 1, 3])
+        launch = script.launch(chance.randint(0, 1), line_id=line)
+        if chance.random() < 0.3:
+            script.compilation(duration_ns=chance.randint(1, 9) * 1_000_000, line_id=line)
+        if gpu:
+            kind = chance.choice(["kernel", "memcpy", "memset", "sync"])
+            script.activity(kind, duration_ns=chance.randint(1, 99) * 1_000, size_bytes=100,
+                            launch_id=launch if kind == "kernel" else None,
+                            line_id=chance.choice([2, line]) if kind == "sync" else line)
+    return script.recording()
+
+
+def slowly(recording: Recording, line: int | None) -> dict[str, Any]:
+    def rows(table: str) -> list[dict[str, Any]]:
+        return [row for row in recording.rows(table) if row["line_id"] == line]
+
+    def lasted(held: list[dict[str, Any]]) -> int:
+        return sum(row["end_ns"] - row["start_ns"] for row in held)
+
+    waits = [row for row in rows("activities") if row["kind"] == "sync"]
+    lost = any(row["kind"] == "sync" and row["line_id"] is None for row in recording.rows("activities"))
+    return {
+        "launches": len(rows("launches")), "host_ns": lasted(rows("launches")) or None,
+        "compiles": len(rows("compilations")), "compile_ns": lasted(rows("compilations")),
+        "gpu_ns": lasted([row for row in rows("activities") if row["kind"] != "sync"]),
+        "copied_bytes": 100 * sum(row["kind"] == "memcpy" for row in rows("activities")),
+        "wait_ns": lasted(waits) if waits or not lost else None,
+        "kernels": {recording.rows("dispatchers")[row["dispatcher_id"]]["name"] for row in rows("launches")},
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_row_by_row(seed: int) -> None:
+    recording = story(seed)
+    found = by_line(recording)
+    assert {each.line_id for each in found} == {1, 2, 3, None}
+    for each in found:
+        expected = slowly(recording, each.line_id)
+        assert {name: getattr(each, name) for name in expected if name != "kernels"} | {
+            "kernels": set(each.kernels)} == expected
+    assert found[-1].line_id is None
+    costs = [each.cost_ns for each in found[:-1]]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_without_the_gpu_its_figures_are_unknown() -> None:
+    assert {(each.gpu_ns, each.wait_ns, each.copied_bytes) for each in by_line(story(1, gpu=False))} == {(None,) * 3}
+
+
+def test_the_table_names_what_a_line_is() -> None:
+    table = story(3).by_line()
+    assert table.index.name == "line_id"
+    assert table.loc[1, ["file", "line", "text"]].tolist() == ["In[3]", 2, "k[1, 32](a)"]
+    assert table.loc[3, ["line", "function"]].tolist() == [40, "Model.step"]
+    assert table.kernels.dropna().str.split(", ").explode().isin(["axpy", "scale", ""]).all()
+
+
+def test_what_is_shown_has_every_line_and_no_path() -> None:
+    text = lines_text(story(3))
+    assert [line.split()[0] for line in text.splitlines()[1:]] == [*(
+        f"{each.file.rpartition('/')[2]}:{each.line}" for each in by_line(story(3))[:-1]), "no"]
+    assert text.splitlines()[-1].startswith(NO_LINE) and "/home/u" not in text
+    card = lines_card(story(3))
+    assert "In[3]:2" in card and "k[1, 32](a)" in card and "/home/u" not in card
+
+
+def test_nothing_known_is_said() -> None:
+    script = Script()
+    script.cell()
+    script.launchable()
+    script.launch()
+    assert by_line(script.recording()) == []
+    assert "no line of code is known" in lines_text(script.recording())
+    assert "no line of code is known" in lines_card(script.recording())
