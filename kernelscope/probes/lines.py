@@ -71,6 +71,13 @@ class UserCode:
             return USERS
         if file.startswith("<"):
             return USERS_IF_NO_OTHER if file in ("<string>", "<magic-timeit>") else OTHERS
+        # A launch waits for this the first time: the file system is asked only where names alone do not say it.
+        if not self._packages and os.path.isabs(file):
+            if not _INSTALLED.isdisjoint(file.split(os.sep)):
+                return OTHERS
+            if self._here and _is_in(os.path.normpath(file), self._here) and not any(
+                    _is_in(file, folder) for folder in (_OWN, *_STANDARD_LIBRARY, *_framework_folders())):
+                return USERS
         paths = {os.path.abspath(file), os.path.realpath(file)} if self._here or os.path.isabs(file) else {file}
         if any(_is_in(path, _OWN) for path in paths):
             return OTHERS
@@ -118,10 +125,14 @@ def _is_installed(path: str) -> bool:
     """Whether a file is of an installed package, of the standard library, or of a framework wherever that is."""
     if not _INSTALLED.isdisjoint(PurePath(path).parts):
         return True
-    modules = [sys.modules.get(name) for name in FRAMEWORKS]
-    folders = [os.path.dirname(os.path.realpath(file)) for module in modules
-               if (file := getattr(module, "__file__", None)) is not None]
-    return any(_is_in(path, folder) for folder in (*_STANDARD_LIBRARY, *folders))
+    frameworks = [folder for each in _framework_folders() for folder in (each, os.path.realpath(each))]
+    return any(_is_in(path, folder) for folder in (*_STANDARD_LIBRARY, *frameworks))
+
+
+def _framework_folders() -> list[str]:
+    """The folders of the frameworks that are loaded."""
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in FRAMEWORKS]
+    return [os.path.dirname(file) for file in files if isinstance(file, str)]
 
 
 def _main_folder() -> list[str]:
