@@ -833,7 +833,9 @@ def kernels_section(shown: Overview) -> Section | None:
         ), is_dense=True, left_out=len(rest) - len(others))
         share = f", {_share(spent, host)} of the host time" if host else ""
         blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
-    number = f"{count(len(shown.by_kernel))}, {counted(shown.launches, 'launch', 'launches')}, {duration(host)}"
+    made = (f"{counted(shown.launches, 'launch', 'launches')}, {duration(host)}" if shown.launches or not shown.captured
+            else f"{count(shown.captured)} captured")
+    number = f"{count(len(shown.by_kernel))}, {made}"
     return Section("kernels", "Kernels", number, blocks, "by own host time of their launches")
 
 
