@@ -807,14 +807,15 @@ def copied_in_launches(recording: Recording) -> dict[int, int]:
                               for name in ("start_ns", "end_ns", "dispatcher_id", "thread_id"))
     found: dict[int, int] = {}
     for each in np.unique(thread[at >= 0]).tolist():
-        rows = np.flatnonzero(own == each)
+        rows, made = np.flatnonzero(own == each), np.flatnonzero((thread == each) & (at >= 0))
         rows = rows[np.argsort(start[rows], kind="stable")]
-        place = np.searchsorted(start[rows], at, side="right") - 1
-        inside = (thread == each) & (at >= 0) & (place >= 0)
-        held, moved = rows[place[inside]], size[inside]
-        inside = at[inside] < end[held]
-        for kernel, amount in zip(owner[held[inside]].tolist(), moved[inside].tolist(), strict=True):
-            found[kernel] = found.get(kernel, 0) + max(amount, 0)
+        place = np.searchsorted(start[rows], at[made], side="right") - 1
+        made, held = made[place >= 0], rows[place[place >= 0]]
+        inside = at[made] < end[held]
+        kernels, moved = owner[held[inside]], np.maximum(size[made[inside]], 0)
+        amounts = sum_by(kernels, moved, row_count(recording, "dispatchers"))
+        for kernel in np.unique(kernels[kernels >= 0]).tolist():
+            found[kernel] = found.get(kernel, 0) + int(amounts[kernel])
     return found
 
 

@@ -462,7 +462,7 @@ def _slow_prepare(evidence: Evidence) -> Iterator[Found]:
     copying = prepares + np.maximum(kernels.column("usual_finish_ns"), 0)
     slow = (prepares >= SLOW_PREPARE_NS * kernels.column("usual_launches")) & (all_of_it > 0)
     found = kernels.where(slow & (copying >= 0.5 * all_of_it))
-    copies = evidence.copies_in_launches
+    copies = evidence.copies_in_launches if len(found) else None
     if copies is not None:
         found = found.where(np.isin(found.ids, [*copies]))
     yield max(len(found) - MOST_FOUND, 0)
