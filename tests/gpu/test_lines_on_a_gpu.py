@@ -495,7 +495,8 @@ for each in threads:
     a.add_(1), a.neg_()
     recording = record_each({"cell": program}, folder, {"a": a, "b": b})["cell"]
     lines = [*recording.rows("lines"), {"line": None, "function": None}]  # the last for no line
-    made = Counter((row["thread_id"], row["line_id"]) for row in recording.rows("activities") if row["kind"] == "kernel")
+    kernels = [row for row in recording.rows("activities") if row["kind"] == "kernel"]
+    made = Counter((row["thread_id"], row["line_id"]) for row in kernels)
     by_line = {lines[-1 if line is None else line]["line"]: count for (_, line), count in made.items()}
     assert by_line == {4: 6_000, 6: 2_000, 9: 7_000}
     assert len(made) == 3 and len({thread for thread, _ in made}) == 2
