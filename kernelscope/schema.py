@@ -323,6 +323,7 @@ _TABLES = (
     )),
     Table("activities", "one activity of the GPU, or one wait for it", (
         _long_id("activity_id", "Row number; rows are in order of start_ns, an unknown start first."),
+        _PROCESS,
         _word("kind", "Kind of it: kernel, memcpy, memset, or sync (the host waits)."),
         _word("name", "The kernel's readable name; of a copy its direction, such as HtoD; of a wait what for."),
         _word("entry_name", "The kernel's mangled name in the machine code; null for what is no kernel.",
@@ -456,6 +457,7 @@ _TABLES = (
     )),
     Table("graph_events", "one event in the life of a graph", (
         _id("graph_event_id", "Row number; rows are in order of start_ns, an unknown start first."),
+        _PROCESS,
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread; null where it is not known.", nullable=True),
         _LINE,
@@ -488,6 +490,7 @@ _TABLES = (
         _ATTRIBUTES,
     )),
     Table("passes", "one compiler pass or link phase", (
+        _PROCESS,
         _id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
         _id("specialization_id", "The specialization, where the phase belongs to one.", nullable=True),
         _word("kind", "pass (numba's pipeline) or phase (mlir, nvvm, lto, link, load)."),
@@ -534,6 +537,7 @@ _TABLES = (
         _count("uncollectable", "Objects that it found unreachable and could not free."),
     ), since=2),
     Table("health", "one fact about the recording itself", (
+        _PROCESS,
         _word("probe", "The probe, or recorder."),
         _word("status", "ok, degraded (part of it is missing), unavailable, or failed."),
         _text("message", "What is so, in one line."),

@@ -22,6 +22,7 @@ from kernelscope.schema import MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
 
 #: Which table the rows of an id column are in, by the column's name.
 REFERENCES = {
+    "process_id": "processes",
     "cell_id": "cells",
     "thread_id": "threads",
     "line_id": "lines",

@@ -158,6 +158,7 @@ class Recording:
                 columns[column.name] = array.to_pandas()
         return pd.DataFrame(columns, columns=list(TABLES[name].names))
 
+    processes = _TableFrame()
     cells = _TableFrame()
     threads = _TableFrame()
     lines = _TableFrame()
