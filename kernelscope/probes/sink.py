@@ -162,6 +162,9 @@ class GpuColumns:
     entries: list[str] = field(default_factory=list)
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     has_correlation: bool = True
+    #: Correlation ids of calls that have a line, in order, and the ids of their places among the sink's sites.
+    sites: tuple[np.ndarray, np.ndarray] = field(
+        default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
 
     def extend(self, activities: list[Columns], calls: list[Columns], markers: Sequence[Columns] = (),
                marker_data: Sequence[Columns] = ()) -> None:
@@ -342,7 +345,7 @@ class Sink:
     lines : Interner
         Lines of the user's code that were met: dicts with ``file``, ``line`` and ``function``.
     sites : Interner
-        Where something was done: dicts with ``thread_id`` and ``line_id``, -1 for no line.
+        Where something was done: dicts with ``thread_id`` and ``line_id``, -1 for none.
     ranges : list of float and int
         NVTX events, four values each: when (s), what happened, a range label's id, the site's id; what happened is
         one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
@@ -494,13 +497,26 @@ class Sink:
 
     def _site(self, code: CodeType, offset: int) -> int:
         """Return the id of an instruction of the calling thread: see `LaunchLog.serve`."""
+        return self._site_at(None, code, offset)
+
+    def _site_at(self, thread: int | None, code: CodeType, offset: int) -> int:
+        """The id of an instruction; the thread is the calling one where none is given."""
         whose = OTHERS if self.user_code is None else self.user_code.whose(code.co_filename)
         if whose == OTHERS:
             return NOT_THE_USERS
         place = place_of(code, offset)
         line = self.lines.intern(place, place._asdict)
-        site = self._site_of(self.state().thread_id, line)
+        site = self._site_of(self.state().thread_id if thread is None else thread, line)
         return site if whose == USERS else IF_NO_OTHER - site
+
+    def site_of_call(self, code: CodeType, offset: int) -> int:
+        """Return the id of an instruction, whatever thread it is of: see `LaunchLog.serve`."""
+        return self._site_at(UNKNOWN, code, offset)
+
+    def site_of_caller(self) -> int:
+        """Return the id of the line that the calling thread is at, without the thread; -1 where it is at none."""
+        line = self.line()
+        return UNKNOWN if line is None else self._site_of(UNKNOWN, line)
 
     def _site_of(self, thread: int, line: int) -> int:
         return self.sites.intern((thread, line), lambda: {"thread_id": thread, "line_id": line})

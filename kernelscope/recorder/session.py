@@ -36,7 +36,7 @@ from kernelscope.recording.columns import at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
-from kernelscope.schema import SCHEMA_VERSION
+from kernelscope.schema import SCHEMA_VERSION, UNKNOWN
 from kernelscope.units import counted
 
 
@@ -283,7 +283,17 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation)
+                             gpu.has_correlation, _line_of(calls["correlation_id"], *gpu.sites, sink.sites.rows))
+
+
+def _line_of(wanted: np.ndarray, correlation: np.ndarray, site: np.ndarray,
+             sites: Sequence[dict[str, Any]]) -> np.ndarray | None:
+    """The lines of calls by their correlation ids, -1 for none; None where no call has one."""
+    if not len(correlation) or not len(wanted):
+        return None
+    lines = at_sites(site, sites)["line_id"]
+    at = np.minimum(np.searchsorted(correlation, wanted), len(correlation) - 1)
+    return np.where(correlation[at] == wanted, lines[at], UNKNOWN)
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
@@ -306,6 +316,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     if collections is not None:
         _add_threads(collections, threads)
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
+    activities = part.activities(sink)  # before the lines that they name
     raw = RawRecording(
         launches=launches,
         targets=list(sink.targets.rows),
@@ -324,7 +335,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         code=list(sink.code) if code else [],
         ranges=ranges,
         builds=part.builds(sink),
-        activities=part.activities(sink),
+        activities=activities,
         graphs=graphs,
         collections=collections,
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],

@@ -131,6 +131,8 @@ class RawActivities:
         Thread ident, start and end of the recorder's own calls, which are left out.
     has_correlation : bool
         Whether correlation ids are CUPTI's; they join the rows in any case.
+    lines : ndarray of int64, optional
+        The line that each call was made at, -1 for none.
     """
 
     activities: Columns = field(default_factory=_no_activities)
@@ -140,6 +142,7 @@ class RawActivities:
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     own: list[tuple[int, int, int]] = field(default_factory=list)
     has_correlation: bool = True
+    lines: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.activities["kind"])
@@ -267,8 +270,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
 
 
 def _without_own(raw: RawActivities) -> Columns:
-    """The calls in order of their start, without the recorder's own."""
-    calls = raw.calls
+    """The calls in order of their start, without the recorder's own; with a column of their lines."""
+    calls = raw.calls | {"line_id": none(len(raw.calls["ident"])) if raw.lines is None else raw.lines}
     if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
         calls = taken(calls, np.argsort(calls["start_ns"], kind="stable"))
     keep = np.ones(len(calls["ident"]), bool)
@@ -380,13 +383,14 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
 
 def _line_ids(asked: Rows, call: np.ndarray, launch_of_call: np.ndarray, thread_of_call: np.ndarray, calls: Columns,
               launches: dict[str, Any]) -> np.ndarray:
-    """The lines of the calls' launches; of other calls that of the launch around them, if there is one."""
+    """The lines of the calls' launches; of other calls their own, or that of the launch around them, if there is one."""
     lines = np.append(launches["line_id"], UNKNOWN)
-    if (lines == UNKNOWN).all():
+    own = calls["line_id"]
+    if (lines == UNKNOWN).all() and (own == UNKNOWN).all():
         return none(len(call))
-    line_of_call = lines[launch_of_call]
+    line_of_call = np.where(launch_of_call == UNKNOWN, own, lines[launch_of_call])
     others = np.unique(call[call != UNKNOWN])
-    others = others[launch_of_call[others] == UNKNOWN]
+    others = others[line_of_call[others] == UNKNOWN]
     if len(others):
         middle = (calls["start_ns"][others] + calls["end_ns"][others]) >> 1
         spans = Spans(launches["thread_id"], launches["start_ns"], _known(launches["end_ns"], FOREVER))
