@@ -359,7 +359,7 @@ def _cell_file(recording: Recording, cell: int) -> str:
 
 def _source_line(number: int, text: str | None, done: Sequence[LineSummary]) -> SourceLine:
     return SourceLine(number, text, together(done) if done else None,
-                      tuple([each.line_id for each in done if each.line_id is not None]))
+                      tuple(sorted([each.line_id for each in done if each.line_id is not None])))
 
 
 def _dedented(done: dict[int, list[LineSummary]], held: Sequence[dict[str, Any]]) -> tuple[SourceLine, ...]:

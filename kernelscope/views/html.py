@@ -156,8 +156,8 @@ _TABLES = """
 .kscope .ks-sub { margin: 10px 0 0; }
 """
 
-# Code with a gutter: its column takes what is left, and cuts lines off.
-_LINES = """
+#: Of code with a gutter, where there is any: the column of the code takes what is left, and cuts lines off.
+LINES_STYLE = """
 .kscope .ks-scroll:has(> .ks-lines) { max-height: 520px; }
 .kscope table.ks-lines thead :is(th, td) { position: sticky; top: 0; z-index: 1; background: var(--ks-ground);
   border-bottom: 1px solid var(--ks-line); }
@@ -178,6 +178,10 @@ _LINES = """
 .kscope table.ks-lines tbody .ks-heat { min-width: 66px; padding-left: 10px; font-size: 0; text-align: left;
   vertical-align: middle; }
 .kscope table.ks-lines .ks-heat span { display: inline-block; height: 9px; vertical-align: middle; }
+@container (max-width: 760px) {
+  .kscope table.ks-lines :is(th, td) { padding-left: 9px; font-size: 12px; }
+  .kscope table.ks-lines tbody .ks-heat { min-width: 40px; padding-left: 6px; }
+}
 """
 
 _SIZES = """
@@ -187,8 +191,6 @@ _SIZES = """
   .kscope col.ks-word { width: 92px; }
   .kscope col.ks-phases { width: 17%; }
   .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
-  .kscope table.ks-lines :is(th, td) { padding-left: 9px; font-size: 12px; }
-  .kscope table.ks-lines tbody .ks-heat { min-width: 40px; padding-left: 6px; }
 }
 @container (max-width: 680px) {
   .kscope .ks-top { flex-wrap: wrap; row-gap: 2px; }
@@ -243,7 +245,7 @@ def style() -> str:
     ) + f".kscope .ks-histogram.ks-on-gpu span {{ background: {GPU_COLORS['kernel']}; }}\n"
     stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
                for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
-    return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _LINES, _SIZES, *stacked))
+    return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES, *stacked))
 
 
 def style_element(*sheets: str) -> str:

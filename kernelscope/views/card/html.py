@@ -37,6 +37,7 @@ from kernelscope.views.card.sections import (
 )
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (
+    LINES_STYLE,
     bar,
     document,
     folded,
@@ -70,7 +71,9 @@ def card(recording: Recording, *, paths: bool = False) -> str:
     paths : bool
         Keep full paths of this machine.
     """
-    return style_element(style()) + _of(recording, paths)
+    blocks = [block for section in card_of(recording, paths=paths).sections for block in section.blocks]
+    lines = [LINES_STYLE] if any(isinstance(block, Listing) for block in blocks) else []
+    return style_element(style(), *lines) + _of(recording, paths)
 
 
 def page(recordings: Recording | Sequence[Recording], title: str) -> str:
@@ -85,7 +88,7 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
     """
     shown = [recordings] if isinstance(recordings, Recording) else recordings
     cards = "\n".join(map(_of, shown))
-    return document(title, f"<main><h1>{escape(title)}</h1>\n{cards}\n</main>", style())
+    return document(title, f"<main><h1>{escape(title)}</h1>\n{cards}\n</main>", style() + LINES_STYLE)
 
 
 def _of(recording: Recording, paths: bool = False) -> str:

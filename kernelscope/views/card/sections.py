@@ -942,23 +942,24 @@ def lines_section(shown: Overview) -> Section | None:
     columns = _line_columns(code.total)
     ranked = sorted([(source, line, line.done) for source in code.sources for line in source.lines if line.done],
                     key=lambda each: (-each[2].cost_ns, -(each[2].gpu_ns or 0)))
-    rows = [Row(f"{source.file}:{line.number}", line_values(done) | {
-        "function": shorten(done.function or "", _FUNCTION_WIDTH),
-        "code": shorten((line.text or "").strip(), _CODE_WIDTH),
-    }) for source, line, done in ranked[:FIRST_LINES]]
-    table = Table(("Line", ""), tuple(rows), terminal=(
-        TerminalColumn("function", "function", "words", is_wide=True, is_optional=True),
-        *[TerminalColumn(each.label.lower().replace("gpu", "GPU"), each.key) for each in columns],
-        TerminalColumn("code", "code", "words", is_wide=True, is_optional=True)), more=_more(
-            len(known), FIRST_LINES, "line"))
-    most = f"{longest[0].file}:{longest[1].number}"
-    number = count(len(known)) + (f", most in {most}" if len(known) > 1 else f", {most}")
+    rows: list[Row] = []
+    for source, line, done in ranked[:FIRST_LINES]:
+        said = shorten((line.text or done.function or "").strip(), _CODE_WIDTH)
+        rows.append(Row(f"{_line_name(source, line)}  {said}".rstrip(), line_values(done)))
+    table = Table(("Line", ""), tuple(rows), terminal=tuple([
+        TerminalColumn(each.label if each.key == "gpu" else each.label.lower(), each.key) for each in columns]),
+        more=_more(len(known), FIRST_LINES, "line"))
+    number = count(len(known)) + (", most in " if len(known) > 1 else ", ") + _line_name(*longest)
     return Section("lines", "Lines", number, (listing(shown, columns, ranked), table),
                    "your code with what each line launched, compiled, had the GPU do, and waited for")
 
 
-_FUNCTION_WIDTH, _CODE_WIDTH = 24, 40
+_FILE_WIDTH, _CODE_WIDTH = 32, 40
 _NO_WAIT = "not known: of some waits the line is not known, and these may be its"
+
+
+def _line_name(source: Source, line: SourceLine) -> str:
+    return f"{shorten(source.file, _FILE_WIDTH)}:{line.number}"
 
 
 def _line_columns(total: LineSummary) -> tuple[Column, ...]:

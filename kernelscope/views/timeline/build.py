@@ -720,8 +720,8 @@ class _Builder:
                 "id": Column(rows, "activity"),
                 **self._numbers(read, {
                     "specialization_id": "", "configuration_id": "", "cell_id": "cell", "line_id": "line",
-                    "thread_id": "thread", "correlation_id": "correlation_id", "device_id": "", "stream": "", "size_bytes": "bytes",
-                    "graph_node_id": "graph node", "cupti_graph_id": "cupti_graph_id",
+                    "thread_id": "thread", "correlation_id": "correlation_id", "device_id": "", "stream": "",
+                    "size_bytes": "bytes", "graph_node_id": "graph node", "cupti_graph_id": "cupti_graph_id",
                     "cupti_node_id": "cupti_node_id", "graph_event_id": "graph event"}, at),
                 "regs": Column(read.ints("regs")[0][at], "registers"),
                 "range": Column(inside, "ranges", of="ranges"), "call": Column(owners[0]), "graph": Column(owners[1]),

@@ -200,7 +200,8 @@ def _add_launches(columns: Columns, slices: Slices, sent: Sequence[str]) -> None
 # What an activity has in common with its launch, by column of the launch.
 _AS_LAUNCHED = {"kernel": "dispatcher_id", "start": "submit_end", "call_start": "submit_start",
                 "call_end": "submit_end"} | {name: name for name in (
-                    "specialization_id", "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id", "range")}
+                    "specialization_id", "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id",
+                    "range")}
 _AS_NAMED = ("dur", "device_id", "stream", "regs", "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id",
              "kind", "entry_name", "api", "memory")
 
