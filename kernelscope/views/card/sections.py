@@ -19,7 +19,7 @@ from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, PhaseTotals
-from kernelscope.analysis.lines import LineSummary, Source, SourceLine, together
+from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
@@ -933,24 +933,18 @@ def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecut
 
 def lines_section(shown: Overview) -> Section | None:
     """Return the code of the lines that did anything, with what they did; on a terminal those that took longest."""
-    code = shown.code
-    if code is None:
+    if shown.code is None or shown.code.longest is None:
         return None
-    known, longest = code.lines, code.longest
-    if longest is None:
-        return None
-    columns = _line_columns(code.total)
-    ranked = sorted([(source, line, line.done) for source in code.sources for line in source.lines if line.done],
-                    key=lambda each: (-each[2].cost_ns, -(each[2].gpu_ns or 0)))
+    listing, ranked = code_listing(shown.code, len(shown.by_cell)), _ranked(shown.code)
     rows: list[Row] = []
     for source, line, done in ranked[:FIRST_LINES]:
         said = shorten((line.text or done.function or "").strip(), _CODE_WIDTH)
         rows.append(Row(f"{_line_name(source, line)}  {said}".rstrip(), line_values(done)))
     table = Table(("Line", ""), tuple(rows), terminal=tuple([
-        TerminalColumn(each.label if each.key == "gpu" else each.label.lower(), each.key) for each in columns]),
-        more=_more(len(known), FIRST_LINES, "line"))
-    number = count(len(known)) + (", most in " if len(known) > 1 else ", ") + _line_name(*longest)
-    return Section("lines", "Lines", number, (listing(shown, columns, ranked), table),
+        TerminalColumn(each.label if each.key == "gpu" else each.label.lower(), each.key) for each in listing.columns]),
+        more=_more(len(ranked), FIRST_LINES, "line"))
+    number = count(len(ranked)) + (", most in " if len(ranked) > 1 else ", ") + _line_name(*shown.code.longest)
+    return Section("lines", "Lines", number, (listing, table),
                    "your code with what each line launched, compiled, had the GPU do, and waited for")
 
 
@@ -977,27 +971,30 @@ def line_values(done: LineSummary) -> dict[str, str]:
             **{key: "" if value == 0 else duration(value) for key, value in times.items()}}
 
 
-def listing(shown: Overview, columns: tuple[Column, ...],
-            ranked: Sequence[tuple[Source, SourceLine, LineSummary]]) -> Listing:
-    """Return the sources with a gutter; `ranked` are the lines that did anything, the longest first."""
-    code = shown.code
-    assert code is not None
+def code_listing(code: AnnotatedCode, cells: int) -> Listing:
+    """Return code with a gutter; `cells` is how many the recording has."""
+    ranked, room = _ranked(code), MOST_LETTERS
     kept = {(id(source), line.number) for source, line, _ in ranked[:MOST_LINES]}
-    room = MOST_LETTERS
     sources: list[tuple[str, tuple[CodeLine | FoldedLines, ...]]] = []
     for source in code.sources:
-        held = [line.number for line in source.lines if (id(source), line.number) in kept]
+        held = {line.number for line in source.lines if (id(source), line.number) in kept}
         if not held:
             continue
-        lines, room = _code_lines(source, {*held}, room)
-        is_all = source.is_cell and len(code.sources) == 1 and len(shown.by_cell) == 1
+        lines, room = _code_lines(source, held, room)
+        is_all = source.is_cell and len(code.sources) == 1 and cells == 1
         name = f"{source.function} in {source.file}" if source.function else source.file
         sources.append(("" if is_all else name, lines))
     sums = [_sum(counted(len(ranked) - MOST_LINES, "more line"), [each[2] for each in ranked[MOST_LINES:]]),
             _sum("no known line", [code.unknown] if code.unknown else []),
             _sum("total", [code.total] if len(ranked) > 1 or code.unknown else [])]
-    return Listing(columns, tuple(sources), tuple([each for each in sums if each is not None]),
+    return Listing(_line_columns(code.total), tuple(sources), tuple([each for each in sums if each is not None]),
                    max([each[2].cost_ns for each in ranked], default=0))
+
+
+def _ranked(code: AnnotatedCode) -> list[tuple[Source, SourceLine, LineSummary]]:
+    """The lines that did anything, what took longest first."""
+    found = [(source, line, line.done) for source in code.sources for line in source.lines if line.done]
+    return sorted(found, key=lambda each: (-each[2].cost_ns, -(each[2].gpu_ns or 0)))
 
 
 def _code_lines(source: Source, kept: set[int], room: int) -> tuple[tuple[CodeLine | FoldedLines, ...], int]:
