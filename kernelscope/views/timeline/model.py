@@ -8,6 +8,7 @@ Python objects; what only some forms show is computed when it is first asked for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -433,7 +434,8 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     # A recording of call paths has lines of libraries too, of which no slice is.
     if row.get("user_code") is False:
         return {}
-    return {"at": f"{row['file']}:{row['line']}"} | ({"in": row["function"]} if row["function"] else {})
+    file = re.split(r"[\\/]", row["file"])[-1]  # as the card has it
+    return {"at": f"{file}:{row['line']}"} | ({"in": row["function"]} if row["function"] else {})
 
 
 def _configuration(row: Mapping[str, Any]) -> dict[str, Any]:
