@@ -183,7 +183,7 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
 #: Raised whenever a table or column is added, or changes its meaning, its name or its dtype.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
@@ -224,6 +224,8 @@ _TABLES = (
         _count("line", "The line's number, from 1; of a call of several lines that on which the call begins.",
                nullable=False),
         _text("function", "The function that it is in, as `Class.method`; null outside of functions."),
+        _text("text", "The line itself, its first 400 letters, as the file had it when recording stopped; null where "
+              "that is not known. A recorded cell's is in its source too."),
     ), since=3),
     Table("devices", "one CUDA device that was launched on", (
         _id("device_id", "Row number."),

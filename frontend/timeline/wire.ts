@@ -62,6 +62,8 @@ export interface Facts {
   /** What codes stand for, by table and column. */
   words: Record<string, string[]>;
   cells: { label: string; status?: string; error?: string; source?: string; sync?: number }[];
+  /** Lines of code; those of libraries are empty. */
+  lines: { at?: string; in?: string }[];
   threads: { label: string; ident: string }[];
   devices: { ordinal: number | null; name: string | null; cc: string | null }[];
   kernels: { name: string }[];

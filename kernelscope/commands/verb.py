@@ -243,7 +243,7 @@ def add_redaction(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--redact", action="store_true",
                       help="strip source, code and names; what is left stays readable under neutral names")
     what.add_argument("--no-texts", action="store_true",
-                      help="strip the source of cells, code, and the messages of exceptions; names stay")
+                      help="strip the source of cells and lines, code, and the messages of exceptions; names stay")
 
 
 def _sentence(text: str) -> str:

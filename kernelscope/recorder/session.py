@@ -19,7 +19,7 @@ from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.garbage import GarbageProbe
-from kernelscope.probes.lines import UserCode
+from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -311,7 +311,9 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         launches=launches,
         targets=list(sink.targets.rows),
         threads=threads,
-        lines=[{**row, "file": shown_filename(row["file"])} for row in sink.lines.rows],
+        lines=[{**row, "file": shown_filename(row["file"]),
+                "text": text_of(row["file"], row["line"]) if row.get("user_code") is not False else None}
+               for row in sink.lines.rows],
         cells=cells,
         dispatchers=[{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
         specializations=list(sink.specializations.rows),

@@ -40,7 +40,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "lines": [
             {"line_id": 0, "file": "In[7]", "cell_id": 0, "line": 2, "function": "Model.<locals>.step"},
-            {"line_id": 1, "file": "<stdin>", "line": INT32},
+            {"line_id": 1, "file": "<stdin>", "line": INT32, "text": "    k[1, 32](größe)"},
         ],
         "devices": [
             {"device_id": 0, "ordinal": 0, "name": "NVIDIA H100", "compute_capability": "9.0",

@@ -29,6 +29,7 @@ from kernelscope.analysis.launches import (
     kept,
     launch_phases,
 )
+from kernelscope.analysis.lines import AnnotatedCode, annotated, by_line
 from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.wall_time import WallTime, total, wall_times
@@ -133,6 +134,8 @@ class Overview:
         The rows of each part; kernels are made when they are asked for.
     marks : int
         NVTX marks.
+    code : AnnotatedCode or None
+        The code, with what its lines did; None where no line is known.
     configurations_used : Configurations
         Launch configurations by dispatcher id.
     specializations_used : Specializations
@@ -188,6 +191,7 @@ class Overview:
     by_cell: tuple[CellSummary, ...]
     by_range: tuple[RangeSummary, ...]
     marks: int
+    code: AnnotatedCode | None
     compilations: tuple[CompilationSummary, ...]
     configurations_used: Configurations
     specializations_used: Specializations
@@ -302,6 +306,7 @@ def overview(recording: Recording) -> Overview:
         by_cell=cells,
         by_range=tuple(by_range(recording, phases, joined)) if "ranges" in held else (),
         marks=mark_count(recording) if "ranges" in held else 0,
+        code=annotated(recording, by_line(recording, phases)) if "lines" in held else None,
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         specializations_used=Specializations(recording, phases),
