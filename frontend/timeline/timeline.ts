@@ -8,7 +8,9 @@ import { frame, keysOf, searchField } from "../shared/frame";
 import { remember, remembered } from "../shared/memory";
 import { hasInspector, inspectHere, offerTimeline } from "../shared/places";
 import { clean, count, counted, duration, moment } from "../shared/text";
+import { unpacked } from "../shared/inflate";
 import { followCard } from "../card/card";
+import { mount as mountFlame } from "../flame/flame";
 import type { Break } from "./axis";
 import { Theme } from "./colors";
 import { Controls } from "./controls";
@@ -47,9 +49,18 @@ export function mount(host: HTMLElement, options: Options): Timeline {
     showLaunches: (key) => timeline.goToFirst("launches", key),
   }), followCard(host, {
     go: (table, row) => timeline.goTo(table as TableName, row), search: (name) => timeline.searchFor(name),
-    open: options.inspect,
+    open: options.inspect, flame: flameOf(options.header),
   }));
   return timeline;
+}
+
+/** What shows the recording's call paths in its card, where there are any. */
+function flameOf({ flame }: Header): ((place: HTMLElement) => () => void) | undefined {
+  return flame === undefined ? undefined : (place) => {
+    const view = mountFlame(place, { payload: unpacked(flame) });
+    Object.assign(place, { kernelscope: view }); // for whoever looks into a page
+    return () => view.destroy();
+  };
 }
 
 export class Timeline {

@@ -18,6 +18,7 @@ from kernelscope.views.card.meanings import column_meaning
 from kernelscope.views.card.sections import (
     Bar,
     Block,
+    CallPaths,
     Card,
     Column,
     Figure,
@@ -32,6 +33,7 @@ from kernelscope.views.card.sections import (
     Table,
     card_of,
 )
+from kernelscope.views.flame.svg import images
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (
     bar,
@@ -169,6 +171,8 @@ def _block(block: Block, draw: _Draw) -> str:
             return f'<ul class="ks-list{facts}">{items}</ul>'
         case Shares():
             return _shares(block)
+        case CallPaths(flame):
+            return f'<div class="ks-flame">{images(flame)}</div>'
         case Picture(graph_id):
             return f'<div class="ks-graph">{draw(graph_id)}</div>'
 
