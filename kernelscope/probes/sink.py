@@ -340,9 +340,11 @@ class Sink:
         What a launch record's target id stands for: dicts with ``dispatcher_id``, ``specialization_id``,
         ``device_id`` and ``error``.
     lines : Interner
-        Lines of the user's code that were met: dicts with ``file``, ``line`` and ``function``.
+        Lines that were met: dicts with ``file``, ``line``, ``function`` and ``user_code``.
+    stacks : Interner
+        Frames of call paths: dicts with ``parent_stack_id``, None for none, and ``line_id``.
     sites : Interner
-        Where something was done: dicts with ``thread_id`` and ``line_id``, -1 for no line.
+        Where something was done: dicts with ``thread_id``, ``line_id`` and ``stack_id``, -1 for none.
     ranges : list of float and int
         NVTX events, four values each: when (s), what happened, a range label's id, the site's id; what happened is
         one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
@@ -396,6 +398,7 @@ class Sink:
         self.targets = Interner(self.lock)
         self.user_code = user_code
         self.lines = Interner(self.lock)
+        self.stacks = Interner(self.lock)
         self.sites = Interner(self.lock)
         # Numbers only, which the garbage collector does not walk; `list.extend` is atomic.
         self.ranges: list[float] = []
@@ -489,8 +492,12 @@ class Sink:
 
     def line(self) -> int | None:
         """Return the id of the line of the user's code that the calling thread is at; None where it is at none."""
-        found: int = self.sites.rows[self.state().here()]["line_id"]
-        return None if found == UNKNOWN else found
+        return self._here()["line_id"]
+
+    def _here(self) -> dict[str, int | None]:
+        """The line at which the calling thread is, and the frame of its call path, as columns of a table."""
+        site = self.sites.rows[self.state().here()]
+        return {name: None if site[name] == UNKNOWN else site[name] for name in ("line_id", "stack_id")}
 
     def _site(self, code: CodeType, offset: int) -> int:
         """Return the id of an instruction of the calling thread: see `LaunchLog.serve`."""
@@ -498,16 +505,17 @@ class Sink:
         if whose == OTHERS:
             return NOT_THE_USERS
         place = place_of(code, offset)
-        line = self.lines.intern(place, place._asdict)
+        line = self.lines.intern((place, True), lambda: {**place._asdict(), "user_code": True})
         site = self._site_of(self.state().thread_id, line)
         return site if whose == USERS else IF_NO_OTHER - site
 
-    def _site_of(self, thread: int, line: int) -> int:
-        return self.sites.intern((thread, line), lambda: {"thread_id": thread, "line_id": line})
+    def _site_of(self, thread: int, line: int, stack: int = UNKNOWN) -> int:
+        return self.sites.intern((thread, line, stack), lambda: {
+            "thread_id": thread, "line_id": line, "stack_id": stack})
 
     def add_compile(self, row: dict[str, Any], passes: Iterable[dict[str, Any]]) -> int:
         """Add a row of ``compilations``, of the calling thread, and its rows of ``passes``; return its number."""
-        row["line_id"] = self.line()
+        row.update(self._here())
         with self.lock:
             number = len(self.compilations)
             self.compilations.append(row)

@@ -30,7 +30,8 @@ from kernelscope.recorder.options import RecordingOptions
 
 Row = dict[str, Any]
 
-_INTERNED = ("devices", "dispatchers", "specializations", "configurations", "targets", "lines", "sites", "range_labels")
+_INTERNED = ("devices", "dispatchers", "specializations", "configurations", "targets", "lines", "stacks", "sites",
+             "range_labels")
 _LISTED = ("compilations", "passes", "occupancies", "builds", "health")
 #: What probes fill in later: registers and sizes when a recorder stops.
 _CHANGING = ("devices", "dispatchers", "specializations", "configurations", "compilations")

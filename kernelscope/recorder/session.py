@@ -310,6 +310,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         launches=launches,
         targets=list(sink.targets.rows),
         threads=threads,
+        stacks=list(sink.stacks.rows),  # before the lines that they name
         lines=[{**row, "file": shown_filename(row["file"])} for row in sink.lines.rows],
         cells=cells,
         dispatchers=[{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],

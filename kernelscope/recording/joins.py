@@ -235,7 +235,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
         "regs": seen["regs"],
         "cell_id": cell,
         "thread_id": asked.of(thread_of_call),
-        "line_id": _line_ids(asked, call, launch_of_call, thread_of_call, calls, launches),
+        **_sites(asked, call, launch_of_call, thread_of_call, calls, launches),
         "api": words(asked.of(calls["name"]), raw.names),
         "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
         "correlation_id": seen["correlation_id"] if raw.has_correlation else none(len(launch)),
@@ -378,20 +378,23 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
     return found
 
 
-def _line_ids(asked: Rows, call: np.ndarray, launch_of_call: np.ndarray, thread_of_call: np.ndarray, calls: Columns,
-              launches: dict[str, Any]) -> np.ndarray:
-    """The lines of the calls' launches; of other calls that of the launch around them, if there is one."""
-    lines = np.append(launches["line_id"], UNKNOWN)
-    if (lines == UNKNOWN).all():
-        return none(len(call))
-    line_of_call = lines[launch_of_call]
+def _sites(asked: Rows, call: np.ndarray, launch_of_call: np.ndarray, thread_of_call: np.ndarray, calls: Columns,
+           launches: dict[str, Any]) -> Columns:
+    """Lines and call paths of the calls' launches; of other calls those of the launch around them, if there is one."""
+    found = {name: np.append(launches[name], UNKNOWN) for name in ("line_id", "stack_id")}
+    known = [name for name, values in found.items() if (values != UNKNOWN).any()]
+    columns = dict.fromkeys(found, none(len(call)))
+    if not known:
+        return columns
+    made_in = launch_of_call
     others = np.unique(call[call != UNKNOWN])
     others = others[launch_of_call[others] == UNKNOWN]
     if len(others):
         middle = (calls["start_ns"][others] + calls["end_ns"][others]) >> 1
         spans = Spans(launches["thread_id"], launches["start_ns"], _known(launches["end_ns"], FOREVER))
-        line_of_call[others] = lines[spans.around(thread_of_call[others], middle)]
-    return asked.of(line_of_call)
+        made_in = launch_of_call.copy()
+        made_in[others] = spans.around(thread_of_call[others], middle)
+    return columns | {name: asked.of(found[name][made_in]) for name in known}
 
 
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:

@@ -161,6 +161,7 @@ class Recording:
     cells = _TableFrame()
     threads = _TableFrame()
     lines = _TableFrame()
+    stacks = _TableFrame()
     devices = _TableFrame()
     dispatchers = _TableFrame()
     configurations = _TableFrame()
@@ -414,9 +415,11 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     for table in ("graph_nodes", "graph_edges"):
         keep[table] = keep["graphs"][recording.column(table, "graph_id")]
     for referring in (*_EVENTS, "graph_nodes"):
-        for referred in ("threads", "lines", "devices", "specializations", "configurations", "dispatchers"):
+        for referred in ("threads", "lines", "stacks", "devices", "specializations", "configurations", "dispatchers"):
             _mark(recording, keep, referring, referred)
     _mark(recording, keep, "specializations", "dispatchers")
+    _mark_callers(recording.column("stacks", "parent_stack_id"), keep["stacks"])
+    _mark(recording, keep, "stacks", "lines")
     keep["occupancies"][:] = True
     for column in ("specialization_id", "configuration_id", "device_id"):
         keep["occupancies"] &= keep[REFERENCES[column]][recording.column("occupancies", column)]
@@ -447,6 +450,16 @@ def _mark(recording: Recording, keep: dict[str, Any], referring: str, referred: 
         if REFERENCES.get(column) == referred and column != own_id(referring):
             ids = recording.column(referring, column)[keep[referring]]
             keep[referred][ids[ids != UNKNOWN]] = True
+
+
+def _mark_callers(parents: Any, keep: Any) -> None:
+    """Keep the frames that called kept ones."""
+    frames = np.flatnonzero(keep)
+    while len(frames):
+        frames = np.unique(parents[frames])
+        frames = frames[frames != UNKNOWN]
+        frames = frames[~keep[frames]]
+        keep[frames] = True
 
 
 def _earlier(recording: Recording, kept: Any) -> Any:
