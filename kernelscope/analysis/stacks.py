@@ -7,7 +7,7 @@ that those of the whole tree add up to the recording's: what has no known call p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +38,7 @@ class CallTree:
         A frame's row in ``lines``; -1 for a leaf, and for the node of what has no known call path.
     leaf : ndarray of int64
         A leaf's place in `leaves`; -1 for others.
-    leaves : sequence of str
+    leaves : list of str
         Names of kernels and kinds of copies.
     frames : int
         How many nodes are no leaves: these come first.
@@ -51,7 +51,7 @@ class CallTree:
     parent: Ints
     line: Ints
     leaf: Ints
-    leaves: Sequence[str]
+    leaves: list[str]
     frames: int
     own: Mapping[str, Ints]
     phases: Mapping[str, Ints]

@@ -43,8 +43,8 @@ class StackScript(Script):
     def path(self, *lines: int) -> int:
         """The row of a call path, made with the paths that it begins with."""
         if lines not in self._paths:
-            above = self.path(*lines[:-1]) if len(lines) > 1 else None
-            self._paths[lines] = self._add("stacks", "stack_id", {"parent_stack_id": above, "line_id": lines[-1]})
+            above = self.path(*lines[:-1]) if lines[:-1] else None
+            self._paths[lines] = self._add("stacks", "stack_id", {"parent_stack_id": above, "line_id": [*lines][-1]})
         return self._paths[lines]
 
 

@@ -94,8 +94,9 @@ def test_colors_that_mean_different_things_differ(colors: dict[str, str], pairs:
 
 def test_text_on_a_color_can_be_read() -> None:
     everything = {*PHASES.values(), *KERNELS.values(), *p.PART_COLORS.values(), *p.GPU_COLORS.values(),
-                  *p.FRAME_COLORS.values(), *TIMELINE.values(), *(f"#{red:02x}{green:02x}{blue:02x}" for red in range(0, 256, 15)
-                                        for green in range(0, 256, 15) for blue in range(0, 256, 15))}
+                  *p.FRAME_COLORS.values(), *TIMELINE.values(), *(
+                      f"#{red:02x}{green:02x}{blue:02x}" for red in range(0, 256, 15)
+                      for green in range(0, 256, 15) for blue in range(0, 256, 15))}
     dark, light = p.INKS
     inks = {color: dark if TO_XYZ[1] @ linear(color) > p.INK_FROM else light for color in everything}
     assert [color for color, ink in inks.items() if contrast(color, ink) < 4.5] == []

@@ -15,7 +15,6 @@ import numpy as np
 from kernelscope.analysis.columns import Floats, Ints, sum_by
 from kernelscope.analysis.lines import line_texts
 from kernelscope.analysis.stacks import METRICS, CallTree, call_tree
-from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import count, counted, duration
@@ -36,7 +35,9 @@ KINDS = {"user": "your code", "library": "library", "kernel": "kernel or copy", 
 #: What to say where there is nothing to show.
 HOW_TO = ("no call paths were recorded: record them with  %%kernelscope --stacks,  kernelscope run --stacks  or  "
           "kernelscope.record(stacks=True)")
-_WHOLE, _UNKNOWN = "all", "no known call path"
+_WHOLE = "all"
+#: What stands for the callers of what has no known call path.
+UNKNOWN_PATH = "no known call path"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Frame:
     def label(self) -> str:
         """Return name and place on one line; of a cell its line alone."""
         return self.place if self.place.startswith(f"{self.name}:") else f"{self.name} {self.place}".rstrip()
+
+    @property
+    def line(self) -> str:
+        """Return it as other tools name frames: ``step (sim.py:12)``, or the name alone."""
+        return f"{self.name} ({self.place})" if self.place else self.name
 
 
 @dataclass(frozen=True)
@@ -171,19 +177,6 @@ def flame_of(recording: Recording, most: int = MOST_NODES) -> Flame | None:
     return Flame(frames, frame, parent, own, phases, len(shown) - len(kept), paths)
 
 
-def needed(flame: Flame | None) -> Flame:
-    """Return the flame graph.
-
-    Raises
-    ------
-    KernelScopeError
-        There is none; the message says how to record call paths.
-    """
-    if flame is None:
-        raise KernelScopeError(HOW_TO)
-    return flame
-
-
 def frame_of_line(row: Mapping[str, object], code: str = "") -> Frame:
     """Return a row of ``lines`` as a frame."""
     file = str(row["file"]).replace("\\", "/").rpartition("/")[2] or str(row["file"])
@@ -207,7 +200,7 @@ def _frames(recording: Recording, tree: CallTree, kept: Ints) -> tuple[tuple[Fra
         if leaf >= 0:
             frame = Frame(clean(cut(tree.leaves[leaf])), kind="kernel")
         elif line < 0:
-            frame = Frame(_UNKNOWN, kind="unknown")
+            frame = Frame(UNKNOWN_PATH, kind="unknown")
         else:
             if line not in by_line:
                 by_line[line] = made.setdefault(frame_of_line(lines[line], texts.get(line, "")), len(made))
