@@ -29,7 +29,7 @@ class StackScript(Script):
 
     def __init__(self, **metadata: object) -> None:
         super().__init__(**metadata)
-        self._paths: dict[tuple[int, ...], int] = {}
+        self._paths: dict[tuple[int | None, int], int] = {}
         for file, line, function, is_user in LINES:
             self.line(file, line, function, is_user)
         for path in PATHS:
@@ -42,10 +42,14 @@ class StackScript(Script):
 
     def path(self, *lines: int) -> int:
         """The row of a call path, made with the paths that it begins with."""
-        if lines not in self._paths:
-            above = self.path(*lines[:-1]) if lines[:-1] else None
-            self._paths[lines] = self._add("stacks", "stack_id", {"parent_stack_id": above, "line_id": [*lines][-1]})
-        return self._paths[lines]
+        stack = None
+        for line in lines:
+            if (stack, line) not in self._paths:
+                self._paths[stack, line] = self._add("stacks", "stack_id", {
+                    "parent_stack_id": stack, "line_id": line})
+            stack = self._paths[stack, line]
+        assert stack is not None
+        return stack
 
 
 def simulation(seed: int = 3, gpu: bool = True, launches: int = 60) -> Recording:
