@@ -29,6 +29,7 @@ class StackScript(Script):
 
     def __init__(self, **metadata: object) -> None:
         super().__init__(**metadata)
+        self._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
         self._paths: dict[tuple[int | None, int], int] = {}
         for file, line, function, is_user in LINES:
             self.line(file, line, function, is_user)

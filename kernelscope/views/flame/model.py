@@ -6,6 +6,7 @@ nodes than a page can hold. Every form prints it: `text`, the static picture (`s
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ import numpy as np
 
 from kernelscope.analysis.columns import Floats, Ints, sum_by
 from kernelscope.analysis.lines import line_texts
-from kernelscope.analysis.stacks import METRICS, CallTree, call_tree
+from kernelscope.analysis.stacks import METRICS, CallTree, call_tree, has_stacks
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import count, counted, duration
@@ -157,8 +158,21 @@ class Flame:
         return "" if not value else count(value) if metric == "launches" else duration(value)
 
 
-def flame_of(recording: Recording, most: int = MOST_NODES) -> Flame | None:
-    """Return the flame graph of a recording with at most so many nodes; None where no call paths were recorded."""
+# A card, its text and the timeline below it show one recording's, which is made once.
+_flames: weakref.WeakKeyDictionary[Recording, Flame | None] = weakref.WeakKeyDictionary()
+
+
+def flame_of(recording: Recording) -> Flame | None:
+    """Return the flame graph of a recording as it may be shared; None where no call paths were recorded."""
+    if not has_stacks(recording):
+        return None
+    if recording not in _flames:
+        _flames[recording] = made(recording)
+    return _flames[recording]
+
+
+def made(recording: Recording, most: int = MOST_NODES) -> Flame | None:
+    """Return the flame graph with at most so many nodes; None where there is nothing to show."""
     tree = call_tree(recording)
     if tree is None or not tree.metrics:
         return None

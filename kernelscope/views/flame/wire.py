@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
 from kernelscope.views.flame.model import KINDS, LABELS, MEANINGS, Flame, flame_of
 from kernelscope.views.widget import deflated
 
@@ -30,5 +31,5 @@ def pack(flame: Flame) -> bytes:
 
 def header_of(recording: Recording) -> dict[str, str]:
     """Return what a page's header has of call paths: the flame graph as base64; nothing where there are none."""
-    flame = flame_of(recording)
+    flame = flame_of(shareable(recording))
     return {} if flame is None else {"flame": base64.b64encode(pack(flame)).decode("ascii")}

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from stacked import StackScript, many_paths, simulation
 
+import kernelscope
 from kernelscope.analysis.stacks import METRICS
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.html import card
 from kernelscope.views.card.text import summary
-from kernelscope.views.flame.model import HOW_TO, Flame, flame_of
+from kernelscope.views.flame.model import HOW_TO, Flame, flame_of, made
 from kernelscope.views.flame.svg import images, picture
 from kernelscope.views.flame.text import call_paths_text
 from kernelscope.views.flame.wire import header_of, pack
@@ -26,7 +27,7 @@ HOSTILE = '</script><b onclick="alert(1)">\x1b[31m;\n\u202eevil'
 
 
 def flame(recording: Recording, most: int = 20_000) -> Flame:
-    found = flame_of(recording, most)
+    found = flame_of(recording) if most == 20_000 else made(recording, most)
     assert found is not None
     return found
 
@@ -132,6 +133,19 @@ def test_recursion_is_no_limit() -> None:
     assert unpacked(pack(shown))["up"] == [1] * 9_001
     assert re.search(r"8,978 deeper rows", picture(shown, "host"))
     assert "Call paths: 1" in summary(deep(9_000))
+
+
+def test_the_widget_has_the_graph_and_leaves_a_picture() -> None:
+    shown = kernelscope.flame(simulation(), height=300)
+    fields, packed = shown.data()
+    assert fields == {"header": {}} and unpacked(packed)["frames"][0][0] == "all"
+    text, html = shown.static_version()
+    assert text == str(shown) == call_paths_text(simulation())
+    assert html.count("<img ") == 2
+    script = StackScript()
+    script.rows.pop("stacks")
+    with pytest.raises(kernelscope.KernelScopeError, match="no call paths were recorded.*--stacks"):
+        kernelscope.flame(script.recording())
 
 
 def test_the_wire_has_what_the_model_has() -> None:

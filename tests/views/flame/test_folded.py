@@ -11,8 +11,11 @@ import pytest
 from stacked import LINES, StackScript, simulation
 
 from kernelscope.analysis.stacks import METRICS, call_tree
+from kernelscope.commands.export import exported
 from kernelscope.errors import KernelScopeError
+from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
+from kernelscope.views.exports import exporter_named_by
 
 UNITS = ("none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
 
@@ -33,8 +36,8 @@ def test_folded_stacks_add_up(tmp_path: Path) -> None:
     tree = call_tree(recording)
     assert tree is not None
     for metric in METRICS:
-        found = samples(recording, tmp_path, metric)
-        assert sum(found.values()) == tree.own[metric].sum()
+        assert sum(samples(recording, tmp_path, metric).values()) == tree.own[metric].sum()
+    found = samples(recording, tmp_path, "launches")
     assert found["In[3] (In[3]:6)", "run (In[3]:4)", "Loop.run (sim.py:30)", "step (sim.py:12)", "diffuse"] == 16
     assert found["no known call path", "diffuse"] == 1
 
@@ -67,6 +70,14 @@ def test_a_file_of_speedscope_keeps_the_rules_of_its_schema(tmp_path: Path) -> N
         assert named == kernels
     with_paths = json.loads(recording.to_speedscope(tmp_path / "paths", paths=True).read_text(encoding="utf-8"))
     assert {frame.get("file") for frame in with_paths["shared"]["frames"]} == {*(line[0] for line in LINES), None}
+
+
+def test_the_command_line_names_the_files(tmp_path: Path) -> None:
+    source = simulation().save(tmp_path / "run.kscope")
+    assert exported(load(source), "speedscope", None, str(source)) == f"wrote {tmp_path / 'run.speedscope.json'}"
+    assert exported(load(source), "collapsed", None, str(source)) == f"wrote {tmp_path / 'run.folded'}"
+    assert exporter_named_by("a.speedscope.json").name == "speedscope"
+    assert exporter_named_by("a.json").name == "perfetto"
 
 
 @pytest.mark.parametrize("name", ["to_speedscope", "to_collapsed"])
