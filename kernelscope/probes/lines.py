@@ -1,4 +1,4 @@
-"""Whose line of code something was done by: the user's cells and files, and nobody else's."""
+"""Whose line of code something was done by: the user's cells and files, and nobody else's; and the call path to it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import kernelscope
 from kernelscope.probes.functions import FRAMEWORKS
+from kernelscope.schema import MAX_STACK_FRAMES
 
 #: Whose a file of code is: somebody else's, the user's, or the user's where there is no other of the user's around it:
 #: what ``exec`` runs is the line that calls it, and ``python -c`` has no such line.
@@ -26,10 +27,17 @@ OTHERS, USERS, USERS_IF_NO_OTHER = range(3)
 _TYPED = re.compile(r"<(?:stdin|console|(?:ipython|python)-input-.*|doctest .*|timed exec|timed eval)>")
 # The files that ipykernel and marimo say that a cell's code is from.
 _CELL = re.compile(r".*(?:/ipykernel_\d+/\d+\.py|/__marimo__cell_\w*\.py)")
+# What IPython runs a cell by, or the code that a magic is given: a call path begins inside of it.
+_RUNS_CODE = re.compile(r".*/IPython/core/(?:interactiveshell\.py|magics?[/.].*)")
+_INLINED = ("<listcomp>", "<dictcomp>", "<setcomp>")
 _COMPREHENSION = re.compile(r"(?:\.<locals>)?\.?<(?:list|dict|set)comp>|(?:\.<locals>)?\.?<genexpr>")
 _INSTALLED = {"site-packages", "dist-packages"}
 _STANDARD_LIBRARY = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
 _OWN = os.path.dirname(os.path.realpath(kernelscope.__file__ or ""))
+
+
+#: Instructions whose places are kept.
+_MOST_PLACES = 1 << 14
 
 
 class Place(NamedTuple):
@@ -38,6 +46,21 @@ class Place(NamedTuple):
     file: str
     line: int
     function: str | None
+
+
+class Frame(NamedTuple):
+    """A frame of a call path: where it is, and whether that is the user's code."""
+
+    place: Place
+    is_users: bool
+
+
+class _File(NamedTuple):
+    """What is known of a file: whose it is, whether it is KernelScope's, whether call paths begin inside of it."""
+
+    whose: int
+    is_own: bool
+    runs_code: bool
 
 
 class UserCode:
@@ -52,6 +75,9 @@ class UserCode:
     def __init__(self, packages: Sequence[str] = ()) -> None:
         self._packages = packages
         self._known: dict[str, int] = {}
+        self._files: dict[str, _File] = {}
+        # With the code object, which is held: its address stands for no other then.
+        self._places: dict[tuple[int, int], tuple[CodeType, Place, _File]] = {}
         self._folders: list[str] | None = None
         self._more: list[str] | None = None
         try:
@@ -64,6 +90,58 @@ class UserCode:
         found = self._known.get(file)
         if found is None:
             found = self._known[file] = self._whose(file)
+        return found
+
+    def call_path(self, frames: Sequence[tuple[CodeType, int]]) -> tuple[list[Frame], Place] | None:
+        """Return the frames of a call path, outermost first, and the place that the path is the call of.
+
+        The place is the innermost of the user's; the path begins at the outermost of the user's around it, inside
+        of what runs a cell or a magic's code. KernelScope's own frames are left out, and as in newer versions of Python
+        the functions that list, dict and set comprehensions are in.
+
+        Parameters
+        ----------
+        frames : sequence of (code, int)
+            Code objects and offsets as `place_of` takes them, innermost first; `MAX_STACK_FRAMES` are not all of them.
+
+        Returns
+        -------
+        tuple or None
+            None where no frame is the user's.
+        """
+        known = [self._place(code, offset) for code, offset in frames]
+        whose = [file.whose for _, _, file in known]
+        is_all = len(frames) < MAX_STACK_FRAMES
+        users = USERS if USERS in whose else USERS_IF_NO_OTHER
+        if users not in whose or (users != USERS and not is_all):
+            return None
+        innermost = outermost = whose.index(users)
+        for at in range(innermost, len(known)):
+            if known[at][2].runs_code:
+                break
+            if whose[at] == users:
+                outermost = at
+        path: list[Frame] = []
+        within = None
+        for at in range(outermost + 1):
+            code, place, file = known[at]
+            if not file.is_own and within not in _INLINED:
+                path.append(Frame(place, whose[at] == users))
+            within = code.co_name
+        return path[::-1], known[innermost][1]
+
+    def _place(self, code: CodeType, offset: int) -> tuple[CodeType, Place, _File]:
+        found = self._places.get((id(code), offset))
+        if found is None:
+            name = code.co_filename
+            file = self._files.get(name)
+            if file is None:
+                path = os.path.realpath(name) if os.path.isabs(name) else name
+                runs_code = _RUNS_CODE.fullmatch(name) is not None or _is_in(path, os.path.join(_OWN, "commands"))
+                file = self._files[name] = _File(self.whose(name), _is_in(path, _OWN), runs_code)
+            if len(self._places) >= _MOST_PLACES:  # of code that is made anew again and again
+                self._places.clear()
+            found = self._places[id(code), offset] = code, place_of(code, offset), file
         return found
 
     def _whose(self, file: str) -> int:

@@ -9,6 +9,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count
 from types import CodeType
 from typing import Any, Protocol, overload
@@ -19,7 +20,7 @@ import pyarrow as pa
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.native import core
 from kernelscope.native.log import IF_NO_OTHER, NOT_THE_USERS, LaunchLog, ThreadState
-from kernelscope.probes.lines import OTHERS, USERS, UserCode, place_of
+from kernelscope.probes.lines import OTHERS, USERS, Place, UserCode, place_of
 from kernelscope.schema import UNKNOWN
 
 # Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
@@ -311,6 +312,9 @@ class GraphRows:
 #: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.
 RANGE_PUSH, RANGE_POP, RANGE_EXIT, RANGE_MARK, RANGE_START = range(5)
 
+#: Frames of call paths that are kept: of 150 MB at most.
+MOST_STACKS = 1 << 18
+
 
 class Sink:
     """Collects what the probes of one recording session see.
@@ -325,6 +329,8 @@ class Sink:
         Keeps the launches; where none is given, one that keeps all of them in memory.
     user_code : UserCode, optional
         Says whose lines are recorded; without it none are.
+    stacks : bool
+        Whether call paths are recorded too.
 
     Attributes
     ----------
@@ -381,7 +387,7 @@ class Sink:
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases", log: LaunchLog | None = None,
-                 user_code: UserCode | None = None) -> None:
+                 user_code: UserCode | None = None, *, stacks: bool = False) -> None:
         self.clock = clock
         self.seconds = in_seconds(clock)
         self.detail = detail
@@ -399,6 +405,7 @@ class Sink:
         self.user_code = user_code
         self.lines = Interner(self.lock)
         self.stacks = Interner(self.lock)
+        self._is_full = False
         self.sites = Interner(self.lock)
         # Numbers only, which the garbage collector does not walk; `list.extend` is atomic.
         self.ranges: list[float] = []
@@ -424,7 +431,8 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
-        self.log.serve(self.state, None if user_code is None else self._site)
+        self.log.serve(self.state, None if user_code is None else self._site,
+                       None if user_code is None or not stacks else partial(self._stack, user_code))
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""
@@ -505,9 +513,39 @@ class Sink:
         if whose == OTHERS:
             return NOT_THE_USERS
         place = place_of(code, offset)
-        line = self.lines.intern((place, True), lambda: {**place._asdict(), "user_code": True})
-        site = self._site_of(self.state().thread_id, line)
+        site = self._site_of(self.state().thread_id, self._line_of(place, True))
         return site if whose == USERS else IF_NO_OTHER - site
+
+    def _stack(self, user_code: UserCode, frames: list[tuple[CodeType, int]]) -> int:
+        """Return the id of a call path of the calling thread: see `LaunchLog.serve`."""
+        found = user_code.call_path(frames)
+        if found is None:
+            return NOT_THE_USERS
+        path, innermost = found
+        thread, line, stack = self.state().thread_id, self._line_of(innermost, True), UNKNOWN
+        is_full = len(self.stacks) >= MOST_STACKS
+        for frame in path:
+            key = stack, self._line_of(frame.place, frame.is_users)
+            if is_full and self.stacks.find(key) is None:
+                self._tell_full()
+                return self._site_of(thread, line)
+            stack = self._called(*key)
+        return self._site_of(thread, line, stack)
+
+    def _line_of(self, place: Place, is_users: bool) -> int:
+        return self.lines.intern((place, is_users), lambda: {**place._asdict(), "user_code": is_users})
+
+    def _tell_full(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            self.health.append({
+                "probe": "recorder", "status": "degraded",
+                "message": f"{MOST_STACKS:,} frames of call paths are kept at most: launches by later ones have none",
+                "fix": "record a shorter part of the program with stacks"})
+
+    def _called(self, caller: int, line: int) -> int:
+        return self.stacks.intern((caller, line), lambda: {
+            "parent_stack_id": None if caller == UNKNOWN else caller, "line_id": line})
 
     def _site_of(self, thread: int, line: int, stack: int = UNKNOWN) -> int:
         return self.sites.intern((thread, line, stack), lambda: {

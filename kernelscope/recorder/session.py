@@ -52,7 +52,8 @@ class Session:
         self.options = options
         log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
-        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None)
+        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None,
+                         stacks=options.stacks)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
