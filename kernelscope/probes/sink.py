@@ -20,7 +20,7 @@ import pyarrow as pa
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.native import core
 from kernelscope.native.log import IF_NO_OTHER, NOT_THE_USERS, LaunchLog, ThreadState
-from kernelscope.probes.lines import OTHERS, USERS, Place, UserCode, place_of
+from kernelscope.probes.lines import OTHERS, USERS, CallPaths, Place, UserCode, place_of
 from kernelscope.schema import UNKNOWN
 
 # Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
@@ -431,8 +431,11 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
-        self.log.serve(self.state, None if user_code is None else self._site,
-                       None if user_code is None or not stacks else partial(self._stack, user_code))
+        if user_code is None:
+            self.log.serve(self.state)
+        else:
+            paths = partial(self._stack, CallPaths(user_code, self._line_of))
+            self.log.serve(self.state, self._site, paths if stacks else None)
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""
@@ -516,21 +519,22 @@ class Sink:
         site = self._site_of(self.state().thread_id, self._line_of(place, True))
         return site if whose == USERS else IF_NO_OTHER - site
 
-    def _stack(self, user_code: UserCode, frames: list[tuple[CodeType, int]]) -> int:
+    def _stack(self, paths: CallPaths, frames: list[tuple[CodeType, int]]) -> int:
         """Return the id of a call path of the calling thread: see `LaunchLog.serve`."""
-        found = user_code.call_path(frames)
+        found = paths.of(frames)
         if found is None:
             return NOT_THE_USERS
-        path, innermost = found
-        thread, line, stack = self.state().thread_id, self._line_of(innermost, True), UNKNOWN
-        is_full = len(self.stacks) >= MOST_STACKS
-        for frame in path:
-            key = stack, self._line_of(frame.place, frame.is_users)
-            if is_full and self.stacks.find(key) is None:
-                self._tell_full()
-                return self._site_of(thread, line)
-            stack = self._called(*key)
-        return self._site_of(thread, line, stack)
+        path, line = found
+        thread, caller = self.state().thread_id, UNKNOWN
+        for each in path:
+            stack = self.stacks.find((caller, each))
+            if stack is None:
+                if len(self.stacks) >= MOST_STACKS:
+                    self._tell_full()
+                    return self._site_of(thread, line)
+                stack = self._called(caller, each)
+            caller = stack
+        return self._site_of(thread, line, caller)
 
     def _line_of(self, place: Place, is_users: bool) -> int:
         return self.lines.intern((place, is_users), lambda: {**place._asdict(), "user_code": is_users})

@@ -13,8 +13,7 @@ static int state_traverse(ks_state *self, visitproc visit, void *arg) {
     Py_VISIT(self->kernel);
     Py_VISIT(self->last_config);
     Py_VISIT(self->last_kernel);
-    int stop = ks_paths_traverse(&self->paths, visit, arg);
-    return stop != 0 ? stop : ks_sites_traverse(&self->sites, visit, arg);
+    return ks_sites_traverse(&self->sites, visit, arg);
 }
 
 static int state_clear(ks_state *self) {

@@ -324,12 +324,6 @@ int32_t ks_path_ask(ks_paths *paths, const ks_path *path, PyObject *frames, PyOb
     return (int32_t)site;
 }
 
-int ks_paths_traverse(ks_paths *paths, visitproc visit, void *arg) {
-    for (size_t at = 0; at < paths->kept; at++)
-        Py_VISIT(paths->codes[at]);
-    return 0;
-}
-
 void ks_paths_clear(ks_paths *paths) {
     ks_paths before = *paths;
     *paths = (ks_paths){0};

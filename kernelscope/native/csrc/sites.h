@@ -54,7 +54,7 @@ typedef struct {
     ks_known_path *entries;
     size_t mask, used;
     const void **instructions; /* of all paths, one after the other */
-    PyObject **codes;          /* that they are of, held */
+    PyObject **codes;          /* that they are of, held; the garbage collector does not look at code objects */
     size_t kept, room;
 } ks_paths;
 
@@ -71,7 +71,6 @@ PyObject *ks_path_frames(const ks_path *path, void *frame);
 int32_t ks_path_ask(ks_paths *paths, const ks_path *path, PyObject *frames, PyObject *ask, void (*failed)(void));
 /* The id of the calling thread's path; `KS_NOT_THE_USERS` where none of its frames is the user's. */
 int32_t ks_paths_here(ks_paths *paths, PyObject *ask, void (*failed)(void));
-int ks_paths_traverse(ks_paths *paths, visitproc visit, void *arg);
 void ks_paths_clear(ks_paths *paths);
 
 /* Finds out whether frames can be read without making objects of them; the first call counts. */
