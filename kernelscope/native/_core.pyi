@@ -100,6 +100,41 @@ class Collections:
         not be; -1 is unknown.
         """
 
+class CallSites:
+    """Logs where in the user's code the driver is called: CUPTI calls `callback` with `context` as its first argument.
+
+    `forward` is the address of a callback of the same kind that is called as well: for every function, unless `log` says
+    otherwise.
+    """
+
+    elsewhere: int
+    """The site of threads that run none of the user's code, -1 for none."""
+    @property
+    def unanswered(self) -> int:
+        """How many calls have no site because Python was busy."""
+    @property
+    def callback(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    def __init__(self, forward: int) -> None: ...
+    def start(self, ask: Callable[[CodeType, int], int], /) -> None:
+        """Log from now on; `ask` gives a code object and an offset in it an id, as `Ring.new_site` does."""
+    def stop(self) -> None:
+        """Log no more; what was logged stays until `clear`."""
+    def clear(self) -> None:
+        """Let go of what was logged."""
+    def log(self, domain: int, function: int, logged: bool, forwarded: bool, /) -> None:
+        """Say of a function of the driver's (1) or the runtime's (2) interface whether calls are logged, and handed on."""
+    def wait(self) -> tuple[int, CodeType, int] | None:
+        """Wait until a thread without the interpreter's lock asks for an id; None when logging has stopped.
+
+        Returns a number to answer with, a code object and an offset.
+        """
+    def answer(self, number: int, site: int, /) -> None:
+        """Answer what `wait` returned."""
+    def rows(self) -> bytearray:
+        """What was logged: correlation ids as uint32 and sites as int32, in turn; calls without a site are left out."""
+
 class Hook:
     """Stands for a callable, or has the calls of a Python function run through it, and records them.
 

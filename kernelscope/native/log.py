@@ -142,8 +142,9 @@ class ThreadState(core.State):
         self.lock_asked = self.lock_held = UNKNOWN
 
 
-#: What a site's id is where the code is not the user's, and from where on ids count that hold if no other is.
-NOT_THE_USERS, IF_NO_OTHER = -1, -2
+#: What a site's id is where the code is not the user's; from where on ids count that hold if no other is; and where no
+#: line at all holds then.
+NOT_THE_USERS, IF_NO_OTHER, NO_LINE = -1, -2, -(1 << 31)
 
 
 def _ours_is(otherwise: Any, call: Callable[..., Given]) -> Callable[..., Given]:

@@ -163,6 +163,9 @@ class GpuColumns:
     entries: list[str] = field(default_factory=list)
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     has_correlation: bool = True
+    #: Correlation ids of calls that have a line, in order, and the ids of their places among the sink's sites.
+    sites: tuple[np.ndarray, np.ndarray] = field(
+        default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
 
     def extend(self, activities: list[Columns], calls: list[Columns], markers: Sequence[Columns] = (),
                marker_data: Sequence[Columns] = ()) -> None:
@@ -512,12 +515,25 @@ class Sink:
 
     def _site(self, code: CodeType, offset: int) -> int:
         """Return the id of an instruction of the calling thread: see `LaunchLog.serve`."""
+        return self._site_at(None, code, offset)
+
+    def _site_at(self, thread: int | None, code: CodeType, offset: int) -> int:
+        """The id of an instruction; the thread is the calling one where none is given."""
         whose = OTHERS if self.user_code is None else self.user_code.whose(code.co_filename)
         if whose == OTHERS:
             return NOT_THE_USERS
         place = place_of(code, offset)
-        site = self._site_of(self.state().thread_id, self._line_of(place, True))
+        site = self._site_of(self.state().thread_id if thread is None else thread, self._line_of(place, True))
         return site if whose == USERS else IF_NO_OTHER - site
+
+    def site_of_call(self, code: CodeType, offset: int) -> int:
+        """Return the id of an instruction, whatever thread it is of: see `LaunchLog.serve`."""
+        return self._site_at(UNKNOWN, code, offset)
+
+    def site_of_caller(self) -> int:
+        """Return the id of the line that the calling thread is at, without the thread; -1 where it is at none."""
+        line = self.line()
+        return UNKNOWN if line is None else self._site_of(UNKNOWN, line)
 
     def _stack(self, paths: CallPaths, frames: list[tuple[CodeType, int]]) -> int:
         """Return the id of a call path of the calling thread: see `LaunchLog.serve`."""
@@ -539,6 +555,10 @@ class Sink:
     def _line_of(self, place: Place, is_users: bool) -> int:
         return self.lines.intern((place, is_users), lambda: {**place._asdict(), "user_code": is_users})
 
+    def _called(self, caller: int, line: int) -> int:
+        return self.stacks.intern((caller, line), lambda: {
+            "parent_stack_id": None if caller == UNKNOWN else caller, "line_id": line})
+
     def _tell_full(self) -> None:
         if not self._is_full:
             self._is_full = True
@@ -546,10 +566,6 @@ class Sink:
                 "probe": "recorder", "status": "degraded",
                 "message": f"{MOST_STACKS:,} frames of call paths are kept at most: launches by later ones have none",
                 "fix": "record a shorter part of the program with stacks"})
-
-    def _called(self, caller: int, line: int) -> int:
-        return self.stacks.intern((caller, line), lambda: {
-            "parent_stack_id": None if caller == UNKNOWN else caller, "line_id": line})
 
     def _site_of(self, thread: int, line: int, stack: int = UNKNOWN) -> int:
         return self.sites.intern((thread, line, stack), lambda: {

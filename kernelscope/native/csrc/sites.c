@@ -31,7 +31,7 @@ static bool is_own;
 #ifdef KS_OWN_FRAMES
 typedef struct _PyInterpreterFrame frame_t;
 
-static inline frame_t *innermost(const PyThreadState *thread) {
+static inline frame_t *innermost(PyThreadState *thread) {
 #if PY_VERSION_HEX >= 0x030d0000
     return thread->current_frame;
 #else
@@ -86,8 +86,9 @@ static inline ks_seen *entry_of(const ks_sites *sites, const void *instruction) 
     return &sites->entries[place];
 }
 
-/* Makes room for one more; where there are too many, such as of code that is made anew again and again, all go. */
-static bool make_room(ks_sites *sites) {
+/* Makes room for one more. Where there are too many, such as of code that is made anew again and again, all go into
+ * `full`, which the caller clears. */
+static bool make_room(ks_sites *sites, ks_sites *full) {
     if (sites->entries != NULL && sites->used * 2 <= sites->mask)
         return true;
     bool is_full = sites->used >= MOST;
@@ -103,47 +104,52 @@ static bool make_room(ks_sites *sites) {
             sites->used++;
         }
     if (is_full)
-        ks_sites_clear(&before);
+        *full = before;
     else
         free(before.entries);
     return true;
 }
 
-/* Asks for the id of what is new. Python runs meanwhile, which may come here again. */
-static int32_t look_up(ks_sites *sites, const void *instruction, PyObject *code, int offset, PyObject *ask,
-                       void (*failed)(void)) {
-    long site = KS_NOT_THE_USERS;
-    Py_INCREF(code);
+bool ks_sites_ask(PyObject *ask, PyObject *code, int offset, int32_t *site, void (*failed)(void)) {
     Py_INCREF(ask); /* it may be taken away meanwhile */
     PyObject *place = PyLong_FromLong(offset), *answer = NULL;
     if (place != NULL)
         answer = PyObject_CallFunctionObjArgs(ask, code, place, NULL);
-    if (answer != NULL)
-        site = PyLong_AsLong(answer);
+    long found = answer == NULL ? KS_NOT_THE_USERS : PyLong_AsLong(answer);
     Py_XDECREF(place);
     Py_XDECREF(answer);
     Py_DECREF(ask);
-    bool is_known = !PyErr_Occurred() && (int32_t)site == site;
+    bool is_known = !PyErr_Occurred() && (int32_t)found == found;
     if (PyErr_Occurred())
         failed();
-    if (!is_known || !make_room(sites)) {
-        Py_DECREF(code);
-        return is_known ? (int32_t)site : KS_NOT_THE_USERS;
-    }
-    ks_seen *seen = entry_of(sites, instruction);
-    if (seen->instruction == NULL) {
-        *seen = (ks_seen){.instruction = instruction, .code = code, .site = (int32_t)site};
+    *site = is_known ? (int32_t)found : KS_NOT_THE_USERS;
+    return is_known;
+}
+
+/* Learns the id of what is new. Python may run meanwhile, and come here again. */
+static bool learn(ks_sites *sites, const void *instruction, PyObject *code, int offset, const ks_asker *asker,
+                  int32_t *site) {
+    ks_answer answer = asker->ask(asker->with, code, offset, site);
+    if (answer == KS_NOT_ANSWERED)
+        return false;
+    if (answer == KS_ANSWERED)
+        Py_INCREF(code);
+    ks_sites full = {0};
+    ks_seen *seen = make_room(sites, &full) ? entry_of(sites, instruction) : NULL;
+    if (seen != NULL && seen->instruction == NULL) {
+        *seen = (ks_seen){.instruction = instruction, .code = code, .site = *site};
         sites->used++;
-    } else {
-        Py_DECREF(code);
+        code = NULL;
     }
-    return (int32_t)site;
+    if (full.entries != NULL || code != NULL)
+        asker->release(asker->with, &full, code);
+    return true;
 }
 
 /* Looks at one frame; true where that was the user's. */
 static inline bool is_found(int32_t site, int32_t *otherwise, bool *has_other) {
     if (site <= KS_IF_NO_OTHER && !*has_other) {
-        *otherwise = KS_IF_NO_OTHER - site;
+        *otherwise = site == KS_NO_LINE ? KS_NOT_THE_USERS : KS_IF_NO_OTHER - site;
         *has_other = true;
     }
     return site >= 0;
@@ -152,7 +158,27 @@ static inline bool is_found(int32_t site, int32_t *otherwise, bool *has_other) {
 /* An address of its own, in what the code object takes. */
 static inline const void *publicly_at(PyCodeObject *code, int offset) { return (char *)code + offset + 2; }
 
-static int32_t here_publicly(ks_sites *sites, PyObject *ask, int32_t otherwise, void (*failed)(void)) {
+#ifdef KS_OWN_FRAMES
+static inline int32_t site_of(ks_sites *sites, frame_t *frame, int32_t otherwise, const ks_asker *asker) {
+    bool has_other = false;
+    for (; frame != NULL; frame = frame->previous) {
+        if (!is_pythons(frame))
+            continue;
+        const void *instruction = instruction_of(frame);
+        ks_seen *seen = __builtin_expect(sites->entries != NULL, 1) ? entry_of(sites, instruction) : NULL;
+        int32_t site;
+        if (__builtin_expect(seen != NULL && seen->instruction != NULL, 1))
+            site = seen->site;
+        else if (!learn(sites, instruction, (PyObject *)code_of(frame), offset_of(frame), asker, &site))
+            return KS_NOT_THE_USERS;
+        if (is_found(site, &otherwise, &has_other))
+            return site;
+    }
+    return otherwise;
+}
+#endif
+
+static int32_t site_of_publicly(ks_sites *sites, int32_t otherwise, const ks_asker *asker) {
     bool has_other = false;
     PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
     while (frame != NULL) {
@@ -160,9 +186,11 @@ static int32_t here_publicly(ks_sites *sites, PyObject *ask, int32_t otherwise, 
         int offset = PyFrame_GetLasti(frame);
         const void *instruction = publicly_at(code, offset);
         ks_seen *seen = sites->entries == NULL ? NULL : entry_of(sites, instruction);
-        int32_t site = seen != NULL && seen->instruction != NULL
-                           ? seen->site
-                           : look_up(sites, instruction, (PyObject *)code, offset, ask, failed);
+        int32_t site = KS_NOT_THE_USERS;
+        if (seen != NULL && seen->instruction != NULL)
+            site = seen->site;
+        else
+            learn(sites, instruction, (PyObject *)code, offset, asker, &site);
         Py_DECREF(code);
         bool found = is_found(site, &otherwise, &has_other);
         PyFrameObject *outer = found ? NULL : PyFrame_GetBack(frame);
@@ -174,25 +202,39 @@ static int32_t here_publicly(ks_sites *sites, PyObject *ask, int32_t otherwise, 
     return otherwise;
 }
 
+typedef struct {
+    PyObject *ask;
+    void (*failed)(void);
+} direct;
+
+static ks_answer ask_directly(void *with, PyObject *code, int offset, int32_t *site) {
+    direct *how = with;
+    ks_sites_ask(how->ask, code, offset, site, how->failed); /* what fails counts as not the user's */
+    return KS_ANSWERED;
+}
+
+void ks_sites_release(void *Py_UNUSED(with), ks_sites *full, PyObject *code) {
+    ks_sites_clear(full);
+    Py_XDECREF(code);
+}
+
 int32_t ks_sites_here(ks_sites *sites, PyObject *ask, int32_t otherwise, void (*failed)(void)) {
+    direct how = {ask, failed};
+    ks_asker asker = {ask_directly, ks_sites_release, &how};
 #ifdef KS_OWN_FRAMES
-    if (__builtin_expect(is_own, 1)) {
-        bool has_other = false;
-        for (frame_t *frame = innermost(PyThreadState_Get()); frame != NULL; frame = frame->previous) {
-            if (!is_pythons(frame))
-                continue;
-            const void *instruction = instruction_of(frame);
-            ks_seen *seen = __builtin_expect(sites->entries != NULL, 1) ? entry_of(sites, instruction) : NULL;
-            int32_t site = __builtin_expect(seen != NULL && seen->instruction != NULL, 1)
-                               ? seen->site
-                               : look_up(sites, instruction, (PyObject *)code_of(frame), offset_of(frame), ask, failed);
-            if (is_found(site, &otherwise, &has_other))
-                return site;
-        }
-        return otherwise;
-    }
+    if (__builtin_expect(is_own, 1))
+        return site_of(sites, innermost(PyThreadState_Get()), otherwise, &asker);
 #endif
-    return here_publicly(sites, ask, otherwise, failed);
+    return site_of_publicly(sites, otherwise, &asker);
+}
+
+int32_t ks_sites_of(ks_sites *sites, PyThreadState *thread, int32_t otherwise, const ks_asker *asker) {
+#ifdef KS_OWN_FRAMES
+    if (is_own)
+        return site_of(sites, innermost(thread), otherwise, asker);
+#endif
+    (void)sites, (void)thread, (void)otherwise, (void)asker;
+    return KS_NOT_THE_USERS;
 }
 
 int ks_sites_traverse(ks_sites *sites, visitproc visit, void *arg) {
