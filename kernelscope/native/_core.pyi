@@ -12,6 +12,8 @@ LAYOUT_VERSION: int
 CLOCK: str
 """What times are read from: ``tsc``, the processor's counter, put right each millisecond; or ``clock_gettime``."""
 
+MOST_FRAMES: int
+"""Frames of a call path at most: of a deeper one the innermost."""
 READS_FRAMES: bool
 """Whether frames are read as CPython has them, without making an object of each."""
 
@@ -38,6 +40,8 @@ class Ring:
     new_state: Callable[[], State | None] | None
     new_site: Callable[[CodeType, int], int]
     """Gives an instruction of the calling thread its id; without it, lines are not recorded."""
+    new_stack: Callable[[list[tuple[CodeType, int]]], int]
+    """Gives a call path of the calling thread its id, innermost frame first; without it, none are recorded."""
     @property
     def phases(self) -> bool: ...
     @property
@@ -95,6 +99,41 @@ class Collections:
         These are start_ns, end_ns, the thread's ident, the generation, and how many objects were collected and could
         not be; -1 is unknown.
         """
+
+class CallSites:
+    """Logs where in the user's code the driver is called: CUPTI calls `callback` with `context` as its first argument.
+
+    `forward` is the address of a callback of the same kind that is called as well: for every function, unless `log` says
+    otherwise.
+    """
+
+    elsewhere: int
+    """The site of threads that run none of the user's code, -1 for none."""
+    @property
+    def unanswered(self) -> int:
+        """How many calls have no site because Python was busy."""
+    @property
+    def callback(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    def __init__(self, forward: int) -> None: ...
+    def start(self, ask: Callable[[CodeType, int], int], /) -> None:
+        """Log from now on; `ask` gives a code object and an offset in it an id, as `Ring.new_site` does."""
+    def stop(self) -> None:
+        """Log no more; what was logged stays until `clear`."""
+    def clear(self) -> None:
+        """Let go of what was logged."""
+    def log(self, domain: int, function: int, logged: bool, forwarded: bool, /) -> None:
+        """Say of a function of the driver's (1) or the runtime's (2) interface whether calls are logged, and handed on."""
+    def wait(self) -> tuple[int, CodeType, int] | None:
+        """Wait until a thread without the interpreter's lock asks for an id; None when logging has stopped.
+
+        Returns a number to answer with, a code object and an offset.
+        """
+    def answer(self, number: int, site: int, /) -> None:
+        """Answer what `wait` returned."""
+    def rows(self) -> bytearray:
+        """What was logged: correlation ids as uint32 and sites as int32, in turn; calls without a site are left out."""
 
 class Hook:
     """Stands for a callable, or has the calls of a Python function run through it, and records them.

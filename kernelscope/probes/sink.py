@@ -9,6 +9,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count
 from types import CodeType
 from typing import Any, Protocol, overload
@@ -19,7 +20,7 @@ import pyarrow as pa
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.native import core
 from kernelscope.native.log import IF_NO_OTHER, NOT_THE_USERS, LaunchLog, ThreadState
-from kernelscope.probes.lines import OTHERS, USERS, UserCode, place_of
+from kernelscope.probes.lines import OTHERS, USERS, CallPaths, Place, UserCode, place_of
 from kernelscope.schema import UNKNOWN
 
 # Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
@@ -162,6 +163,9 @@ class GpuColumns:
     entries: list[str] = field(default_factory=list)
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     has_correlation: bool = True
+    #: Correlation ids of calls that have a line, in order, and the ids of their places among the sink's sites.
+    sites: tuple[np.ndarray, np.ndarray] = field(
+        default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
 
     def extend(self, activities: list[Columns], calls: list[Columns], markers: Sequence[Columns] = (),
                marker_data: Sequence[Columns] = ()) -> None:
@@ -311,6 +315,9 @@ class GraphRows:
 #: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.
 RANGE_PUSH, RANGE_POP, RANGE_EXIT, RANGE_MARK, RANGE_START = range(5)
 
+#: Frames of call paths that are kept: of 150 MB at most.
+MOST_STACKS = 1 << 18
+
 
 class Sink:
     """Collects what the probes of one recording session see.
@@ -325,6 +332,8 @@ class Sink:
         Keeps the launches; where none is given, one that keeps all of them in memory.
     user_code : UserCode, optional
         Says whose lines are recorded; without it none are.
+    stacks : bool
+        Whether call paths are recorded too: `has_stacks`.
 
     Attributes
     ----------
@@ -381,7 +390,7 @@ class Sink:
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases", log: LaunchLog | None = None,
-                 user_code: UserCode | None = None) -> None:
+                 user_code: UserCode | None = None, *, stacks: bool = False) -> None:
         self.clock = clock
         self.seconds = in_seconds(clock)
         self.detail = detail
@@ -397,8 +406,10 @@ class Sink:
         self.devices = Interner(self.lock)
         self.targets = Interner(self.lock)
         self.user_code = user_code
+        self.has_stacks = stacks and user_code is not None
         self.lines = Interner(self.lock)
         self.stacks = Interner(self.lock)
+        self._is_full = False
         self.sites = Interner(self.lock)
         # Numbers only, which the garbage collector does not walk; `list.extend` is atomic.
         self.ranges: list[float] = []
@@ -424,7 +435,11 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
-        self.log.serve(self.state, None if user_code is None else self._site)
+        if user_code is None:
+            self.log.serve(self.state)
+        else:
+            paths = partial(self._stack, CallPaths(user_code, self._line_of))
+            self.log.serve(self.state, self._site, paths if self.has_stacks else None)
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""
@@ -501,13 +516,57 @@ class Sink:
 
     def _site(self, code: CodeType, offset: int) -> int:
         """Return the id of an instruction of the calling thread: see `LaunchLog.serve`."""
+        return self._site_at(None, code, offset)
+
+    def _site_at(self, thread: int | None, code: CodeType, offset: int) -> int:
+        """The id of an instruction; the thread is the calling one where none is given."""
         whose = OTHERS if self.user_code is None else self.user_code.whose(code.co_filename)
         if whose == OTHERS:
             return NOT_THE_USERS
         place = place_of(code, offset)
-        line = self.lines.intern((place, True), lambda: {**place._asdict(), "user_code": True})
-        site = self._site_of(self.state().thread_id, line)
+        site = self._site_of(self.state().thread_id if thread is None else thread, self._line_of(place, True))
         return site if whose == USERS else IF_NO_OTHER - site
+
+    def site_of_call(self, code: CodeType, offset: int) -> int:
+        """Return the id of an instruction, whatever thread it is of: see `LaunchLog.serve`."""
+        return self._site_at(UNKNOWN, code, offset)
+
+    def site_of_caller(self) -> int:
+        """Return the id of the line that the calling thread is at, without the thread; -1 where it is at none."""
+        line = self.line()
+        return UNKNOWN if line is None else self._site_of(UNKNOWN, line)
+
+    def _stack(self, paths: CallPaths, frames: list[tuple[CodeType, int]]) -> int:
+        """Return the id of a call path of the calling thread: see `LaunchLog.serve`."""
+        found = paths.of(frames)
+        if found is None:
+            return NOT_THE_USERS
+        path, line = found
+        thread, caller = self.state().thread_id, UNKNOWN
+        for each in path:
+            stack = self.stacks.find((caller, each))
+            if stack is None:
+                if len(self.stacks) >= MOST_STACKS:
+                    self._tell_full()
+                    return self._site_of(thread, line)
+                stack = self._called(caller, each)
+            caller = stack
+        return self._site_of(thread, line, caller)
+
+    def _line_of(self, place: Place, is_users: bool) -> int:
+        return self.lines.intern((place, is_users), lambda: {**place._asdict(), "user_code": is_users})
+
+    def _called(self, caller: int, line: int) -> int:
+        return self.stacks.intern((caller, line), lambda: {
+            "parent_stack_id": None if caller == UNKNOWN else caller, "line_id": line})
+
+    def _tell_full(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            self.health.append({
+                "probe": "recorder", "status": "degraded",
+                "message": f"{MOST_STACKS:,} frames of call paths are kept at most: launches by later ones have none",
+                "fix": "record a shorter part of the program with stacks"})
 
     def _site_of(self, thread: int, line: int, stack: int = UNKNOWN) -> int:
         return self.sites.intern((thread, line, stack), lambda: {

@@ -164,7 +164,7 @@ class Journal:
             What to write for the file of a kernel or a line.
         """
         self._sink, self._shown = sink, shown
-        for table in _INTERNED:
+        for table in set(_INTERNED) - {"lines", "stacks"}:  # the site that names them comes right after
             interner: Interner = getattr(sink, table)
             interner.listener = self.flush
         sink.flush = self.flush

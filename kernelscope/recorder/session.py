@@ -32,11 +32,11 @@ from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.overhead import recording_cost
 from kernelscope.recording.build import RawCollections, RawRecording
-from kernelscope.recording.columns import at_sites, distinct
+from kernelscope.recording.columns import CALL_SITE, Columns, at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
-from kernelscope.schema import SCHEMA_VERSION
+from kernelscope.schema import SCHEMA_VERSION, UNKNOWN
 from kernelscope.units import counted
 
 
@@ -52,7 +52,8 @@ class Session:
         self.options = options
         log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
-        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None)
+        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None,
+                         stacks=options.stacks)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
@@ -283,7 +284,17 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation)
+                             gpu.has_correlation, _sites_of(calls["correlation_id"], *gpu.sites, sink.sites.rows))
+
+
+def _sites_of(wanted: np.ndarray, correlation: np.ndarray, site: np.ndarray,
+              sites: Sequence[dict[str, Any]]) -> Columns | None:
+    """Where calls were made, by their correlation ids, -1 for none; None where that is known of no call."""
+    if not len(correlation) or not len(wanted):
+        return None
+    found = at_sites(site, sites)
+    at = np.minimum(np.searchsorted(correlation, wanted), len(correlation) - 1)
+    return {name: np.where(correlation[at] == wanted, found[name][at], UNKNOWN) for name in CALL_SITE}
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
@@ -306,6 +317,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     if collections is not None:
         _add_threads(collections, threads)
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
+    activities = part.activities(sink)  # before the lines that they name
     raw = RawRecording(
         launches=launches,
         targets=list(sink.targets.rows),
@@ -323,7 +335,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         code=list(sink.code) if code else [],
         ranges=ranges,
         builds=part.builds(sink),
-        activities=part.activities(sink),
+        activities=activities,
         graphs=graphs,
         collections=collections,
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],

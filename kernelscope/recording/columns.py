@@ -158,6 +158,8 @@ _PART = 1 << 15
 
 #: What a site stands for: the host thread, the line of the user's code, the frame of the call path; -1 for none.
 SITE = ("thread_id", "line_id", "stack_id")
+#: The same of a call of the driver, whose thread is known otherwise.
+CALL_SITE = SITE[1:]
 
 
 def at_sites(site: np.ndarray, sites: Sequence[Row]) -> Columns:

@@ -116,13 +116,16 @@ class GraphJoin:
         execs[wanted] = self._execs_of(found.cupti_graph[wanted])
         held["correlation_id"][event] = calls["correlation_id"][rows[matched]]
         held["exec_id"][event[without]] = execs[matched[without]]
+        held["line_id"][event] = np.where(held["line_id"][event] == UNKNOWN, calls["line_id"][rows[matched]],
+                                          held["line_id"][event])
         for at, code in zip(event.tolist(), calls["name"][rows[matched]].tolist(), strict=True):
             self._texts["api"][at] = self._texts["api"][at] or names[code]
         found.event[fresh] = len(self) + np.arange(len(fresh))
         rows = rows[fresh]
         self._append_launches({
             "exec_id": execs[fresh], **{name: np.asarray(calls[name], np.int64)[rows]
-                                        for name in ("ident", "start_ns", "end_ns", "correlation_id", "result")}},
+                                        for name in ("ident", "start_ns", "end_ns", "correlation_id", "result",
+                                                     "line_id")}},
             [names[int(code)] for code in calls["name"][rows]])
         return found
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.recording.columns import (
+    CALL_SITE,
     FOREVER,
     THREAD_BITS,
     Columns,
@@ -131,6 +132,8 @@ class RawActivities:
         Thread ident, start and end of the recorder's own calls, which are left out.
     has_correlation : bool
         Whether correlation ids are CUPTI's; they join the rows in any case.
+    sites : dict of str to ndarray, optional
+        `CALL_SITE` of each call: the line that it was made at, the innermost frame of its call path; -1 for none.
     """
 
     activities: Columns = field(default_factory=_no_activities)
@@ -140,6 +143,7 @@ class RawActivities:
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     own: list[tuple[int, int, int]] = field(default_factory=list)
     has_correlation: bool = True
+    sites: Columns | None = None
 
     def __len__(self) -> int:
         return len(self.activities["kind"])
@@ -267,8 +271,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
 
 
 def _without_own(raw: RawActivities) -> Columns:
-    """The calls in order of their start, without the recorder's own."""
-    calls = raw.calls
+    """The calls in order of their start, without the recorder's own; with columns of where they were made."""
+    calls = raw.calls | (dict.fromkeys(CALL_SITE, none(len(raw.calls["ident"]))) if raw.sites is None else raw.sites)
     if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
         calls = taken(calls, np.argsort(calls["start_ns"], kind="stable"))
     keep = np.ones(len(calls["ident"]), bool)
@@ -380,21 +384,21 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
 
 def _sites(asked: Rows, call: np.ndarray, launch_of_call: np.ndarray, thread_of_call: np.ndarray, calls: Columns,
            launches: dict[str, Any]) -> Columns:
-    """Lines and call paths of the calls' launches; of other calls those of the launch around them, if there is one."""
-    found = {name: np.append(launches[name], UNKNOWN) for name in ("line_id", "stack_id")}
-    known = [name for name, values in found.items() if (values != UNKNOWN).any()]
-    columns = dict.fromkeys(found, none(len(call)))
-    if not known:
-        return columns
-    made_in = launch_of_call
+    """Lines and call paths of the calls' launches; of other calls their own, or those of the launch around them."""
+    found = {name: np.append(launches[name], UNKNOWN) for name in CALL_SITE}
+    known = [name for name in CALL_SITE if (found[name] != UNKNOWN).any() or (calls[name] != UNKNOWN).any()]
+    if "line_id" not in known:
+        return dict.fromkeys(CALL_SITE, none(len(call)))
+    columns = {name: np.where(launch_of_call == UNKNOWN, calls[name], found[name][launch_of_call]) for name in known}
     others = np.unique(call[call != UNKNOWN])
-    others = others[launch_of_call[others] == UNKNOWN]
+    others = others[(launch_of_call[others] == UNKNOWN) & (columns["line_id"][others] == UNKNOWN)]
     if len(others):
         middle = (calls["start_ns"][others] + calls["end_ns"][others]) >> 1
         spans = Spans(launches["thread_id"], launches["start_ns"], _known(launches["end_ns"], FOREVER))
-        made_in = launch_of_call.copy()
-        made_in[others] = spans.around(thread_of_call[others], middle)
-    return columns | {name: asked.of(found[name][made_in]) for name in known}
+        around = spans.around(thread_of_call[others], middle)
+        for name, values in columns.items():
+            values[others] = found[name][around]
+    return {name: asked.of(columns[name]) if name in columns else none(len(call)) for name in CALL_SITE}
 
 
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:

@@ -18,6 +18,7 @@ from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, T
 from kernelscope.probes.cupti.tracing import Tracing
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import Sink
+from kernelscope.units import counted
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
 _STARTERS = ("cuda.bindings.driver", "torch", "cupy")
@@ -81,6 +82,8 @@ class CuptiProbe(Probe):
                 except Exception as problem:  # what was read before stays
                     sink.swallow(self.name, problem)
         sink.gpu = self._tracing.columns
+        if self._tracing.lines is not None:
+            sink.gpu.sites = self._tracing.lines.rows()
         if self._given is None and self._is_here():
             for ordinal in np.unique(sink.gpu.activities["device"]).tolist():
                 if ordinal >= 0:
@@ -105,7 +108,8 @@ class CuptiProbe(Probe):
         assert self.sink is not None
         try:
             cupti = self._given or _loaded()
-            self._tracing = Tracing(cupti, self.sink.clock, self.sink.driver_calls)
+            self._tracing = Tracing(cupti, self.sink.clock, self.sink.driver_calls,
+                                    None if self.sink.user_code is None else self.sink)
         except CuptiError as problem:
             self.report(self.sink, str(problem), status="unavailable", fix=problem.fix)
             return
@@ -167,6 +171,9 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
                            "dropped": tracing.dropped,
                            "message": f"GPU times are on the host clock within {tracing.clock_error_ns / 1e3:.1f} µs; "
                                       "what CUPTI itself adds to a launch is not in the stated cost"}
+    if tracing.lines is not None and tracing.lines.unanswered:
+        row["message"] += f"; {counted(tracing.lines.unanswered, 'call')} of the driver without a line, as Python was " \
+                          "busy when their code was new"
     if tracing.dropped:
         records = "record" if tracing.dropped == 1 else "records"
         row |= {"status": "degraded", "message": f"CUPTI lost {tracing.dropped:,} {records}",

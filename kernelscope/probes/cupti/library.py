@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.cupti.records import BUFFER_BYTES, Buffers
@@ -188,6 +189,8 @@ class Cupti:
         CUPTI's API version.
     is_guarded : bool
         Whether its callbacks leave an exception alone that is on its way to the user.
+    call_sites : CallSites or None
+        Logs where the driver is called; None where Python's frames cannot be read for it.
 
     Raises
     ------
@@ -208,6 +211,11 @@ class Cupti:
         self._callback = guard or callback
         self.is_guarded = guard is not None
         self._called: Callable[[int], None] | None = None
+        self.call_sites: core.CallSites | None = None
+        if core.READS_FRAMES:
+            self.call_sites = core.CallSites(ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+        self._watched: set[tuple[int, int]] = set()
+        self._logged: set[tuple[int, int]] = set()
         self._library.cuptiEnableCallback.argtypes = (
             ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)
         self._library.cuptiActivityGetNextRecord.argtypes = (
@@ -231,16 +239,20 @@ class Cupti:
         `called` is called with the address of CUPTI's ``CUpti_CallbackData`` before and after each `watch`-ed function.
         """
         holder = ctypes.create_string_buffer(128)
+        callback, context = ctypes.cast(self._callback, ctypes.c_void_p), ctypes.c_void_p()
+        if self.call_sites is not None:
+            callback, context = ctypes.c_void_p(self.call_sites.callback), ctypes.c_void_p(self.call_sites.context)
+        self._watched, self._logged = set(), set()
         if hasattr(self._library, "cuptiSubscribe_v2"):
             # Each version accepts its own size of the parameters only, and none but the newest have all of them.
             for size in (40, 33, 32):
                 params = _SubscriberParams(size, _NAME, ctypes.cast(holder, ctypes.c_void_p), 128, 0)
                 result = self._library.cuptiSubscribe_v2(
-                    ctypes.byref(self._subscriber), self._callback, None, ctypes.byref(params))
+                    ctypes.byref(self._subscriber), callback, context, ctypes.byref(params))
                 if result != _INVALID:
                     break
         else:
-            result = self._library.cuptiSubscribe(ctypes.byref(self._subscriber), self._callback, None)
+            result = self._library.cuptiSubscribe(ctypes.byref(self._subscriber), callback, context)
         self._check("cuptiSubscribe", result, holder.value.decode("utf-8", "replace"))
         self._called = called
 
@@ -253,7 +265,19 @@ class Cupti:
 
     def watch(self, domain: int, function: int, on: bool = True) -> bool:
         """Call back before and after one function of the driver's or the runtime's interface; False if it has none."""
-        result = self._library.cuptiEnableCallback(int(on), self._subscriber, domain, function)
+        return self._switch(self._watched, domain, function, on)
+
+    def log(self, domain: int, function: int) -> bool:
+        """Have `call_sites` log the calls of a function until `unsubscribe`; False if there is no such function."""
+        return self._switch(self._logged, domain, function, True)
+
+    def _switch(self, which: set[tuple[int, int]], domain: int, function: int, on: bool) -> bool:
+        key = domain, function
+        which.add(key) if on else which.discard(key)
+        if self.call_sites is not None:
+            self.call_sites.log(domain, function, key in self._logged, key in self._watched)
+        wanted = key in self._watched or key in self._logged
+        result = self._library.cuptiEnableCallback(int(wanted), self._subscriber, domain, function)
         if result == _INVALID:  # CUPTI may be newer than the driver, and know functions that this one does not have
             return False
         self._check("cuptiEnableCallback", result)

@@ -19,6 +19,7 @@ from kernelscope.probes.cupti.library import (
     CuptiError,
     Interruptions,
 )
+from kernelscope.probes.cupti.lines import CallLines, Resolver
 from kernelscope.probes.cupti.records import Converter
 from kernelscope.probes.sink import DriverCalls, GpuColumns
 
@@ -33,6 +34,13 @@ _CALLS = {
     RUNTIME_API: ("cudaLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch", "cudaGraphInstantiate",
                   "cudaGraphExecUpdate", "cudaGraphUpload", "cudaMalloc", "cudaFree", "cudaHostAlloc",
                   "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize"),
+}
+#: Calls that have lines: what they make is an activity.
+_WITH_LINES = {
+    DRIVER_API: ("cuLaunch", "cuMemcpy", "cuMemset", "cuGraphLaunch", "cuCtxSynchronize", "cuStreamSynchronize",
+                 "cuEventSynchronize", "cuStreamWaitEvent"),
+    RUNTIME_API: ("cudaLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch", "cudaDeviceSynchronize",
+                  "cudaStreamSynchronize", "cudaEventSynchronize", "cudaStreamWaitEvent"),
 }
 _TRIES = 20
 #: Brackets wider than this are tried again: something else had the processor.
@@ -58,6 +66,8 @@ class Tracing:
         The host clock, in nanoseconds.
     calls : DriverCalls, optional
         Who wants to be told of the driver's calls.
+    resolver : Resolver, optional
+        Gives the lines of calls their ids; without it calls have no lines.
 
     Attributes
     ----------
@@ -71,6 +81,8 @@ class Tracing:
         By how much the clocks moved against each other between two readings, where that is no drift; else 0.
     captures : Captures
         The captures under way.
+    lines : CallLines or None
+        The lines of calls; None where they are not recorded.
     problem : str or None
         What was wrong with records that had to be left out.
 
@@ -80,8 +92,12 @@ class Tracing:
         CUPTI refuses; whatever was switched on is off again.
     """
 
-    def __init__(self, cupti: Cupti, clock: Clock = now, calls: DriverCalls | None = None) -> None:
+    def __init__(self, cupti: Cupti, clock: Clock = now, calls: DriverCalls | None = None,
+                 resolver: Resolver | None = None) -> None:
         self._cupti = cupti
+        self.lines: CallLines | None = None
+        if resolver is not None and cupti.call_sites is not None:
+            self.lines = CallLines(cupti.call_sites, resolver)
         self._calls = calls or DriverCalls()
         self._clock = clock
         self.columns = GpuColumns()
@@ -144,6 +160,8 @@ class Tracing:
     def forget(self) -> None:
         """In a child of fork(): undo what is Python's, and leave CUPTI, which is the parent's, alone."""
         self._interruptions.end()
+        if self.lines is not None:
+            self.lines.end()
         self._undo.clear()
 
     def _switch_on(self) -> None:
@@ -155,6 +173,13 @@ class Tracing:
         for domain in _CALLS:
             for function in Captures.watched(functions[_RECORDS[domain]]):
                 cupti.watch(domain, function)
+        if self.lines is not None:
+            self._undo.append(self.lines.end)
+            self.lines.begin()
+            for domain, prefixes in _WITH_LINES.items():
+                for function, name in functions[_RECORDS[domain]].items():
+                    if name.startswith(prefixes):
+                        cupti.log(domain, function)
         self._undo.append(self._interruptions.end)
         self._interruptions.begin()
         source = CuptiCalls(cupti, functions[records.DRIVER])

@@ -50,12 +50,13 @@ static Requested requested;
 static Completed completed;
 static Buffer open_buffer;
 static Called called;
-static bool enabled[KINDS], deselected[3][FUNCTIONS], watched[3][FUNCTIONS];
+static void *context;
+static bool awaited, enabled[KINDS], deselected[3][FUNCTIONS], watched[3][FUNCTIONS];
 static size_t sizes[KINDS];
 static struct { char name[48]; int code; } failures[FAILURES];
 static char client[64], holder[64];
 static size_t params_size;
-static uint32_t version, correlation;
+static uint32_t version, correlation, called_back;
 static int registrations, outstanding;
 static size_t dropped;
 static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
@@ -70,7 +71,7 @@ EXPORT void stand_in_reset(void)
     memset(enabled, 0, sizeof enabled), memset(deselected, 0, sizeof deselected);
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
-    params_size = 40, version = 130001, correlation = 0, registrations = outstanding = 0, dropped = 0, delivery = 0;
+    params_size = 40, version = 130001, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
     signal_at_request = signal_at_flush = 0;
     fixed_time = 0, clock_offset = 1700000000000000000;
     sizes[KERNEL] = 248, sizes[DRIVER] = sizes[RUNTIME] = 40, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
@@ -196,12 +197,46 @@ EXPORT uint32_t stand_in_call(int domain, uint32_t function, uint64_t thread, ui
                               uint32_t id)
 {
     if (!id) id = __atomic_add_fetch(&correlation, 1, __ATOMIC_SEQ_CST);
+    CallbackData data = {.name = functions[domain][function], .result = &result, .correlation_id = id};
+    for (data.site = 0; client[0] && watched[domain][function] && data.site < 2; data.site++)
+        called(context, domain, function, &data);
+    __atomic_add_fetch(&called_back, 1, __ATOMIC_SEQ_CST);
     if (deselected[domain][function]) return id;
     int kind = domain == 1 ? DRIVER : RUNTIME;
     RECORD(kind)
         PUT(uint32_t, 4, function); PUT(uint64_t, 8, start); PUT(uint64_t, 16, end); PUT(uint32_t, 24, getpid());
         PUT(uint32_t, 28, thread); PUT(uint32_t, 32, id); PUT(uint32_t, 36, result);
     END;
+    return id;
+}
+
+/* Waits until so many calls have been told of; says whether that came within a time. */
+EXPORT int stand_in_await(uint32_t count, int milliseconds)
+{
+    __atomic_store_n(&awaited, true, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&called_back, __ATOMIC_SEQ_CST) < count && milliseconds-- > 0) usleep(1000);
+    return __atomic_load_n(&called_back, __ATOMIC_SEQ_CST) >= count;
+}
+
+/* A call that begins when it is awaited. */
+EXPORT uint32_t stand_in_awaited_call(void)
+{
+    while (!__atomic_load_n(&awaited, __ATOMIC_SEQ_CST)) usleep(1000);
+    return stand_in_call(1, 4, 1, 0, 0, 0, 0);
+}
+
+/* The same by a thread of its own. */
+static void *call_of_thread(void *id)
+{
+    *(uint32_t *)id = stand_in_call(1, 4, 1, 0, 0, 0, 0);
+    return NULL;
+}
+
+EXPORT uint32_t stand_in_call_of_thread(void)
+{
+    uint32_t id = 0;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, call_of_thread, &id) == 0) pthread_join(thread, NULL);
     return id;
 }
 
@@ -295,9 +330,9 @@ EXPORT int cuptiGetResultString(int code, const char **text)
 
 EXPORT int cuptiSubscribe_v2(void **subscriber, void *callback, void *data, SubscriberParams *params)
 {
-    (void)data;
     FAIL_IF_TOLD();
     called = (Called)callback;
+    context = data;
     if (!callback || params->struct_size != params_size) return INVALID_PARAMETER;
     if (holder[0] || client[0]) {
         strncpy(params->holder, holder[0] ? holder : client, params->holder_size - 1);
@@ -328,13 +363,13 @@ EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32
 EXPORT void stand_in_watched_call(int domain, uint32_t number, int result)
 {
     CallbackData data = {.name = functions[domain][number], .result = &result};
-    for (data.site = 0; watched[domain][number] && data.site < 2; data.site++) called(NULL, domain, number, &data);
+    for (data.site = 0; watched[domain][number] && data.site < 2; data.site++) called(context, domain, number, &data);
 }
 
 /* The same for a call that somebody else tells of: `data` is what CUPTI would hand over. */
 EXPORT void stand_in_told(uint32_t number, const CallbackData *data)
 {
-    if (watched[1][number]) called(NULL, 1, number, data);
+    if (watched[1][number]) called(context, 1, number, data);
 }
 
 /* How graphs and nodes are numbered: functions that return 0 for none. */

@@ -1,0 +1,488 @@
+/* The type CallSites: where in the user's code each call of the driver is made, as CUPTI tells of it.
+ *
+ * CUPTI calls back on the thread that calls the driver, which mostly has given the interpreter's lock away. Its frames
+ * stand still meanwhile and nobody else changes them, so that they are read without the lock. Only what is seen for the
+ * first time needs Python. The thread must not wait for the lock then: it may hold another lock, a library's, that the
+ * thread with the interpreter's waits for. So it leaves a request with a thread of ours, for a while, and goes on without
+ * a line where that does not get the lock in time.
+ */
+#include "core.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DOMAINS = 2, MOST_FUNCTIONS = 2048, CHUNK = 4096, BEFORE = 0 };
+
+/* How long a thread waits for the line of an instruction that is new, and after how often in vain it hardly does. */
+#define PATIENCE_NS INT64_C(20000000)
+#define LITTLE_NS INT64_C(500000)
+enum { MOST_IN_VAIN = 8 };
+
+/* The beginning of CUpti_CallbackData. */
+typedef struct {
+    int site;
+    const char *name;
+    const void *params, *result;
+    const char *symbol;
+    void *context;
+    uint32_t context_id;
+    uint64_t *data;
+    uint32_t correlation;
+} call_data;
+
+typedef void (*callback)(void *, int, uint32_t, const void *);
+
+/* As `rows` hands them out. */
+typedef struct {
+    uint32_t correlation;
+    int32_t site;
+} call_site;
+
+typedef struct chunk {
+    struct chunk *following;
+    _Atomic size_t count;
+    call_site rows[CHUNK];
+} chunk;
+
+/* What one thread has called. It lives as long as the recording, be the thread gone. */
+typedef struct thread_calls {
+    struct thread_calls *following;
+    ks_sites sites;
+    chunk *first, *last;
+    uint32_t latest;
+} thread_calls;
+
+enum { WAITS, TAKEN, ANSWERED, GIVEN_UP };
+
+typedef struct request {
+    struct request *following;
+    PyObject *code; /* borrowed from the frame until it is taken */
+    int offset, state;
+    int32_t site;
+} request;
+
+/* What a thread without the interpreter's lock has no more use for. */
+typedef struct retired {
+    struct retired *following;
+    ks_sites sites;
+    PyObject *code;
+} retired;
+
+typedef struct {
+    PyObject_HEAD
+    _Atomic uint64_t token; /* of no other recording of the process; 0: there is none */
+    _Atomic size_t inside;  /* threads that are in a callback */
+    PyObject *ask;
+    callback forward;
+    bool logged[DOMAINS][MOST_FUNCTIONS], forwarded[DOMAINS][MOST_FUNCTIONS];
+    _Atomic int32_t elsewhere; /* the site of threads that Python does not know */
+    _Atomic uint64_t unanswered;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t asked, answered;
+    bool is_served;
+    request *waiting, *taken;
+    retired *retired;
+    thread_calls *threads;
+} ks_calls;
+
+static KS_THREAD_LOCAL struct {
+    uint64_t token;
+    thread_calls *calls;
+} here;
+
+static thread_calls *calls_here(ks_calls *self, uint64_t token) {
+    if (KS_LIKELY(here.token == token))
+        return here.calls;
+    thread_calls *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return NULL;
+    pthread_mutex_lock(&self->lock);
+    made->following = self->threads;
+    self->threads = made;
+    pthread_mutex_unlock(&self->lock);
+    here.token = token;
+    here.calls = made;
+    return made;
+}
+
+static void append(thread_calls *calls, uint32_t correlation, int32_t site) {
+    size_t count = calls->last == NULL ? CHUNK : atomic_load_explicit(&calls->last->count, memory_order_relaxed);
+    if (count == CHUNK) {
+        chunk *made = malloc(sizeof *made);
+        if (made == NULL)
+            return;
+        made->following = NULL;
+        atomic_init(&made->count, 0);
+        if (calls->last == NULL)
+            __atomic_store_n(&calls->first, made, __ATOMIC_RELEASE);
+        else
+            __atomic_store_n(&calls->last->following, made, __ATOMIC_RELEASE);
+        calls->last = made;
+        count = 0;
+    }
+    calls->last->rows[count] = (call_site){correlation, site};
+    atomic_store_explicit(&calls->last->count, count + 1, memory_order_release);
+}
+
+static void unlink_request(request **from, request *one) {
+    for (; *from != NULL; from = &(*from)->following)
+        if (*from == one) {
+            *from = one->following;
+            return;
+        }
+}
+
+/* Asks the serving thread for an instruction's id; 0 where there is no answer in time. The code is then the caller's. */
+static bool request_site(ks_calls *self, PyObject *code, int offset, int32_t *site) {
+    request *made = malloc(sizeof *made);
+    if (made == NULL)
+        return false;
+    *made = (request){.code = code, .offset = offset, .state = WAITS};
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t patience = atomic_load(&self->unanswered) < MOST_IN_VAIN ? PATIENCE_NS : LITTLE_NS;
+    int64_t nanoseconds = until.tv_nsec + patience;
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    pthread_mutex_lock(&self->lock);
+    bool is_answered = false;
+    if (self->is_served) {
+        made->following = self->waiting;
+        self->waiting = made;
+        pthread_cond_signal(&self->asked);
+        while (made->state != ANSWERED && self->is_served &&
+               pthread_cond_timedwait(&self->answered, &self->lock, &until) != ETIMEDOUT)
+            ;
+        is_answered = made->state == ANSWERED;
+        if (is_answered)
+            *site = made->site;
+        else
+            atomic_fetch_add(&self->unanswered, 1);
+        unlink_request(&self->waiting, made);
+    }
+    bool is_theirs = made->state == TAKEN;
+    if (is_theirs)
+        made->state = GIVEN_UP; /* who has taken it lets go of it */
+    pthread_mutex_unlock(&self->lock);
+    if (!is_theirs)
+        free(made);
+    return is_answered;
+}
+
+static ks_answer ask_with_lock(void *with, PyObject *code, int offset, int32_t *site) {
+    ks_calls *self = with;
+    PyObject *before = ks_take_exception(); /* a library may call the driver with one that is on its way */
+    ks_sites_ask(self->ask, code, offset, site, ks_raise_later);
+    ks_put_exception(before);
+    return KS_ANSWERED;
+}
+
+static ks_answer ask_without_lock(void *with, PyObject *code, int offset, int32_t *site) {
+    return request_site(with, code, offset, site) ? KS_ANSWERED_HELD : KS_NOT_ANSWERED;
+}
+
+/* Leaves it to the serving thread. */
+static void release_without_lock(void *with, ks_sites *full, PyObject *code) {
+    ks_calls *self = with;
+    retired *made = malloc(sizeof *made);
+    if (made == NULL)
+        return; /* it stays for good */
+    *made = (retired){.sites = *full, .code = code};
+    pthread_mutex_lock(&self->lock);
+    made->following = self->retired;
+    self->retired = made;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static int32_t site_here(ks_calls *self, thread_calls *calls) {
+    int32_t elsewhere = atomic_load_explicit(&self->elsewhere, memory_order_relaxed);
+    PyThreadState *thread = PyGILState_GetThisThreadState();
+    if (thread == NULL)
+        return elsewhere;
+    bool has_lock = thread == _PyThreadState_UncheckedGet();
+    ks_asker asker = {has_lock ? ask_with_lock : ask_without_lock,
+                      has_lock ? ks_sites_release : release_without_lock, self};
+    return ks_sites_of(&calls->sites, thread, elsewhere, &asker);
+}
+
+KS_HOT static void call_back(void *user, int domain, uint32_t function, const void *data) {
+    ks_calls *self = user;
+    const call_data *call = data;
+    unsigned place = (unsigned)domain - 1;
+    bool is_usual = call != NULL && place < DOMAINS && function < MOST_FUNCTIONS;
+    if (is_usual && call->site == BEFORE && self->logged[place][function]) {
+        atomic_fetch_add(&self->inside, 1);
+        uint64_t token = atomic_load(&self->token);
+        thread_calls *calls = token == 0 ? NULL : calls_here(self, token);
+        if (KS_LIKELY(calls != NULL && calls->latest != call->correlation)) {
+            calls->latest = call->correlation; /* a driver's call inside of a runtime's has the same */
+            int32_t site = site_here(self, calls);
+            if (site >= 0)
+                append(calls, call->correlation, site);
+        }
+        atomic_fetch_sub(&self->inside, 1);
+    }
+    if (!is_usual || self->forwarded[place][function])
+        self->forward(user, domain, function, data);
+}
+
+static void free_threads(thread_calls *calls) {
+    while (calls != NULL) {
+        thread_calls *next = calls->following;
+        ks_sites_clear(&calls->sites);
+        while (calls->first != NULL) {
+            chunk *gone = calls->first;
+            calls->first = gone->following;
+            free(gone);
+        }
+        free(calls);
+        calls = next;
+    }
+}
+
+static void free_retired(ks_calls *self) {
+    pthread_mutex_lock(&self->lock);
+    retired *each = self->retired;
+    self->retired = NULL;
+    pthread_mutex_unlock(&self->lock);
+    while (each != NULL) {
+        retired *gone = each;
+        each = gone->following;
+        ks_sites_release(NULL, &gone->sites, gone->code);
+        free(gone);
+    }
+}
+
+static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"forward", NULL};
+    unsigned long long forward;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "K:CallSites", names, &forward))
+        return NULL;
+    ks_calls *self = (ks_calls *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->forward = (callback)(uintptr_t)forward;
+    memset(self->forwarded, 1, sizeof self->forwarded);
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&self->asked, &monotonic);
+    pthread_cond_init(&self->answered, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return (PyObject *)self;
+}
+
+static PyObject *calls_start(ks_calls *self, PyObject *ask) {
+    static uint64_t tokens; /* of the process */
+    if (self->token != 0) {
+        PyErr_SetString(PyExc_RuntimeError, "calls are being logged already");
+        return NULL;
+    }
+    Py_XSETREF(self->ask, Py_NewRef(ask));
+    atomic_store(&self->elsewhere, KS_NOT_THE_USERS);
+    atomic_store(&self->unanswered, 0);
+    pthread_mutex_lock(&self->lock);
+    self->is_served = true;
+    pthread_mutex_unlock(&self->lock);
+    atomic_store(&self->token, ++tokens);
+    Py_RETURN_NONE;
+}
+
+/* Logs no more; what was logged stays until `clear`. */
+static PyObject *calls_stop(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
+    atomic_store(&self->token, 0);
+    pthread_mutex_lock(&self->lock);
+    self->is_served = false;
+    pthread_cond_broadcast(&self->asked);
+    pthread_cond_broadcast(&self->answered);
+    pthread_mutex_unlock(&self->lock);
+    Py_RETURN_NONE;
+}
+
+/* Lets go of what was logged; where a thread is in the middle of a call still, it stays for good. */
+static PyObject *calls_clear(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
+    if (self->token != 0) {
+        PyErr_SetString(PyExc_RuntimeError, "calls are being logged");
+        return NULL;
+    }
+    pthread_mutex_lock(&self->lock);
+    thread_calls *before = self->threads;
+    self->threads = NULL;
+    pthread_mutex_unlock(&self->lock);
+    free_retired(self);
+    if (atomic_load(&self->inside) == 0)
+        free_threads(before);
+    Py_RETURN_NONE;
+}
+
+/* Waits for a request. Returns its code object and offset, or None when logging has stopped. */
+static PyObject *calls_wait(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
+    while (true) {
+        bool goes_on;
+        Py_BEGIN_ALLOW_THREADS;
+        pthread_mutex_lock(&self->lock);
+        while (self->is_served && self->waiting == NULL)
+            pthread_cond_wait(&self->asked, &self->lock);
+        goes_on = self->is_served;
+        pthread_mutex_unlock(&self->lock);
+        Py_END_ALLOW_THREADS;
+        free_retired(self);
+        if (!goes_on)
+            Py_RETURN_NONE;
+        pthread_mutex_lock(&self->lock);
+        request *next = self->waiting;
+        if (next != NULL) {
+            self->waiting = next->following;
+            next->state = TAKEN;
+            next->following = self->taken;
+            self->taken = next;
+            Py_INCREF(next->code); /* its frame has it, as its thread waits */
+        }
+        pthread_mutex_unlock(&self->lock);
+        if (next != NULL)
+            return Py_BuildValue("KOi", (unsigned long long)(uintptr_t)next, next->code, next->offset);
+    }
+}
+
+static PyObject *calls_answer(ks_calls *self, PyObject *args) {
+    unsigned long long number;
+    int site;
+    if (!PyArg_ParseTuple(args, "Ki:answer", &number, &site))
+        return NULL;
+    PyObject *gone = NULL;
+    pthread_mutex_lock(&self->lock);
+    request *one = self->taken;
+    while (one != NULL && (unsigned long long)(uintptr_t)one != number)
+        one = one->following;
+    if (one != NULL) {
+        unlink_request(&self->taken, one);
+        if (one->state == GIVEN_UP) {
+            gone = one->code;
+            free(one);
+        } else {
+            one->site = site;
+            one->state = ANSWERED;
+            pthread_cond_broadcast(&self->answered);
+        }
+    }
+    pthread_mutex_unlock(&self->lock);
+    Py_XDECREF(gone);
+    Py_RETURN_NONE;
+}
+
+static PyObject *calls_log(ks_calls *self, PyObject *args) {
+    int domain, function, logged, forwarded;
+    if (!PyArg_ParseTuple(args, "iipp:log", &domain, &function, &logged, &forwarded))
+        return NULL;
+    if (domain < 1 || domain > DOMAINS || function < 0 || function >= MOST_FUNCTIONS) {
+        PyErr_Format(PyExc_ValueError, "there is no function %d of domain %d", function, domain);
+        return NULL;
+    }
+    self->logged[domain - 1][function] = logged;
+    self->forwarded[domain - 1][function] = forwarded;
+    Py_RETURN_NONE;
+}
+
+static PyObject *calls_rows(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
+    PyObject *found = PyByteArray_FromStringAndSize(NULL, 0);
+    pthread_mutex_lock(&self->lock);
+    thread_calls *calls = self->threads;
+    pthread_mutex_unlock(&self->lock);
+    for (; calls != NULL && found != NULL; calls = calls->following) /* new ones come before the first */
+        for (chunk *each = __atomic_load_n(&calls->first, __ATOMIC_ACQUIRE); each != NULL && found != NULL;
+             each = __atomic_load_n(&each->following, __ATOMIC_ACQUIRE)) {
+            size_t bytes = atomic_load_explicit(&each->count, memory_order_acquire) * sizeof(call_site);
+            Py_ssize_t before = PyByteArray_GET_SIZE(found);
+            if (PyByteArray_Resize(found, before + (Py_ssize_t)bytes) < 0)
+                Py_CLEAR(found);
+            else
+                memcpy(PyByteArray_AS_STRING(found) + before, each->rows, bytes);
+        }
+    return found;
+}
+
+static PyObject *get_elsewhere(ks_calls *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromLong(atomic_load(&self->elsewhere));
+}
+
+static int set_elsewhere(ks_calls *self, PyObject *value, void *Py_UNUSED(closure)) {
+    int32_t site;
+    if (value == NULL || ks_as_id(value, &site) < 0)
+        return -1;
+    atomic_store(&self->elsewhere, site);
+    return 0;
+}
+
+static PyObject *get_unanswered(ks_calls *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromUnsignedLongLong(atomic_load(&self->unanswered));
+}
+
+static PyObject *get_callback(ks_calls *Py_UNUSED(self), void *Py_UNUSED(closure)) {
+    return PyLong_FromVoidPtr((void *)(uintptr_t)call_back);
+}
+
+static PyObject *get_context(ks_calls *self, void *Py_UNUSED(closure)) { return PyLong_FromVoidPtr(self); }
+
+static int calls_traverse(ks_calls *self, visitproc visit, void *arg) {
+    Py_VISIT(self->ask);
+    return 0;
+}
+
+static int calls_clear_references(ks_calls *self) {
+    Py_CLEAR(self->ask);
+    return 0;
+}
+
+static void calls_dealloc(ks_calls *self) {
+    PyObject_GC_UnTrack(self);
+    calls_clear_references(self);
+    free_retired(self);
+    free_threads(self->threads);
+    pthread_mutex_destroy(&self->lock);
+    pthread_cond_destroy(&self->asked);
+    pthread_cond_destroy(&self->answered);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef methods[] = {
+    {"start", (PyCFunction)calls_start, METH_O,
+     "start($self, ask, /)\n--\n\nLog from now on; `ask` gives a code object and an offset in it an id."},
+    {"stop", (PyCFunction)calls_stop, METH_NOARGS, "Log no more; what was logged stays until `clear`."},
+    {"clear", (PyCFunction)calls_clear, METH_NOARGS, "Let go of what was logged."},
+    {"wait", (PyCFunction)calls_wait, METH_NOARGS,
+     "Wait until a thread asks for an instruction's id, and return a number to answer with, a code object and an\n"
+     "offset; None when logging has stopped."},
+    {"answer", (PyCFunction)calls_answer, METH_VARARGS, "answer($self, number, site, /)\n--\n\nAnswer what `wait` gave."},
+    {"log", (PyCFunction)calls_log, METH_VARARGS,
+     "log($self, domain, function, logged, forwarded, /)\n--\n\n"
+     "Say of a function of the driver's or the runtime's interface whether its calls are logged, and handed on."},
+    {"rows", (PyCFunction)calls_rows, METH_NOARGS,
+     "What was logged: correlation ids as uint32 and sites as int32, in turn; calls without a site are left out."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef attributes[] = {
+    {"elsewhere", (getter)get_elsewhere, (setter)set_elsewhere, "The site of threads that run none of the user's code.",
+     NULL},
+    {"unanswered", (getter)get_unanswered, NULL, "How many calls have no site because Python was busy.", NULL},
+    {"callback", (getter)get_callback, NULL, "The address of the function that CUPTI calls.", NULL},
+    {"context", (getter)get_context, NULL, "The address that CUPTI hands to it.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject ks_calls_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "kernelscope.native._core.CallSites",
+    .tp_basicsize = sizeof(ks_calls),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = PyDoc_STR("CallSites(forward)\n--\n\nLogs where in the user's code the driver is called."),
+    .tp_new = calls_new,
+    .tp_dealloc = (destructor)calls_dealloc,
+    .tp_traverse = (traverseproc)calls_traverse,
+    .tp_clear = (inquiry)calls_clear_references,
+    .tp_methods = methods,
+    .tp_getset = attributes,
+};
