@@ -97,7 +97,7 @@ export class Painter {
   }
 
   private row(batches: Batches, sight: Sight, row: Int32Array, y: number) {
-    const { layout: { left, total }, from, to, width, found } = sight, scale = width / (to - from);
+    const { layout: { left, total }, from, to, width, found, dpr } = sight, scale = width / (to - from);
     const isAbove = this.tree.depth[row[0]] < this.tree.depth[sight.zoomed];
     let at = firstAfter(row, left, total, from);
     // What is narrower than a pixel, drawn as one: from where to where, and whether any of it was found.
@@ -113,7 +113,8 @@ export class Painter {
       const x = Math.max(0, (start - from) * scale), until = Math.min(width, (end - from) * scale);
       if ((end - start) * scale >= 1) {
         flush();
-        this.frame(batches, node, x, until - x, y, isAbove, found);
+        const edge = Math.round(x * dpr) / dpr;
+        this.frame(batches, node, edge, Math.round(until * dpr) / dpr - edge, y, isAbove, found);
         at += 1;
         continue;
       }
