@@ -14,6 +14,8 @@ MAX_SUM = 2**62
 MAX_COUNT = 2**31 - 1
 #: Above every address that a process can have, and so above every handle.
 MAX_HANDLE = 2**62
+#: Frames of a call path at most, of a deeper one the innermost; a file with a deeper one is refused.
+MAX_STACK_FRAMES = 512
 #: How much of a launch is recorded: its two ends, or every phase boundary between them.
 DETAILS = ("launch", "phases")
 #: What a recorder keeps, in the order of a journal's numbers: all launches, the newest, the first.
@@ -194,6 +196,8 @@ UNFINISHED = "unfinished"
 
 _LINE = _id("line_id", "The line of the user's code that made it: the innermost on its thread; null where none is "
             "known.", nullable=True)
+_STACK = _id("stack_id", "The innermost frame of the Python call path that made it; null where call paths were not "
+             "recorded, and where none is known.", nullable=True)
 _ATTRIBUTES = _text("attributes", "What only this framework has, as a JSON object.")
 
 _TABLES = (
@@ -215,7 +219,8 @@ _TABLES = (
         _handle("ident", "Python's `threading.get_ident()` of it."),
         _text("name", "Python's name of the thread."),
     )),
-    Table("lines", "one line of the user's code that launched, compiled, or made a range or an event of a graph", (
+    Table("lines", "one line of the user's code that launched, compiled, or made a range or an event of a graph, or of "
+          "any code that is in a recorded call path", (
         _id("line_id", "Row number."),
         _text("file", "The file; of a notebook's cell In[n], of code without a file such as <stdin>.", nullable=False,
               is_path=True),
@@ -226,7 +231,15 @@ _TABLES = (
         _text("function", "The function that it is in, as `Class.method`; null outside of functions."),
         _text("text", "The line itself, its first 400 letters, as the file had it when recording stopped; null where "
               "that is not known. A recorded cell's is in its source too."),
+        Column("user_code", "bool", "Whether it is the user's code; null in files of older versions, whose lines all "
+               "are.", nullable=True),
     ), since=3),
+    Table("stacks", "one frame of a call path, or of several that are the same up to it", (
+        _id("stack_id", "Row number; a frame stands after the one that called it."),
+        _id("parent_stack_id", "The frame that called it; null for the outermost of a path, which is the user's.",
+            nullable=True),
+        _id("line_id", "The line that the frame was at."),
+    ), since=4),
     Table("devices", "one CUDA device that was launched on", (
         _id("device_id", "Row number."),
         _count("ordinal", "CUDA's ordinal of the device."),
@@ -298,6 +311,7 @@ _TABLES = (
         _long_id("parent_launch_id", "The launch inside which this one was made.", nullable=True),
         _id("thread_id", "The host thread."),
         _LINE,
+        _STACK,
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The overload that ran; null where it failed before one was found.", nullable=True),
         _id("configuration_id", "The launch configuration."),
@@ -325,7 +339,6 @@ _TABLES = (
     )),
     Table("activities", "one activity of the GPU, or one wait for it", (
         _long_id("activity_id", "Row number; rows are in order of start_ns, an unknown start first."),
-        _PROCESS,
         _word("kind", "Kind of it: kernel, memcpy, memset, or sync (the host waits)."),
         _word("name", "The kernel's readable name; of a copy its direction, such as HtoD; of a wait what for."),
         _word("entry_name", "The kernel's mangled name in the machine code; null for what is no kernel.",
@@ -345,6 +358,7 @@ _TABLES = (
         _id("cell_id", "The cell that ran when the host made the call; null between cells.", nullable=True),
         _id("thread_id", "The host thread that made the call.", nullable=True),
         _LINE,
+        _STACK,
         _word("api", "The driver or runtime call that started it, such as cuLaunchKernelEx.", nullable=True),
         _time("submit_start_ns", "That call began.", nullable=True),
         _time("submit_end_ns", "That call returned.", nullable=True),
@@ -377,6 +391,7 @@ _TABLES = (
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
         _LINE,
+        _STACK,
         _long_id("launch_id", "The launch that needed it; null for eager signatures.", nullable=True),
         _id("configuration_id", "The launch configuration seen while compiling.", nullable=True),
         _word("trigger", "launch, eager (a signature in the decorator), specialize, recompile, device (another "
@@ -459,7 +474,6 @@ _TABLES = (
     )),
     Table("graph_events", "one event in the life of a graph", (
         _id("graph_event_id", "Row number; rows are in order of start_ns, an unknown start first."),
-        _PROCESS,
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread; null where it is not known.", nullable=True),
         _LINE,
@@ -492,7 +506,6 @@ _TABLES = (
         _ATTRIBUTES,
     )),
     Table("passes", "one compiler pass or link phase", (
-        _PROCESS,
         _id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
         _id("specialization_id", "The specialization, where the phase belongs to one.", nullable=True),
         _word("kind", "pass (numba's pipeline) or phase (mlir, nvvm, lto, link, load)."),
@@ -539,7 +552,6 @@ _TABLES = (
         _count("uncollectable", "Objects that it found unreachable and could not free."),
     ), since=2),
     Table("health", "one fact about the recording itself", (
-        _PROCESS,
         _word("probe", "The probe, or recorder."),
         _word("status", "ok, degraded (part of it is missing), unavailable, or failed."),
         _text("message", "What is so, in one line."),

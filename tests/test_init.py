@@ -28,7 +28,7 @@ def test_public_names() -> None:
         "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
         "StudyArgumentError", "StudyError", "StudyFileError",
         "UnknownCellError", "UnknownGraphError",
-        "UnknownKernelError", "__version__", "annotate", "graph", "inspect", "journals", "load",
+        "UnknownKernelError", "__version__", "annotate", "flame", "graph", "inspect", "journals", "load",
         "load_ipython_extension", "record", "recorded", "recover", "timeline", "unload_ipython_extension",
     }
     assert kernelscope.__all__ == sorted(kernelscope.__all__, key=lambda name: (name != "__version__", name))

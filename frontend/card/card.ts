@@ -58,7 +58,20 @@ export function enliven(card: HTMLElement, links: Links): () => void {
   linkNames(card, links, undoing);
   if (card.matches(CARDS)) markLines(card, links, undoing);
   explain(card, undoing);
+  showFlames(card, links, undoing);
   return () => undoing.run();
+}
+
+/** Show a card's flame graph live once its part is unfolded. */
+function showFlames(card: HTMLElement, { flame }: Links, undoing: Undoing) {
+  const place = card.querySelector<HTMLElement>(".ks-flame"), part = place?.closest("details");
+  if (!place || !part || !flame) return;
+  const show = () => { if (part.open && !place.dataset.ksLive) {
+    place.dataset.ksLive = "";
+    undoing.add(flame(place), () => { delete place.dataset.ksLive; });
+  } };
+  undoing.listen(part, "toggle", show);
+  show();
 }
 
 function folds(): Record<string, boolean> {

@@ -16,6 +16,8 @@ export interface Links {
   mark?(row: number | null, isShown?: boolean): boolean;
   /** Open an inspector at a kernel or a specialization beside the timeline; whether that can be done. */
   open?(key: string): Promise<boolean>;
+  /** Show the flame graph live in an element, in place of its picture; returns the end of it. */
+  flame?(place: HTMLElement): () => void;
 }
 
 /** Make the links of a card, or of what stands for an inspector. */

@@ -8,8 +8,10 @@ import { frame, keysOf, searchField } from "../shared/frame";
 import { remember, remembered } from "../shared/memory";
 import { hasInspector, inspectHere, offerTimeline } from "../shared/places";
 import { clean, count, counted, duration, moment } from "../shared/text";
+import { unpacked } from "../shared/inflate";
 import { followCard } from "../card/card";
 import type { Links } from "../card/links";
+import { mount as mountFlame } from "../flame/flame";
 import type { Break } from "./axis";
 import { Theme } from "./colors";
 import { Controls } from "./controls";
@@ -46,8 +48,17 @@ export function mount(host: HTMLElement, options: Options): Timeline {
   timeline.undoing.add(offerTimeline({
     root: timeline.root, has: (key) => timeline.has(key), showCompile: (key) => timeline.goToFirst("compiles", key),
     showLaunches: (key) => timeline.goToFirst("launches", key),
-  }), followCard(host, timeline.links));
+  }), followCard(host, Object.assign(timeline.links, { flame: flameOf(options.header) })));
   return timeline;
+}
+
+/** What shows the recording's call paths in its card, where there are any. */
+function flameOf({ flame }: Header): ((place: HTMLElement) => () => void) | undefined {
+  return flame === undefined ? undefined : (place) => {
+    const view = mountFlame(place, { payload: unpacked(flame) });
+    Object.assign(place, { kernelscope: view }); // for whoever looks into a page
+    return () => view.destroy();
+  };
 }
 
 export class Timeline {

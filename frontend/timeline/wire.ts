@@ -55,6 +55,8 @@ export interface Header {
   left_out: string[];
   /** Of a large timeline, by track: colors, and for each a byte a column of the whole time, its share, as base64. */
   overview?: Record<string, [color: string, shares: string][]>;
+  /** The flame graph of its call paths, packed, as base64. */
+  flame?: string;
 }
 
 /** The small tables, one list each; what is not known is left out. */

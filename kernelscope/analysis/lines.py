@@ -118,7 +118,7 @@ def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[Li
     used = launches + compiles + count_by(lines["activities"], size)
     names = _kernels(recording, lines["launches"], size)
     rows: list[dict[str, Any]] = [*recording.rows("lines"), dict.fromkeys(("line_id", "file", "line", "function"))]
-    texts = _texts(recording)
+    texts = line_texts(recording)
     found = [
         LineSummary(
             line_id=rows[at]["line_id"], file=rows[at]["file"], line=rows[at]["line"], function=rows[at]["function"],
@@ -146,6 +146,18 @@ def line_table(recording: Recording) -> pd.DataFrame:
         **phases, "kernels": lambda each: ", ".join(each.kernels)}).set_index("line_id")
 
 
+def gpu_times(recording: Recording) -> tuple[Ints, Ints]:
+    """Return how long each activity lasted, and each launch ran whose kernel has no activity; -1 for unknown."""
+    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
+    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    executed = ints(recording, "launches", "execute_ns")
+    if bool((executed >= 0).any()):  # kernels that were timed otherwise have no activity
+        has_activity = np.zeros(len(executed) + 1, bool)
+        has_activity[ints(recording, "activities", "launch_id")] = True
+        executed = np.where(has_activity[:-1], UNKNOWN, executed)
+    return lasted, executed
+
+
 def _lines(recording: Recording, table: str, size: int) -> Ints:
     """The line of each row of a table; the last of all for none."""
     found = ints(recording, table, "line_id")
@@ -166,19 +178,14 @@ def _gpu_by(recording: Recording, launches: Ints, activities: Ints,
     """Time of kernels, copies and memsets; bytes copied; time of waits, by line."""
     if not is_gpu_recorded(recording):
         return [(None, None, None)] * size
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
-    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    lasted, executed = gpu_times(recording)
     is_wait = matches(recording, "activities", "kind", "sync")
     at, took = activities, lasted
     if is_wait.any():
         at, took = activities[~is_wait], lasted[~is_wait]
-    execute = ints(recording, "launches", "execute_ns")
-    timed = np.flatnonzero(execute >= 0)
-    if len(timed):  # kernels that were timed otherwise have no activity
-        has_activity = np.zeros(len(launches) + 1, bool)
-        has_activity[ints(recording, "activities", "launch_id")] = True
-        timed = timed[~has_activity[timed]]
-        at, took = np.concatenate((at, launches[timed])), np.concatenate((took, execute[timed]))
+    timed = np.flatnonzero(executed >= 0)
+    if len(timed):
+        at, took = np.concatenate((at, launches[timed])), np.concatenate((took, executed[timed]))
     copied = np.where(matches(recording, "activities", "kind", COPY), ints(recording, "activities", "size_bytes"), 0)
     waits = sum_by(activities[is_wait], lasted[is_wait], size)
     waited = count_by(activities[is_wait], size)
@@ -195,8 +202,8 @@ def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
             for gone, total in zip(lost.tolist(), sum_by(groups, values, size).tolist(), strict=True)]
 
 
-def _texts(recording: Recording) -> dict[int, str]:
-    """The texts of lines, where they are known."""
+def line_texts(recording: Recording) -> dict[int, str]:
+    """Return the texts of lines, where they are known, by their rows."""
     sources = _sources(recording)
     found: dict[int, str] = {}
     for at, row in enumerate(recording.rows("lines")):

@@ -52,7 +52,8 @@ class Session:
         self.options = options
         log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
-        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None)
+        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None,
+                         stacks=options.stacks)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
@@ -283,7 +284,7 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation, (gpu.sites[0], at_sites(gpu.sites[1], sink.sites.rows)["line_id"]))
+                             gpu.has_correlation, (gpu.sites[0], at_sites(gpu.sites[1], sink.sites.rows)))
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
@@ -311,6 +312,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         launches=launches,
         targets=list(sink.targets.rows),
         threads=threads,
+        stacks=list(sink.stacks.rows),  # before the lines that they name
         lines=[{**row, "file": shown_filename(row["file"]),
                 "text": text_of(row["file"], row["line"]) if row.get("user_code") is not False else None}
                for row in sink.lines.rows],

@@ -30,7 +30,7 @@ from kernelscope.schema import MAX_COUNT, RECORD_TIMES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 
 #: The columns of `RawRecording.launches`.
-LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "line_id", "target", "configuration"), np.int32),
+LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "line_id", "stack_id", "target", "configuration"), np.int32),
                   **dict.fromkeys(RECORD_TIMES, np.int64)}
 
 #: What is known of a garbage collection: when it began and was done (ns), the thread's ident, and what it found.
@@ -74,8 +74,8 @@ class RawRecording:
     targets : list of dict
         What a launch's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
         and ``error``.
-    threads, lines, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, builds,
-    health
+    threads, lines, stacks, cells, dispatchers, specializations, configurations, devices, compilations, passes, code,
+    builds, health
         Rows of the tables of that name, and of ``occupancies``; compilations, passes and builds as they happened.
     ranges : RawRanges
         NVTX events as they happened.
@@ -94,6 +94,7 @@ class RawRecording:
     targets: list[Row] = field(default_factory=list)
     threads: list[Row] = field(default_factory=list)
     lines: list[Row] = field(default_factory=list)
+    stacks: list[Row] = field(default_factory=list)
     cells: list[Row] = field(default_factory=list)
     dispatchers: list[Row] = field(default_factory=list)
     specializations: list[Row] = field(default_factory=list)
@@ -140,7 +141,7 @@ def build(raw: RawRecording) -> Recording:
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     rows: dict[str, Sequence[Row]] = {
         "cells": raw.cells, "threads": raw.threads, "lines": _with_cells(raw.lines, raw.cells),
-        "devices": raw.devices, "dispatchers": raw.dispatchers,
+        "stacks": raw.stacks, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
     }
@@ -180,7 +181,7 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
     found = looked_up(target, goals)
     return {
         "launch_id": np.arange(len(start), dtype=np.int64),
-        "thread_id": held["thread_id"], "line_id": held["line_id"],
+        "thread_id": held["thread_id"], "line_id": held["line_id"], "stack_id": held["stack_id"],
         "configuration_id": held["configuration"],
         **{name: held[name] for name in RECORD_TIMES},
         **found,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from kernelscope.recording.integrity import FIRST, INSTANTS
 from kernelscope.recording.model import Recording, Renumbering, numbered, renumbered
-from kernelscope.recording.parquet import table_of_rows
+from kernelscope.recording.parquet import make_table, table_of_rows
 from kernelscope.schema import MAX_COUNT, MAX_TIME_NS, TABLES, UNKNOWN
 
 #: What one recording may know of a node and another not.
@@ -94,6 +94,7 @@ _FACTS = {
         "reserved_shared_bytes",
     ),
     "dispatchers": ("arguments", "code_sha256"),
+    "lines": ("user_code",),
     "specializations": (
         "compute_capability", "regs", "static_shared_bytes", "local_bytes", "const_bytes", "spill_store_bytes",
         "spill_load_bytes", "max_threads", "launch_config_sensitive", "cubin_bytes", "entry_name",
@@ -113,10 +114,10 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     """Return one recording with the cells of all.
 
     Threads, lines, devices, dispatchers, configurations and specializations that are equal in content become one row,
-    except that rows which one recording keeps apart stay apart, and lines of different recorded cells; a
-    specialization's ``origin`` is the first's, and facts of a device, dispatcher or specialization that one recording
-    lacks are those of another. Graphs of one fingerprint become one likewise, with its nodes and edges once. Equal
-    facts of health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest
+    and so do call paths, except that rows which one recording keeps apart stay apart, and lines of different recorded
+    cells; a specialization's ``origin`` is the first's, and facts of a device, dispatcher or specialization that one
+    recording lacks are those of another. Graphs of one fingerprint become one likewise, with its nodes and edges once.
+    Equal facts of health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest
     ``clock_error_ns``. Cells, launches, activities, API calls, compilations, builds, events of graphs, ranges and
     collections are in order of their start. Correlation ids stay: they tell rows of one process apart. Times are on the
     first recording's host clock: those of a recording whose clock began at another instant (another machine, or another
@@ -152,6 +153,7 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     for table in _IN_ORDER:
         _place_in_order(table, recordings, places)
     tables["lines"] = _shared("lines", recordings, places)  # they name cells
+    tables["stacks"] = _shared_stacks(recordings, places)
     for table in _IN_ORDER:
         tables[table] = _ordered(table, recordings, places)
     tables |= merged_graphs(recordings, places)
@@ -223,6 +225,20 @@ def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, 
             new.append(at)
         place[table] = np.array(new, dtype=np.int64)
     return table_of_rows(table, rows)
+
+
+def _shared_stacks(recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
+    """The distinct frames of call paths, each after the one that called it; `places` is told where they went."""
+    found: dict[tuple[int, int], int] = {}
+    for recording, place in zip(recordings, places, strict=True):
+        new: list[int] = []
+        lines = place["lines"][recording.column("stacks", "line_id")].tolist()
+        for parent, line in zip(recording.column("stacks", "parent_stack_id").tolist(), lines, strict=True):
+            new.append(found.setdefault((UNKNOWN if parent == UNKNOWN else new[parent], line), len(found)))
+        place["stacks"] = np.array(new, np.int64)
+    return make_table("stacks", {
+        "stack_id": np.arange(len(found), dtype=np.int32),
+        **{name: np.array([key[at] for key in found], np.int32) for at, name in enumerate(TABLES["stacks"].names[1:])}})
 
 
 def _agree(known: dict[str, Any], row: dict[str, Any], facts: Sequence[str]) -> bool:

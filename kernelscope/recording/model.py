@@ -158,10 +158,10 @@ class Recording:
                 columns[column.name] = array.to_pandas()
         return pd.DataFrame(columns, columns=list(TABLES[name].names))
 
-    processes = _TableFrame()
     cells = _TableFrame()
     threads = _TableFrame()
     lines = _TableFrame()
+    stacks = _TableFrame()
     devices = _TableFrame()
     dispatchers = _TableFrame()
     configurations = _TableFrame()
@@ -263,6 +263,14 @@ class Recording:
     def to_perfetto(self, path: str | Path, **options: Any) -> Path:
         """Write a trace for the Perfetto UI, and return its path: see `views.timeline.perfetto.to_perfetto`."""
         return _view("export_method")("to_perfetto")(self, path, **options)
+
+    def to_speedscope(self, path: str | Path, **options: Any) -> Path:
+        """Write the call paths for speedscope, and return the file's path: see `views.flame.folded.to_speedscope`."""
+        return _view("export_method")("to_speedscope")(self, path, **options)
+
+    def to_collapsed(self, path: str | Path, **options: Any) -> Path:
+        """Write the call paths as folded stacks, and return the file's path: see `views.flame.folded.to_collapsed`."""
+        return _view("export_method")("to_collapsed")(self, path, **options)
 
     def to_parquet(self, folder: str | Path, **options: Any) -> Path:
         """Write one Parquet file a table into a folder: see `kernelscope.views.tables.to_parquet`."""
@@ -415,9 +423,11 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     for table in ("graph_nodes", "graph_edges"):
         keep[table] = keep["graphs"][recording.column(table, "graph_id")]
     for referring in (*_EVENTS, "graph_nodes"):
-        for referred in ("threads", "lines", "devices", "specializations", "configurations", "dispatchers"):
+        for referred in ("threads", "lines", "stacks", "devices", "specializations", "configurations", "dispatchers"):
             _mark(recording, keep, referring, referred)
     _mark(recording, keep, "specializations", "dispatchers")
+    _mark_callers(recording.column("stacks", "parent_stack_id"), keep["stacks"])
+    _mark(recording, keep, "stacks", "lines")
     keep["occupancies"][:] = True
     for column in ("specialization_id", "configuration_id", "device_id"):
         keep["occupancies"] &= keep[REFERENCES[column]][recording.column("occupancies", column)]
@@ -448,6 +458,16 @@ def _mark(recording: Recording, keep: dict[str, Any], referring: str, referred: 
         if REFERENCES.get(column) == referred and column != own_id(referring):
             ids = recording.column(referring, column)[keep[referring]]
             keep[referred][ids[ids != UNKNOWN]] = True
+
+
+def _mark_callers(parents: Any, keep: Any) -> None:
+    """Keep the frames that called kept ones."""
+    frames = np.flatnonzero(keep)
+    while len(frames):
+        frames = np.unique(parents[frames])
+        frames = frames[frames != UNKNOWN]
+        frames = frames[~keep[frames]]
+        keep[frames] = True
 
 
 def _earlier(recording: Recording, kept: Any) -> Any:

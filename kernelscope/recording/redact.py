@@ -608,6 +608,7 @@ RULES: dict[str, dict[str, Rule]] = {
     },
     "threads": {"name": _word("thread", "MainThread")},
     "lines": {"file": _source_file, "function": _named("function"), "text": _dropped},
+    "stacks": {},
     "devices": {
         "name": _matching("device", rf"(?:NVIDIA|Tesla|Quadro|GeForce|TITAN)(?: (?:{_MODEL}))*"),
         "compute_capability": _CAPABILITY,

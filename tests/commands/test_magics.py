@@ -91,6 +91,25 @@ def test_lines(notebook: Any) -> None:
     assert "no line of code is known" in notebook.ok("%kernelscope lines").card
 
 
+def test_call_paths(notebook: Any) -> None:
+    """They begin in the cell, whatever runs it, and have the frames of libraries."""
+    paths = """
+stacks, lines = _kernelscope.rows("stacks"), _kernelscope.rows("lines")
+def path(at):
+    return [] if at is None else [*path(stacks[at]["parent_stack_id"]), lines[stacks[at]["line_id"]]]
+for row in _kernelscope.rows("launches"):
+    print(*(f"{each['file']}:{each['line']}" for each in path(row["stack_id"]) if each["user_code"]))
+print({each["file"].rpartition("/")[2] for each in lines if not each["user_code"]})
+"""
+    there = notebook.ok("def elsewhere(x):\n    axpy[2, 32](x, 2.0, x)").reply["execution_count"]
+    for first in ("%%kernelscope -q --stacks", "%%kernelscope -q --stacks\n%%time"):
+        here = notebook.ok(f"{first}\n\n{LAUNCH}\nelsewhere(a)").reply["execution_count"]
+        line = 2 + first.count("%%")
+        *found, libraries = notebook.ok(paths).stdout.splitlines()
+        assert found == [f"In[{here}]:{line}", f"In[{here}]:{line + 1} In[{there}]:2"]
+        assert "dispatcher.py" in libraries and "interactiveshell.py" not in libraries
+
+
 def test_report(notebook: Any) -> None:
     assert "nothing was recorded yet" in notebook.run("%kernelscope report").stderr
     first = notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}").reply["execution_count"]

@@ -26,6 +26,9 @@ LIBRARY = '''
 def call(function, *args):
     return function(*args)
 
+def deep(n, function, *args):
+    return deep(n - 1, function, *args) if n else function(*args)
+
 def launch(k, x):
     k(x)
 '''

@@ -18,6 +18,7 @@ from kernelscope.views.card.meanings import COLUMNS, column_meaning
 from kernelscope.views.card.sections import (
     Bar,
     Block,
+    CallPaths,
     Card,
     CodeLine,
     Column,
@@ -35,6 +36,7 @@ from kernelscope.views.card.sections import (
     Table,
     card_of,
 )
+from kernelscope.views.flame.svg import images
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (
     LINES_STYLE,
@@ -180,6 +182,8 @@ def _block(block: Block, draw: _Draw) -> str:
             return _shares(block)
         case Listing():
             return printed_listing(block)
+        case CallPaths(flame):
+            return f'<div class="ks-flame">{images(flame)}</div>'
         case Picture(graph_id):
             return f'<div class="ks-graph">{draw(graph_id)}</div>'
 

@@ -36,6 +36,7 @@ from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
+from kernelscope.views.flame.model import Flame, flame_of
 from kernelscope.views.keys import link_keys
 
 
@@ -152,6 +153,8 @@ class Overview:
         Graphs, those of one topology as one, and each by itself.
     builds : tuple of BuildSummary
         Requests to build caches, by algorithm.
+    flame : Flame or None
+        The call paths; None where none were recorded.
     frameworks : tuple of str
         Whose kernels these are, each once, in order of the kernels.
     kernel_keys, specialization_keys, compile_keys : dict of int to str
@@ -204,6 +207,7 @@ class Overview:
     by_topology: tuple[GraphSummary, ...]
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
+    flame: Flame | None
     frameworks: tuple[str, ...]
     kernel_keys: dict[int, str]
     specialization_keys: dict[int, str]
@@ -318,6 +322,7 @@ def overview(recording: Recording) -> Overview:
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
+        flame=flame_of(recording),
         frameworks=_frameworks(recording, kernels),
         kernel_keys=kernel_keys,
         specialization_keys=specialization_keys,

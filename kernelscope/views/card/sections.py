@@ -28,6 +28,8 @@ from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
 from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
+from kernelscope.views.flame import text as flame_text
+from kernelscope.views.flame.model import LABELS, Flame
 
 #: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
 FIRST_ROWS = 12
@@ -365,6 +367,13 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class CallPaths:
+    """The flame graph of call paths: on pages."""
+
+    flame: Flame
+
+
+@dataclass(frozen=True)
 class Fold:
     """A folded part, on pages only. `name` or `bold` is emphasized in its summary, between `before` and `after`."""
 
@@ -377,7 +386,7 @@ class Fold:
     scrolls: bool = True
 
 
-Block = Shares | Lines | Table | Findings | Listing | Picture | Fold
+Block = Shares | Lines | Table | Findings | Listing | Picture | CallPaths | Fold
 
 
 @dataclass(frozen=True)
@@ -1262,8 +1271,23 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
     ), named="signature", is_dense=True, is_apart=True, left_out=held.count(kernel.dispatcher_id) - len(rows)),)
 
 
+# Call paths.
+
+def call_paths_section(shown: Overview) -> Section | None:
+    """Return the call paths: a flame graph on a page, the heaviest frames on a terminal."""
+    flame = shown.flame
+    if flame is None:
+        return None
+    rows = [Row(label, dict(zip(flame.metrics, values, strict=True)), depth=depth)
+            for depth, label, values in flame_text.rows(flame, FIRST_ROWS)]
+    table = Table(("call path", ""), tuple(rows), terminal=_terminal(*[
+        (LABELS[name].lower(), name) for name in flame.metrics]), more=flame_text.rest(flame, len(rows)))
+    return Section("call_paths", "Call paths", count(flame.paths), (CallPaths(flame), table),
+                   "a flame graph: functions of Python below their callers, down to the kernels that they launched")
+
+
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
     advice_section, cells_section, kernels_section, lines_section, compiles_section, builds_section, graphs_section,
-    ranges_section, gpu_section, calls_section, phases_section, configurations_section,
+    ranges_section, gpu_section, calls_section, phases_section, call_paths_section, configurations_section,
 )
