@@ -36,7 +36,7 @@ from kernelscope.recording.columns import CALL_SITE, Columns, at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
-from kernelscope.schema import SCHEMA_VERSION, UNKNOWN
+from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
 
 
@@ -284,17 +284,12 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation, _sites_of(calls["correlation_id"], *gpu.sites, sink.sites.rows))
+                             gpu.has_correlation, _sites_of(*gpu.sites, sink.sites.rows))
 
 
-def _sites_of(wanted: np.ndarray, correlation: np.ndarray, site: np.ndarray,
-              sites: Sequence[dict[str, Any]]) -> Columns | None:
-    """Where calls were made, by their correlation ids, -1 for none; None where that is known of no call."""
-    if not len(correlation) or not len(wanted):
-        return None
+def _sites_of(correlation: np.ndarray, site: np.ndarray, sites: Sequence[dict[str, Any]]) -> Columns:
     found = at_sites(site, sites)
-    at = np.minimum(np.searchsorted(correlation, wanted), len(correlation) - 1)
-    return {name: np.where(correlation[at] == wanted, found[name][at], UNKNOWN) for name in CALL_SITE}
+    return {"correlation_id": correlation, **{name: found[name] for name in CALL_SITE}}
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
