@@ -9,7 +9,6 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, count
 from types import CodeType
 from typing import Any, Protocol, overload
@@ -435,7 +434,7 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
-        self._paths = None if user_code is None or not self.has_stacks else CallPaths(user_code, self._line_of)
+        self._paths = CallPaths(user_code, self._line_of) if user_code is not None and stacks else None
         self.log.serve(self.state, None if user_code is None else self._site,
                        None if self._paths is None else self._stack)
 
