@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from ways_to_launch import (
     without_of,
 )
 
+import kernelscope
 from kernelscope.clock import now
 from kernelscope.native import core
 from kernelscope.probes.cupti import CuptiProbe
@@ -214,6 +216,17 @@ def test_parts_of_a_recording(stand_in: StandIn, cupti: Cupti, folder: Path) -> 
                 run_program(program_of(folder, program), names)
             found.append(lines_of(inner.recording, "activities") == named_lines(folder, program))
     assert found == [True] * 3
+
+
+def test_a_journal_is_whole_with_them(stand_in: StandIn, cupti: Cupti, folder: Path, tmp_path: Path) -> None:
+    names = theirs(stand_in, folder)
+    with Recorder(probes=[CuptiProbe(cupti)], journal=tmp_path / "journals", stacks=True):
+        run_program(program_of(folder, "k(x)"), names)
+        shutil.copytree(tmp_path / "journals", tmp_path / "left")
+    (left,) = kernelscope.journals(tmp_path / "left")
+    recording = kernelscope.recover(left)
+    assert "call" in [row["function"] for row in recording.rows("lines")]
+    assert not [row for row in recording.rows("health") if "known" in (row["message"] or "")]
 
 
 def test_without_lines(recorded: Callable[..., Any]) -> None:
