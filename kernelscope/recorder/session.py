@@ -32,7 +32,7 @@ from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.overhead import recording_cost
 from kernelscope.recording.build import RawCollections, RawRecording
-from kernelscope.recording.columns import at_sites, distinct
+from kernelscope.recording.columns import CALL_SITE, Columns, at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
@@ -284,7 +284,12 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation, (gpu.sites[0], at_sites(gpu.sites[1], sink.sites.rows)))
+                             gpu.has_correlation, _sites_of(*gpu.sites, sink.sites.rows))
+
+
+def _sites_of(correlation: np.ndarray, site: np.ndarray, sites: Sequence[dict[str, Any]]) -> Columns:
+    found = at_sites(site, sites)
+    return {"correlation_id": correlation, **{name: found[name] for name in CALL_SITE}}
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],

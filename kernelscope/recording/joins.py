@@ -132,9 +132,9 @@ class RawActivities:
         Thread ident, start and end of the recorder's own calls, which are left out.
     has_correlation : bool
         Whether correlation ids are CUPTI's; they join the rows in any case.
-    sites : (ndarray of int64, dict of str to ndarray)
-        Correlation ids of calls of which it is known where they were made, in order; and `CALL_SITE` of each: the line, and
-        the innermost frame of its call path; -1 for none.
+    sites : dict of str to ndarray
+        Of calls of which it is known where they were made: ``correlation_id``, in order, and `CALL_SITE`, the line and
+        the innermost frame of the call path, -1 for none.
     """
 
     activities: Columns = field(default_factory=_no_activities)
@@ -144,20 +144,19 @@ class RawActivities:
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     own: list[tuple[int, int, int]] = field(default_factory=list)
     has_correlation: bool = True
-    sites: tuple[np.ndarray, Columns] = field(
-        default_factory=lambda: (np.empty(0, np.int64), {name: np.empty(0, np.int64) for name in CALL_SITE}))
+    sites: Columns = field(default_factory=lambda: {
+        name: np.empty(0, np.int64) for name in ("correlation_id", *CALL_SITE)})
 
     def __len__(self) -> int:
         return len(self.activities["kind"])
 
     def sites_of(self, correlation: np.ndarray) -> Columns:
-        """Return where calls were made, by their correlation ids: `CALL_SITE`, -1 for none."""
-        known, columns = self.sites
+        """Return where calls were made, as `CALL_SITE`, by their correlation ids; -1 for none."""
+        known = self.sites["correlation_id"]
         if not len(known) or not len(correlation):
             return dict.fromkeys(CALL_SITE, none(len(correlation)))
         at = np.minimum(np.searchsorted(known, correlation), len(known) - 1)
-        is_known = known[at] == correlation
-        return {name: np.where(is_known, columns[name][at], UNKNOWN) for name in CALL_SITE}
+        return {name: np.where(known[at] == correlation, self.sites[name][at], UNKNOWN) for name in CALL_SITE}
 
 
 @dataclass
@@ -396,25 +395,27 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
 def _sites(raw: RawActivities, seen: Columns, asked: Rows, call: np.ndarray, launch_of_call: np.ndarray,
            thread_of_call: np.ndarray, calls: Columns, launches: dict[str, Any]) -> Columns:
     """Lines and call paths of the calls' launches; of other calls their own, or those of the launch around them."""
-    found = {name: np.append(launches[name], UNKNOWN) for name in CALL_SITE}
-    known = [name for name in CALL_SITE if (found[name] != UNKNOWN).any() or (calls[name] != UNKNOWN).any()]
-    if "line_id" not in known and not len(raw.sites[0]):
+    of_launches = {name: np.append(launches[name], UNKNOWN) for name in CALL_SITE}
+    known = [name for name in CALL_SITE
+             if (of_launches[name] != UNKNOWN).any() or (raw.sites[name] != UNKNOWN).any()]
+    if "line_id" not in known:
         return dict.fromkeys(CALL_SITE, none(len(call)))
-    columns = {name: np.where(launch_of_call == UNKNOWN, calls[name], found[name][launch_of_call]) for name in known}
+    of_calls = {name: np.where(launch_of_call == UNKNOWN, calls[name], of_launches[name][launch_of_call])
+                for name in known}
     others = np.unique(call[call != UNKNOWN])
     others = others[(launch_of_call[others] == UNKNOWN) & (calls["line_id"][others] == UNKNOWN)]
     if len(others):
         middle = (calls["start_ns"][others] + calls["end_ns"][others]) >> 1
         spans = Spans(launches["thread_id"], launches["start_ns"], _known(launches["end_ns"], FOREVER))
         around = spans.around(thread_of_call[others], middle)
-        for name, values in columns.items():
-            values[others] = found[name][around]
-    sites = {name: asked.of(columns[name]) if name in columns else none(len(call)) for name in CALL_SITE}
-    if len(asked.missing) and len(raw.sites[0]):  # of calls that are not recorded themselves, such as queries
-        for name, values in raw.sites_of(seen["correlation_id"][asked.missing]).items():
-            sites[name] = sites[name].copy()
-            sites[name][asked.missing] = values
-    return sites
+        for name, values in of_calls.items():
+            values[others] = of_launches[name][around]
+    found = {name: asked.of(values) for name, values in of_calls.items()}
+    if len(asked.missing) and len(raw.sites["correlation_id"]):  # of calls that are not recorded, such as queries
+        missing = raw.sites_of(seen["correlation_id"][asked.missing])
+        for name, values in found.items():
+            values[asked.missing] = missing[name]
+    return dict.fromkeys(CALL_SITE, none(len(call))) | found
 
 
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
