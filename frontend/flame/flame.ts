@@ -228,7 +228,6 @@ export class FlameView {
       parts.push(node < 0 || node === this.sight.zoomed ? element("span", "ksf-crumb", label)
         : button("ksf-crumb", label, "", () => this.zoom(node)));
     }
-    this.crumbs.hidden = !this.sight.zoomed;
     this.crumbs.replaceChildren(...parts);
   }
 
