@@ -13,7 +13,8 @@ from kernelscope.views.card.html import printed_listing
 from kernelscope.views.card.sections import code_listing
 from kernelscope.views.html import LINES_STYLE, folded, heading, style, style_element, table_of
 
-_HEADERS = ("line", "function", "launches", "host", "compiling", "CUDA calls", "GPU", "waiting", "copied", "kernels", "code")
+_HEADERS = ("line", "function", "launches", "host", "compiling", "CUDA calls", "GPU", "waiting", "copied",
+            "kernels", "code")
 _LEFT = (0, 1, 9, 10)
 _MOST = 40
 #: What is shown for what has no known line.

@@ -30,7 +30,8 @@ def story(seed: int, gpu: bool = True) -> Recording:
             script.compilation(duration_ns=chance.randint(1, 9) * 1_000_000, line_id=line)
         if gpu:
             kind = chance.choice(["kernel", "memcpy", "memset", "sync"])
-            submitted = chance.choice([None, *[row["start_ns"] + 100 for row in script.rows["launches"]], 3 + (line or 0), 13 + (line or 0)])
+            inside = [row["start_ns"] + 100 for row in script.rows["launches"]]
+            submitted = chance.choice([None, *inside, 3 + (line or 0), 13 + (line or 0)])
             script.activity(kind, duration_ns=chance.randint(1, 99) * 1_000, size_bytes=100, submit_start_ns=submitted,
                             submit_end_ns=None if submitted is None else submitted + 700, thread_id=0,
                             launch_id=launch if kind == "kernel" else None,

@@ -968,8 +968,9 @@ def _line_name(source: Source, line: SourceLine) -> str:
 def _line_columns(total: LineSummary) -> tuple[Column, ...]:
     """Return the gutter's columns: those in which anything is."""
     return tuple([Column(label, key) for label, key, value in (
-        ("Launches", "launches", total.launches), ("Host", "host", total.launches), ("Compiling", "compile", total.compiles),
-        ("CUDA calls", "call", total.call_ns), ("GPU", "gpu", total.gpu_ns), ("Waiting", "wait", total.wait_ns)) if value])
+        ("Launches", "launches", total.launches), ("Host", "host", total.launches),
+        ("Compiling", "compile", total.compiles), ("CUDA calls", "call", total.call_ns), ("GPU", "gpu", total.gpu_ns),
+        ("Waiting", "wait", total.wait_ns)) if value])
 
 
 def line_values(done: LineSummary) -> dict[str, str]:
