@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kernelscope.recording.file import load as load
     from kernelscope.recording.merge import merge as merge
     from kernelscope.recording.model import Recording as Recording
+    from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
     from kernelscope.views.timeline.widget import timeline as timeline
 
@@ -62,6 +63,7 @@ _HOMES = {
     "journals": "kernelscope.recorder.recover",
     "recover": "kernelscope.recorder.recover",
     "timeline": "kernelscope.views.timeline.widget",
+    "flame": "kernelscope.views.flame.widget",
     "graph": "kernelscope.views.graph.widget",
     "inspect": "kernelscope.commands.inspect",
     "load_ipython_extension": "kernelscope.commands.magics",

@@ -258,6 +258,8 @@ _TABLES = (
         _count("line", "The line's number, from 1; of a call of several lines that on which the call begins.",
                nullable=False),
         _text("function", "The function that it is in, as `Class.method`; null outside of functions."),
+        _text("text", "The line itself, its first 400 letters, as the file had it when recording stopped; null where "
+              "that is not known. A recorded cell's is in its source too."),
         Column("user_code", "bool", "Whether it is the user's code; null in files of older versions, whose lines all "
                "are.", nullable=True),
     ), since=3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import linecache
 import os
 import re
 import sys
@@ -22,6 +23,9 @@ from kernelscope.schema import MAX_STACK_FRAMES, UNKNOWN
 #: Whose a file of code is: somebody else's, the user's, or the user's where there is no other of the user's around it:
 #: what ``exec`` runs is the line that calls it, and ``python -c`` has no such line.
 OTHERS, USERS, USERS_IF_NO_OTHER = range(3)
+
+#: So much is kept of a line's text.
+MOST_LETTERS = 400
 
 # Names of code that has no file and was typed in: at a prompt, in a cell, in a cell of %%time.
 _TYPED = re.compile(r"<(?:stdin|console|(?:ipython|python)-input-.*|doctest .*|timed exec|timed eval)>")
@@ -195,6 +199,17 @@ def place_of(code: CodeType, offset: int) -> Place:
     name = _COMPREHENSION.sub("", code.co_qualname)
     is_body = name in ("", "<module>") or code.co_name.startswith("<cell line:")
     return Place(code.co_filename, position[0] or code.co_firstlineno, None if is_body else name)
+
+
+def text_of(file: str, line: int) -> str | None:
+    """Return a line of code, its first `MOST_LETTERS`, as tracebacks find it; None where it is not known.
+
+    It is that of the file as it is now.
+    """
+    if os.path.exists(file) and not os.path.isfile(file):  # nothing comes of a pipe
+        return None
+    linecache.checkcache(file)
+    return linecache.getline(file, line).rstrip()[:MOST_LETTERS] or None
 
 
 def is_cell(file: str) -> bool:

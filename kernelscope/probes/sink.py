@@ -333,7 +333,7 @@ class Sink:
     user_code : UserCode, optional
         Says whose lines are recorded; without it none are.
     stacks : bool
-        Whether call paths are recorded too.
+        Whether call paths are recorded too: `has_stacks`.
 
     Attributes
     ----------
@@ -406,6 +406,7 @@ class Sink:
         self.devices = Interner(self.lock)
         self.targets = Interner(self.lock)
         self.user_code = user_code
+        self.has_stacks = stacks and user_code is not None
         self.lines = Interner(self.lock)
         self.stacks = Interner(self.lock)
         self._is_full = False
@@ -438,7 +439,7 @@ class Sink:
             self.log.serve(self.state)
         else:
             paths = partial(self._stack, CallPaths(user_code, self._line_of))
-            self.log.serve(self.state, self._site, paths if stacks else None)
+            self.log.serve(self.state, self._site, paths if self.has_stacks else None)
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""

@@ -20,7 +20,7 @@ from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.garbage import GarbageProbe
-from kernelscope.probes.lines import UserCode
+from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -37,7 +37,7 @@ from kernelscope.recording.columns import CALL_SITE, Columns, at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
-from kernelscope.schema import SCHEMA_VERSION, UNKNOWN
+from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
 
 
@@ -285,17 +285,12 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation, _sites_of(calls["correlation_id"], *gpu.sites, sink.sites.rows))
+                             gpu.has_correlation, _sites_of(*gpu.sites, sink.sites.rows))
 
 
-def _sites_of(wanted: np.ndarray, correlation: np.ndarray, site: np.ndarray,
-              sites: Sequence[dict[str, Any]]) -> Columns | None:
-    """Where calls were made, by their correlation ids, -1 for none; None where that is known of no call."""
-    if not len(correlation) or not len(wanted):
-        return None
+def _sites_of(correlation: np.ndarray, site: np.ndarray, sites: Sequence[dict[str, Any]]) -> Columns:
     found = at_sites(site, sites)
-    at = np.minimum(np.searchsorted(correlation, wanted), len(correlation) - 1)
-    return {name: np.where(correlation[at] == wanted, found[name][at], UNKNOWN) for name in CALL_SITE}
+    return {"correlation_id": correlation, **{name: found[name] for name in CALL_SITE}}
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
@@ -324,7 +319,9 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         targets=list(sink.targets.rows),
         threads=threads,
         stacks=list(sink.stacks.rows),  # before the lines that they name
-        lines=[{**row, "file": shown_filename(row["file"])} for row in sink.lines.rows],
+        lines=[{**row, "file": shown_filename(row["file"]),
+                "text": text_of(row["file"], row["line"]) if row.get("user_code") is not False else None}
+               for row in sink.lines.rows],
         cells=cells,
         dispatchers=[{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
         specializations=list(sink.specializations.rows),

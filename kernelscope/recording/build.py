@@ -238,8 +238,16 @@ def _with_cells(lines: Sequence[Row], cells: Sequence[Row]) -> list[Row]:
     for row in lines:
         if row["file"] in _TIMED and row.get("function") is None and len(timed) == 1:
             row = {**row, "file": timed[0][0], "line": row["line"] + timed[0][1]}
+        elif row["file"] in numbers:
+            row = {**row, "line": row["line"] + _empty_lines(cells[numbers[row["file"]]]["source"])}
         found.append({**row, "cell_id": numbers.get(row["file"])})
     return found
+
+
+def _empty_lines(source: str) -> int:
+    """How many empty lines stand first: IPython leaves them out when it counts lines."""
+    lines = source.splitlines()
+    return next((at for at, line in enumerate(lines) if line.strip()), len(lines))
 
 
 #: What IPython calls the code that ``%time`` and ``%%time`` run.

@@ -423,7 +423,8 @@ def without_texts(recording: Recording) -> Recording:
     tables: dict[str, pa.Table] = {name: recording.arrow(name) for name in TABLES}
     tables["code"] = empty_table("code")
     for name, column, change in (
-            ("cells", "source", _nothing), ("cells", "source_sha256", _nothing), ("ranges", "payload", _nothing),
+            ("cells", "source", _nothing), ("cells", "source_sha256", _nothing), ("lines", "text", _nothing),
+            ("ranges", "payload", _nothing),
             ("cells", "error", _type), ("compilations", "error", _type), ("builds", "error", _type)):
         at = tables[name].schema.get_field_index(column)
         changed = _changed(tables[name].column(at), change, nullable=True)
@@ -633,7 +634,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "source": _dropped, "source_sha256": _dropped,
     },
     "threads": {"name": _word("thread", "MainThread")},
-    "lines": {"file": _source_file, "function": _named("function")},
+    "lines": {"file": _source_file, "function": _named("function"), "text": _dropped},
     "stacks": {},
     "devices": {
         "uuid": _named("gpu"),

@@ -306,20 +306,27 @@ def program_of(folder: Path, program: str) -> Path:
 
 def run_program(path: Path, names: Mapping[str, Any]) -> None:
     """Run a program, as a module of its own with these names."""
-    exec(compile(path.read_text(), str(path), "exec"), dict(names))
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), {"__name__": "program", **names})
 
 
 def record_each(programs: Mapping[str, str], folder: Path, names: Mapping[str, Any],
-                **options: Any) -> dict[str, kernelscope.Recording]:
-    """What each program made: each is a cell of one recording."""
+                failed: dict[str, Exception] | None = None, **options: Any) -> dict[str, kernelscope.Recording]:
+    """What each program made: each is a cell of one recording. Errors of programs are raised, or put into `failed`."""
     recorder = kernelscope.Recorder(**options).start()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's: of a small grid, of a host array
-        for way, program in programs.items():
-            recorder.begin_cell(way)
-            run_program(program_of(folder, program), names)
-            recorder.end_cell()
-    recording = recorder.stop()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numba's: of a small grid, of a host array
+            for way, program in programs.items():
+                recorder.begin_cell(way)
+                try:
+                    run_program(program_of(folder, program), names)
+                except Exception as error:
+                    if failed is None:
+                        raise
+                    failed[way] = error
+                recorder.end_cell()
+    finally:
+        recording = recorder.stop()
     return {way: select_cell(recording, at) for at, way in enumerate(programs)}
 
 

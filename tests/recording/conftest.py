@@ -48,7 +48,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         "lines": [
             {"line_id": 0, "file": "In[7]", "cell_id": 0, "line": 2, "function": "Model.<locals>.step",
              "user_code": True},
-            {"line_id": 1, "file": "<stdin>", "line": INT32},
+            {"line_id": 1, "file": "<stdin>", "line": INT32, "text": "    k[1, 32](größe)"},
         ],
         "stacks": [
             {"stack_id": 0, "line_id": 0},
