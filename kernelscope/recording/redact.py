@@ -39,6 +39,9 @@ from kernelscope.schema import DETAILS, MODES, TABLES, UNKNOWN, Column
 # So source keeps a path that its author typed, unless it leads into one of these two folders;
 # ``source_sha256`` stays that of the source as it was. A path with blanks is found where it is quoted, or leads into
 # one of the two folders. A user's or host's name is not looked for outside of paths.
+#
+# A recording of one process for itself leaves out its machine's name and boot. With a launcher or with other processes
+# they stay: they tell machines apart when recordings are merged, and who reads one wants to know which was slow.
 
 _MESSAGES = ("error", "reason", "fix", "message")
 
@@ -74,15 +77,39 @@ def shareable(recording: Recording, *, paths: bool = False) -> Recording:
     found = recording.without_paths
     if found is not None and found[0] == folders:
         return recording if found[1] is None else found[1]
+    made = without_paths(recording)
+    if _is_alone(made.arrow("processes")):
+        made = _without_host(made)
+    recording.without_paths = folders, None if made is recording else made
+    made.without_paths = folders, None
+    return made
+
+
+def without_paths(recording: Recording) -> Recording:
+    """Return the recording without paths, itself where it holds none; what tells its machine from others stays."""
+    folders = _own_folders()
     held = {name: recording.arrow(name) for name in TABLES}
     tables = {name: _cut_table(name, table, folders) for name, table in held.items()}
     metadata = cast("dict[str, Any]", _cut_values(dict(recording.metadata), partial(_cut_prose, folders)))
-    if metadata == recording.metadata and all(tables[name] is table for name, table in held.items()):
-        recording.without_paths = folders, None
+    is_same = metadata == recording.metadata and all(tables[name] is table for name, table in held.items())
+    return recording if is_same else Recording(tables, metadata)
+
+
+def _is_alone(processes: pa.Table) -> bool:
+    """Whether a process was recorded for itself: then nothing has to tell its machine from another."""
+    return processes.num_rows == 1 and processes.column("launcher").null_count == 1
+
+
+def _without_host(recording: Recording) -> Recording:
+    """The recording without the machine's name and boot, itself where it has neither."""
+    held, metadata = recording.arrow("processes"), dict(recording.metadata)
+    metadata |= {name: {key: each for key, each in mapping(metadata[name]).items() if key not in ("host", "boot")}
+                 for name in ("process", "clock") if mapping(metadata.get(name))}
+    at = held.schema.get_field_index("host")
+    if held.column(at).null_count and metadata == recording.metadata:
         return recording
-    made = Recording(tables, metadata)
-    recording.without_paths, made.without_paths = (folders, made), (folders, None)
-    return made
+    processes = held.set_column(at, held.schema.field(at), pa.nulls(1, pa.string()))
+    return Recording({**recording.tables, "processes": processes}, metadata)
 
 
 def shareable_values(values: Any, code: Collection[str] = ()) -> Any:
@@ -127,7 +154,7 @@ def _cut_table(name: str, table: pa.Table, folders: list[tuple[re.Pattern[str], 
     if name == "code":
         table = _cut_code(table, folders)
     for index, column in enumerate(TABLES[name].columns):
-        if column.dtype not in ("string", "category"):
+        if column.dtype not in ("string", "category") or table.column(index).null_count == table.num_rows:
             continue
         cut = _cut_column(table.column(index), _cutter(column, folders))
         if cut is not None:
@@ -602,6 +629,12 @@ _REASON_CODES = _words(
 
 #: What becomes of every text column but those of ``code``, whose rows are left out, by table.
 RULES: dict[str, dict[str, Rule]] = {
+    "processes": {
+        "host": _named("host"), "worker": _named("worker"), "gpu_uuid": _named("gpu"), "message": _dropped,
+        "launcher": _word("launcher", "torchrun", "mpi", "slurm", "ipyparallel", "dask", "multiprocessing",
+                          "subprocess"),
+        "status": _word("status", "ok", "killed", "cut off", "unfinished"),
+    },
     "cells": {
         "name": _named("cell"), "status": _word("status", "ok", "error", "interrupted"), "error": _exception,
         "source": _dropped, "source_sha256": _dropped,
@@ -610,6 +643,7 @@ RULES: dict[str, dict[str, Rule]] = {
     "lines": {"file": _source_file, "function": _named("function"), "text": _dropped},
     "stacks": {},
     "devices": {
+        "uuid": _named("gpu"),
         "name": _matching("device", rf"(?:NVIDIA|Tesla|Quadro|GeForce|TITAN)(?: (?:{_MODEL}))*"),
         "compute_capability": _CAPABILITY,
     },
