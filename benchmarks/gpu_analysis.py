@@ -52,7 +52,7 @@ def gpu_analysis() -> list[dict[str, Any]]:
     what = np.tile([0, *[0, 1] * 9, 1], 10_000)  # a push, nine pushes and pops, a pop
     events = np.stack([np.arange(len(what)) * 1e-6, what, what * 0, what * 0], axis=1)
     raw = RawRanges(events, [dict.fromkeys(("domain", "category", "color", "payload")) | {"name": "step"}],
-                    sites=[{"thread_id": 0, "line_id": -1}])
+                    sites=[{"thread_id": 0, "line_id": -1, "stack_id": -1}])
     rows.append({"figure": "building 100,000 ranges at stop", "at_most": "",
                  "measured": seconds(timed(lambda: make_table("ranges", range_columns(raw))))})
     return rows

@@ -75,7 +75,7 @@ def columns_of(launches: int, *, phases: bool = True, threads: int = 1) -> Launc
     start = 10**15 + rows * 20_000
     bounds = {"dispatch_end_ns": 4_000, "submit_start_ns": 9_000, "submit_end_ns": 14_000}
     values = {
-        "thread_id": rows % threads, "line_id": rows % LINES,
+        "thread_id": rows % threads, "line_id": rows % LINES, "stack_id": rows * 0 - 1,
         "target": rows % 3, "configuration": rows % 3, "start_ns": start,
         **{name: start + after if phases else np.full(launches, -1) for name, after in bounds.items()},
         "end_ns": start + 15_000,

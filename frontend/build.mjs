@@ -21,6 +21,7 @@ const { outputFiles, metafile } = await build({
   absWorkingDir: here,
   entryPoints: {
     timeline: "timeline/timeline.ts", inspector: "inspector/inspector.ts", graph: "graph/graph.ts",
+    flame: "flame/flame.ts",
     widget: "widget/widget.ts", inspector_widget: "widget/inspector_widget.ts",
     cells: "card/cells.ts", timeline_page: "page/timeline.ts", graph_page: "page/graph.ts", cards_page: "page/cards.ts",
   },

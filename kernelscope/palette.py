@@ -46,6 +46,14 @@ RANGE_COLOR = "#76a88f"
 #: A collection of Python's garbage.
 GARBAGE_COLOR = "#7a6bc9"
 
+#: Frames of a flame graph: the user's code, that of libraries, kernels and copies, and what has no known call path.
+FRAME_COLORS = {
+    "user": "#e0a33a",
+    "library": "#a3abb5",
+    "kernel": "#1f987b",
+    "unknown": "#8d6fb0",
+}
+
 #: What a cell's wall time went into, where that is no phase of a launch; launching as a whole is the color of submit.
 PART_COLORS = {
     "launch": PHASE_COLORS["submit"],

@@ -6,7 +6,7 @@
 
 import STYLE from "./card.css";
 import { Undoing, element, keepShortcutsAway } from "../shared/dom";
-import { type Links, linkNames } from "./links";
+import { type Links, linkNames, markLines } from "./links";
 import { type Order, valueOf } from "./sort";
 import { explain } from "./tips";
 
@@ -56,8 +56,22 @@ export function enliven(card: HTMLElement, links: Links): () => void {
   rememberFolds(card, undoing);
   sortTables(card, undoing);
   linkNames(card, links, undoing);
+  if (card.matches(CARDS)) markLines(card, links, undoing);
   explain(card, undoing);
+  showFlames(card, links, undoing);
   return () => undoing.run();
+}
+
+/** Show a card's flame graph live once its part is unfolded. */
+function showFlames(card: HTMLElement, { flame }: Links, undoing: Undoing) {
+  const place = card.querySelector<HTMLElement>(".ks-flame"), part = place?.closest("details");
+  if (!place || !part || !flame) return;
+  const show = () => { if (part.open && !place.dataset.ksLive) {
+    place.dataset.ksLive = "";
+    undoing.add(flame(place), () => { delete place.dataset.ksLive; });
+  } };
+  undoing.listen(part, "toggle", show);
+  show();
 }
 
 function folds(): Record<string, boolean> {
@@ -87,11 +101,14 @@ function rememberFolds(card: HTMLElement, undoing: Undoing) {
 
 function sortTables(card: HTMLElement, undoing: Undoing) {
   for (const table of card.querySelectorAll<HTMLTableElement>("table.ks-table")) {
-    const body = table.tBodies[0], heads = [...table.querySelectorAll("th")];
-    if (!body || body.rows.length < 2) continue;
-    const original = [...body.rows];
-    heads.forEach((head, column) => {
-      if (!head.textContent || original.some((row) => row.cells[column]?.classList.contains("ks-phase"))) return;
+    const bodies = [...table.tBodies].filter(({ rows }) => rows.length > 1).map((body) => ({ body, rows: [...body.rows] }));
+    const heads = [...table.querySelectorAll<HTMLTableCellElement>("thead th")];
+    if (!bodies.length) continue;
+    const original = () => { for (const { body, rows } of bodies) body.append(...rows); };
+    for (const head of heads) {
+      const column = head.cellIndex;
+      const isPhase = bodies.some(({ rows }) => rows.some((row) => row.cells[column]?.classList.contains("ks-phase")));
+      if (!head.textContent || isPhase) continue;
       const press = element("button", "ks-sort", ...head.childNodes);
       press.type = "button";
       head.append(press);
@@ -99,14 +116,15 @@ function sortTables(card: HTMLElement, undoing: Undoing) {
         const order = nextOrder(head);
         for (const each of heads) each.removeAttribute("aria-sort");
         if (order) head.setAttribute("aria-sort", order);
-        body.append(...(order ? sorted(original, column, order) : original));
+        if (order) for (const { body, rows } of bodies) body.append(...sorted(rows, column, order));
+        else original();
       });
       undoing.add(() => {
         head.removeAttribute("aria-sort");
         press.replaceWith(...press.childNodes);
       });
-    });
-    undoing.add(() => body.append(...original));
+    }
+    undoing.add(original);
   }
 }
 

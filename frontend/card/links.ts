@@ -9,8 +9,15 @@ export interface Links {
   go?(table: string, row: number): boolean;
   /** Search the timeline for a name, or for that of a kernel. */
   search?(name: string | number): void;
+  /** Search the timeline for what some lines of code made, by their rows in `lines`. */
+  lines?(rows: number[]): void;
+  /** Mark the card's line of code with a row of `lines`, null for none, and with `isShown` bring it into sight; whether
+      the card has it. Set by the card. */
+  mark?(row: number | null, isShown?: boolean): boolean;
   /** Open an inspector at a kernel or a specialization beside the timeline; whether that can be done. */
   open?(key: string): Promise<boolean>;
+  /** Show the flame graph live in an element, in place of its picture; returns the end of it. */
+  flame?(place: HTMLElement): () => void;
 }
 
 /** Make the links of a card, or of what stands for an inspector. */
@@ -32,6 +39,23 @@ export function linkNames(card: HTMLElement, links: Links, undoing: Undoing): vo
   undoing.listen(card, "keydown", (event) => { if (event.key === "Enter" || event.key === " ") follow(event); });
 }
 
+/** Let the timeline mark the lines of code of a card. */
+export function markLines(card: HTMLElement, links: Links, undoing: Undoing): void {
+  const lines = [...card.querySelectorAll<HTMLElement>('[data-ks-at^="line:"]')];
+  links.mark = (row, isShown = false) => {
+    const found = row === null ? undefined : lines.find((each) => rowsOf(each).includes(row));
+    for (const each of card.querySelectorAll(".ks-marked")) each.classList.remove("ks-marked");
+    const line = found?.closest<HTMLElement>("tr");
+    line?.classList.add("ks-marked");
+    if (found && isShown) point(found);
+    return found !== undefined;
+  };
+  undoing.add(() => { links.mark?.(null); delete links.mark; });
+}
+
+/** The rows of `lines` that a link names. */
+function rowsOf(line: HTMLElement): number[] { return placeOf(line)[1].split(",").map(Number); }
+
 /** What a link names, and which. */
 function placeOf(name: HTMLElement): [kind: string, key: string] {
   const at = name.dataset.ksAt ?? "", cut = at.indexOf(":");
@@ -42,6 +66,7 @@ function placeOf(name: HTMLElement): [kind: string, key: string] {
 function leads(card: HTMLElement, name: HTMLElement, links: Links): boolean {
   const [kind, key] = placeOf(name);
   if (kind === "inspect" || kind === "card") return true;
+  if (kind === "line") return links.lines !== undefined;
   return kind === "part" ? partOf(card, key) !== null : links.go !== undefined;
 }
 
@@ -65,7 +90,8 @@ async function to(card: HTMLElement, name: HTMLElement, links: Links) {
     const other = root.querySelector<HTMLElement>(`.kscope[data-ks-cell="${CSS.escape(key)}"]`);
     if (other) point(other);
     else await tell(card, name, name.dataset.ksCommand ?? "");
-  } else if (kind === "name") links.search?.(key);
+  } else if (kind === "line") links.lines?.(rowsOf(name));
+  else if (kind === "name") links.search?.(key);
   else if (kind === "kernels") links.search?.(Number(key));
   else if (!links.go?.(kind, Number(key))) links.search?.("");
 }

@@ -40,6 +40,14 @@ export const KERNEL_COLORS = [
   "#bda78b"
 ];
 
+/** Frames of a flame graph by their kind. */
+export const FRAME_COLORS = {
+  user: "#e0a33a",
+  library: "#a3abb5",
+  kernel: "#1f987b",
+  unknown: "#8d6fb0"
+};
+
 /** Text on a color: the first where it is lighter than INK_FROM. */
 export const INKS = [
   "#000000",

@@ -1,5 +1,15 @@
 // Raw deflate streams, as Python sends them.
 
+/** The bytes that a text holds as base64. */
+export function unpacked(text: string): Uint8Array<ArrayBuffer> {
+  if ("fromBase64" in Uint8Array) {
+    return (Uint8Array as unknown as { fromBase64(text: string): Uint8Array<ArrayBuffer> }).fromBase64(text);
+  }
+  const packed = atob(text), made = new Uint8Array(packed.length);
+  for (let i = 0; i < made.length; i++) made[i] = packed.charCodeAt(i);
+  return made;
+}
+
 /** The bytes of a packed buffer; of a known length where one is given, which spares a copy. */
 export async function inflatedBytes(packed: BufferSource): Promise<ArrayBuffer> {
   return new Response(inflating(packed)).arrayBuffer();

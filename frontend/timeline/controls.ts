@@ -317,6 +317,7 @@ const KEYS_ANYWHERE: Record<string, Action> = {
   m: (controls) => controls.timeline.toggleMatches(),
   o: (controls) => controls.timeline.orderMatches(),
   i: (controls) => controls.timeline.part("pin").querySelector<HTMLElement>(".kst-inspect")?.click(),
+  c: (controls) => controls.timeline.showLine(),
   b: (controls) => controls.box(!controls.isBoxing),
   w: (controls) => controls.zoomBy(0.7),
   s: (controls) => controls.zoomBy(1 / 0.7),

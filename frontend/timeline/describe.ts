@@ -340,6 +340,8 @@ function place(model: Model, table: Table, row: number, add: Add) {
   const thread = table.at("thread_id", row), cell = table.at("cell_id", row);
   add("thread", thread >= 0 ? model.facts.threads[thread]?.label ?? thread : null);
   add("cell", cell >= 0 ? line(model.facts.cells[cell]?.label ?? cell) : null);
+  const code = model.facts.lines[model.lineOf(table.name, row)];
+  add("line", code?.at && line(code.in ? `${code.at} ${code.in}` : code.at));
 }
 
 function path(model: Model, range: number, add: Add) { if (range >= 0) add("NVTX", pathOf(model, range)); }

@@ -8,7 +8,7 @@ import type { ColumnSpec, Facts, Header, LaneSpec, TableName, TableSpec } from "
 /** Of a launch's flags: its end is known. */
 export const ENDED = 8;
 
-const NOTHING: Facts = { words: {}, cells: [], threads: [], devices: [], kernels: [], specializations: [],
+const NOTHING: Facts = { words: {}, cells: [], lines: [], threads: [], devices: [], kernels: [], specializations: [],
   configurations: [], occupancies: [], compiles: [] };
 
 /** All that is known of a recording: its tables, its texts, its lanes. */
@@ -54,6 +54,11 @@ export class Model {
   word(table: TableName, column: string, row: number): string | null {
     const code = this.tables[table].at(column, row);
     return code < 0 ? null : this.words[`${table}.${column}`][code];
+  }
+
+  /** The line of code that made an event; -1 for none. */
+  lineOf(table: TableName, row: number): number {
+    return this.tables[table].has("line_id") ? this.tables[table].at("line_id", row) : -1;
   }
 
   /** The row of `gpu` with the first kernel of each launch, -1 for none. */

@@ -217,6 +217,7 @@ export const KEYS = [
   ["/, n, N", "search by name; next match, previous"],
   ["m, o", "list the matches; order them by time or duration; ↑ ↓ show them"],
   ["i", "open the inspector at the chosen event's specialization"],
+  ["c", "show the line of code that made the chosen event"],
   ["l, L, click its name", "fold the lane of the focus or the chosen event to one row; L: all of its kind"],
   ["p", "pin that lane to the top, where it stays in view"],
   ["u, U", "draw idle time in sight as long as it was, or short again; U: all short again"],

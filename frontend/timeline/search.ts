@@ -21,16 +21,20 @@ export class Search {
   /** By track, how many of the events before each one match. */
   private readonly prefix = new Map<Track, Int32Array>();
 
-  constructor(model: Model, tracks: Map<number, Track>, text: string) {
+  /** With `lines`, events that these lines of code made; else those whose name has the text. */
+  constructor(model: Model, tracks: Map<number, Track>, text: string, lines: number[]) {
     const sought = text.toLowerCase();
     for (const track of tracks.values()) {
-      const { codes, names } = namesOf(model, track.spec.table);
-      const isWanted = names.map((name) => String(name ?? "").toLowerCase().includes(sought));
-      const sums = new Int32Array(track.n + 1);
+      const sums = new Int32Array(track.n + 1), { table } = track.spec;
+      this.prefix.set(track, sums);
+      if (lines.length && !model.table(table).has("line_id")) continue;
+      const { codes, names } = lines.length ? { codes: model.table(table).col("line_id"), names: model.facts.lines }
+        : namesOf(model, table);
+      const isWanted = names.map((name, at) => (
+        lines.length ? lines.includes(at) : String(name ?? "").toLowerCase().includes(sought)));
       for (let i = 0; i < track.n; i++) {
         sums[i + 1] = sums[i] + (isWanted[codes[track.id(i)]] ? 1 : 0);
       }
-      this.prefix.set(track, sums);
     }
     this.count = [...this.prefix.values()].reduce((sum, sums) => sum + sums[sums.length - 1], 0);
   }

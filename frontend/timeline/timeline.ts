@@ -8,7 +8,10 @@ import { frame, keysOf, searchField } from "../shared/frame";
 import { remember, remembered } from "../shared/memory";
 import { hasInspector, inspectHere, offerTimeline } from "../shared/places";
 import { clean, count, counted, duration, moment } from "../shared/text";
+import { unpacked } from "../shared/inflate";
 import { followCard } from "../card/card";
+import type { Links } from "../card/links";
+import { mount as mountFlame } from "../flame/flame";
 import type { Break } from "./axis";
 import { Theme } from "./colors";
 import { Controls } from "./controls";
@@ -45,11 +48,17 @@ export function mount(host: HTMLElement, options: Options): Timeline {
   timeline.undoing.add(offerTimeline({
     root: timeline.root, has: (key) => timeline.has(key), showCompile: (key) => timeline.goToFirst("compiles", key),
     showLaunches: (key) => timeline.goToFirst("launches", key),
-  }), followCard(host, {
-    go: (table, row) => timeline.goTo(table as TableName, row), search: (name) => timeline.searchFor(name),
-    open: options.inspect,
-  }));
+  }), followCard(host, Object.assign(timeline.links, { flame: flameOf(options.header) })));
   return timeline;
+}
+
+/** What shows the recording's call paths in its card, where there are any. */
+function flameOf({ flame }: Header): ((place: HTMLElement) => () => void) | undefined {
+  return flame === undefined ? undefined : (place) => {
+    const view = mountFlame(place, { payload: unpacked(flame) });
+    Object.assign(place, { kernelscope: view }); // for whoever looks into a page
+    return () => view.destroy();
+  };
 }
 
 export class Timeline {
@@ -78,10 +87,16 @@ export class Timeline {
   private request = 0;
   private widest = 0;
 
+  /** What the card does with this timeline, and this timeline with the card. */
+  readonly links: Links;
   private readonly inspect: Options["inspect"];
 
   constructor(host: HTMLElement, { header, payload, height, inspect }: Options) {
     this.inspect = inspect;
+    this.links = {
+      go: (table, row) => this.goTo(table as TableName, row), search: (name) => this.searchFor(name), open: inspect,
+      lines: (rows) => this.searchFor(this.model?.facts.lines[rows[0]]?.at ?? "", rows),
+    };
     this.maximum = height ?? HEIGHT;
     this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null, whole: null };
     this.root = framed(header);
@@ -386,13 +401,26 @@ export class Timeline {
         pinned.append(button("ksv-button kst-inspect", "Inspect", "open the inspector at this specialization (i)",
           () => { if (!inspectHere(this.root, key)) void inspect?.(key); }));
       }
+      if (this.showLine(false)) {
+        pinned.append(button("ksv-button kst-code", "Line", "show the line of code that made it (c)",
+          () => this.showLine(true)));
+      }
       pinned.append(button("kst-close", "×", "Let go (Esc)", () => {
         this.pin(null);
         this.body.focus({ preventScroll: true });
       }));
       this.describe(sentence(view, event));
-    } else this.describe("");
+    } else {
+      this.describe("");
+      this.links.mark?.(null);
+    }
     this.changed();
+  }
+
+  /** Mark the chosen event's line of code in the card, and bring it into sight; whether the card has it. */
+  showLine(isShown = true): boolean {
+    const { pinned, model } = this.view, row = pinned ? model.lineOf(pinned.table, pinned.id) : -1;
+    return this.links.mark?.(row < 0 ? null : row, isShown) ?? false;
   }
 
   /** Pin an event and bring it into sight. */
@@ -425,12 +453,12 @@ export class Timeline {
     this.goTo(table, row);
   }
 
-  /** Search for a name, or for that of a kernel, as if it had been typed, and show its first match. */
-  searchFor(name: string | number) {
+  /** Search for a name, for that of a kernel, or for lines of code, as if it had been typed; show its first match. */
+  searchFor(name: string | number, lines?: number[]) {
     if (this.frames.whole === null) return;
     const text = typeof name === "string" ? name : this.model.facts.kernels[name]?.name ?? "";
     this.searchField.value = text;
-    if (this.search(text)) this.step(true);
+    if (this.search(text, lines)) this.step(true);
     this.root.scrollIntoView({ block: "nearest", behavior: "instant" });
   }
 
@@ -467,9 +495,9 @@ export class Timeline {
     this.search("");
   }
 
-  /** Search by name; an empty text ends the search. Returns how many events match. */
-  search(text: string) {
-    this.view.seek(text);
+  /** Search by name, or for lines of code; an empty text ends the search. Returns how many events match. */
+  search(text: string, lines?: number[]) {
+    this.view.seek(text, lines);
     const found = this.view.search?.count ?? 0;
     const shown = this.part("count");
     shown.textContent = text ? counted(found, "match", "matches") : "";

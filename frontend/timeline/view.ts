@@ -133,7 +133,12 @@ export class View {
 
   isFound(track: Track, i: number) { return !this.search || this.search.has(track, i); }
 
-  seek(text: string) { this.search = text ? new Search(this.model, this.tracks, text) : null; }
+  /** Search for names, or for what lines of code made: those of `lines`, or the one that the text is, as `sim.py:12`. */
+  seek(text: string, lines: number[] = []) {
+    const { model } = this, wanted = lines.length ? lines
+      : model.facts.lines.flatMap(({ at }, row) => (at === text.trim() ? [row] : []));
+    this.search = text ? new Search(model, this.tracks, text, wanted) : null;
+  }
 
   event(track: Track, index: number): TimelineEvent {
     return { track, index, id: track.id(index), table: track.spec.table };

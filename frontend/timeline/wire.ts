@@ -55,6 +55,8 @@ export interface Header {
   left_out: string[];
   /** Of a large timeline, by track: colors, and for each a byte a column of the whole time, its share, as base64. */
   overview?: Record<string, [color: string, shares: string][]>;
+  /** The flame graph of its call paths, packed, as base64. */
+  flame?: string;
 }
 
 /** The small tables, one list each; what is not known is left out. */
@@ -62,6 +64,8 @@ export interface Facts {
   /** What codes stand for, by table and column. */
   words: Record<string, string[]>;
   cells: { label: string; status?: string; error?: string; source?: string; sync?: number }[];
+  /** Lines of code; those of libraries are empty. */
+  lines: { at?: string; in?: string }[];
   threads: { label: string; ident: string }[];
   devices: { ordinal: number | null; name: string | null; cc: string | null }[];
   kernels: { name: string }[];

@@ -6,6 +6,9 @@ known line is a row of its own, so that the rows add up.
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +25,7 @@ from kernelscope.analysis.columns import (
     row_count,
     sum_by,
 )
-from kernelscope.analysis.launches import PHASES, PhaseTotals, launch_phases
+from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -45,7 +48,7 @@ class LineSummary:
     function : str or None
         The function that it is in; None outside of functions.
     text : str or None
-        The line itself, where it is of a recorded cell.
+        The line itself, without the blanks around it; None where it is not known.
     launches : int
         Launches that it made and that ran.
     kernels : tuple of str
@@ -86,12 +89,18 @@ class LineSummary:
         return self.totals.host_ns
 
     @property
+    def parts(self) -> tuple[int, int, int]:
+        """Return how long it compiled, launched without that, and waited, in nanoseconds."""
+        inside = self.totals.compile_ns or 0
+        return max(self.compile_ns or 0, inside), (self.host_ns or 0) - inside, self.wait_ns or 0
+
+    @property
     def cost_ns(self) -> int:
-        """Return what rows are in order of: own host time of launches, and waits, in nanoseconds."""
-        return (self.host_ns or 0) + (self.wait_ns or 0)
+        """Return what rows are in order of: host time of launches and other compiles, and waits, in nanoseconds."""
+        return sum(self.parts)
 
 
-def by_line(recording: Recording) -> list[LineSummary]:
+def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[LineSummary]:
     """Summarize each line that did anything, in order of host time and waits, longest first; then by GPU time.
 
     What has no known line comes last. Where nothing has a line, as in files that know of none, there are no rows.
@@ -101,15 +110,15 @@ def by_line(recording: Recording) -> list[LineSummary]:
     if all((each == size - 1).all() for each in lines.values()):
         return []
     launches = count_by(lines["launches"], size, ran(recording))
-    totals = launch_phases(recording).totals_by(lines["launches"], size)
+    totals = (phases or launch_phases(recording)).totals_by(lines["launches"], size)
     start, end = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
     compiles = count_by(lines["compilations"], size)
-    compile_ns = _sums(lines["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
-    gpu = _gpu_by(recording, lines["launches"], lines["activities"], size)
+    compile_ns = known_sums(lines["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
+    gpu = gpu_by(recording, lines["launches"], lines["activities"], size)
     used = launches + compiles + count_by(lines["activities"], size)
     names = _kernels(recording, lines["launches"], size)
     rows: list[dict[str, Any]] = [*recording.rows("lines"), dict.fromkeys(("line_id", "file", "line", "function"))]
-    texts = _texts(recording)
+    texts = line_texts(recording)
     found = [
         LineSummary(
             line_id=rows[at]["line_id"], file=rows[at]["file"], line=rows[at]["line"], function=rows[at]["function"],
@@ -137,6 +146,18 @@ def line_table(recording: Recording) -> pd.DataFrame:
         **phases, "kernels": lambda each: ", ".join(each.kernels)}).set_index("line_id")
 
 
+def gpu_times(recording: Recording) -> tuple[Ints, Ints]:
+    """Return how long each activity lasted, and each launch ran whose kernel has no activity; -1 for unknown."""
+    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
+    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    executed = ints(recording, "launches", "execute_ns")
+    if bool((executed >= 0).any()):  # kernels that were timed otherwise have no activity
+        has_activity = np.zeros(len(executed) + 1, bool)
+        has_activity[ints(recording, "activities", "launch_id")] = True
+        executed = np.where(has_activity[:-1], UNKNOWN, executed)
+    return lasted, executed
+
+
 def _lines(recording: Recording, table: str, size: int) -> Ints:
     """The line of each row of a table; the last of all for none."""
     found = ints(recording, table, "line_id")
@@ -152,42 +173,209 @@ def _kernels(recording: Recording, lines: Ints, size: int) -> list[tuple[str, ..
     return [tuple(each) for each in found]
 
 
-def _gpu_by(recording: Recording, launches: Ints, activities: Ints,
-            size: int) -> list[tuple[int | None, int | None, int | None]]:
-    """Time of kernels, copies and memsets; bytes copied; time of waits, by line."""
+def gpu_by(recording: Recording, launches: Ints, activities: Ints,
+           size: int) -> list[tuple[int | None, int | None, int | None]]:
+    """Return the time of kernels, copies and memsets, the bytes copied, and the time of waits by group.
+
+    `launches` and `activities` are the groups of the rows of these tables, the last of `size` for none.
+    """
     if not is_gpu_recorded(recording):
         return [(None, None, None)] * size
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
-    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    lasted, executed = gpu_times(recording)
     is_wait = matches(recording, "activities", "kind", "sync")
     at, took = activities, lasted
     if is_wait.any():
         at, took = activities[~is_wait], lasted[~is_wait]
-    execute = ints(recording, "launches", "execute_ns")
-    timed = np.flatnonzero(execute >= 0)
-    if len(timed):  # kernels that were timed otherwise have no activity
-        has_activity = np.zeros(len(launches) + 1, bool)
-        has_activity[ints(recording, "activities", "launch_id")] = True
-        timed = timed[~has_activity[timed]]
-        at, took = np.concatenate((at, launches[timed])), np.concatenate((took, execute[timed]))
+    timed = np.flatnonzero(executed >= 0)
+    if len(timed):
+        at, took = np.concatenate((at, launches[timed])), np.concatenate((took, executed[timed]))
     copied = np.where(matches(recording, "activities", "kind", COPY), ints(recording, "activities", "size_bytes"), 0)
     waits = sum_by(activities[is_wait], lasted[is_wait], size)
     waited = count_by(activities[is_wait], size)
     others_wait = bool(waited[size - 1])
     waiting = [None if others_wait and not count else total
                for total, count in zip(waits.tolist(), waited.tolist(), strict=True)]
-    return list(zip(_sums(at, took, size), sum_by(activities, copied, size).tolist(), waiting, strict=True))
+    return list(zip(known_sums(at, took, size), sum_by(activities, copied, size).tolist(), waiting, strict=True))
 
 
-def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
-    """Sums by group: None where there are values and none is known."""
+def known_sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
+    """Return sums by group: None where there are values and none is known."""
     lost = (count_by(groups, size) > 0) & (count_by(groups, size, values >= 0) == 0)
     return [None if gone else total
             for gone, total in zip(lost.tolist(), sum_by(groups, values, size).tolist(), strict=True)]
 
 
-def _texts(recording: Recording) -> dict[int, str]:
-    """The texts of the lines of recorded cells."""
-    sources = [(row["source"] or "").splitlines() for row in recording.rows("cells")]
-    return {at: sources[row["cell_id"]][row["line"] - 1].strip() for at, row in enumerate(recording.rows("lines"))
-            if row["cell_id"] is not None and row["line"] <= len(sources[row["cell_id"]])}
+def line_texts(recording: Recording) -> dict[int, str]:
+    """Return the texts of lines, where they are known, by their rows."""
+    sources = _sources(recording)
+    found: dict[int, str] = {}
+    for at, row in enumerate(recording.rows("lines")):
+        source = [] if row["cell_id"] is None else sources[row["cell_id"]]
+        text = source[row["line"] - 1] if 0 < row["line"] <= len(source) else row["text"]
+        if text is not None:
+            found[at] = text.strip()
+    return found
+
+
+def _sources(recording: Recording) -> list[list[str]]:
+    """The lines of each cell as Python counts them; none of a cell whose source is not known."""
+    return [re.split(r"\r\n?|\n", row["source"].rstrip()) if row["source"] else [] for row in recording.rows("cells")]
+
+
+# The lines among the others of their cells, and those of files and of other cells by function.
+
+@dataclass(frozen=True)
+class SourceLine:
+    """One line of code, and what it did.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    text : str or None
+        With its indentation, less what all lines of a function have; None where it is not known.
+    done : LineSummary or None
+        What it did, of all functions on it together; None for nothing.
+    line_ids : tuple of int
+        Its rows in ``lines``.
+    """
+
+    number: int
+    text: str | None
+    done: LineSummary | None = None
+    line_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The lines of a recorded cell, or those of a function elsewhere that did anything.
+
+    Attributes
+    ----------
+    file : str
+        The file, or a cell as ``In[3]``.
+    function : str or None
+        The function; None for a recorded cell, and for what is outside of functions.
+    lines : tuple of SourceLine
+        All lines of a recorded cell; else those that did anything. In order.
+    is_cell : bool
+        Whether it is a recorded cell.
+    """
+
+    file: str
+    function: str | None
+    lines: tuple[SourceLine, ...]
+    is_cell: bool = False
+
+    @property
+    def cost_ns(self) -> int:
+        """Return the host time and waits of all of its lines, in nanoseconds."""
+        return sum(line.done.cost_ns for line in self.lines if line.done)
+
+
+@dataclass(frozen=True)
+class AnnotatedCode:
+    """Code with what its lines did.
+
+    Attributes
+    ----------
+    sources : tuple of Source
+        Recorded cells in order, then files and other cells, what took longest first.
+    unknown : LineSummary or None
+        What has no known line.
+    total : LineSummary
+        Everything.
+    """
+
+    sources: tuple[Source, ...]
+    unknown: LineSummary | None
+    total: LineSummary
+
+    @property
+    def lines(self) -> list[SourceLine]:
+        """Return the lines that did anything."""
+        return [line for source in self.sources for line in source.lines if line.done]
+
+    @property
+    def longest(self) -> tuple[Source, SourceLine] | None:
+        """Return the line that took longest, and where it is; None where none is known."""
+        found = [(source, line) for source in self.sources for line in source.lines if line.done]
+        return max(found, key=lambda each: each[1].done.cost_ns if each[1].done else 0, default=None)
+
+
+def annotated(recording: Recording, rows: Sequence[LineSummary] | None = None) -> AnnotatedCode | None:
+    """Return the code of the lines that did anything; None where no line is known.
+
+    Parameters
+    ----------
+    recording : Recording
+        Whose code.
+    rows : sequence of LineSummary, optional
+        Its `by_line`, where that is known.
+    """
+    rows = by_line(recording) if rows is None else rows
+    if not rows:
+        return None
+    held = recording.rows("lines")
+    cells = _sources(recording)
+    of_cells: dict[int, dict[int, list[LineSummary]]] = {}
+    elsewhere: dict[tuple[str, str | None], dict[int, list[LineSummary]]] = {}
+    for each in rows:
+        if each.line_id is None or each.file is None or each.line is None:
+            continue
+        cell = held[each.line_id]["cell_id"]
+        if cell is not None and 0 < each.line <= len(cells[cell]):
+            place = of_cells.setdefault(cell, {})
+        else:
+            place = elsewhere.setdefault((each.file, each.function), {})
+        place.setdefault(each.line, []).append(each)
+    sources = [Source(_cell_file(recording, cell), None, tuple([
+        _source_line(number, text, done.get(number, ())) for number, text in enumerate(cells[cell], start=1)]), True)
+        for cell, done in sorted(of_cells.items())]
+    others = [Source(file, function, _dedented(done, held)) for (file, function), done in elsewhere.items()]
+    others.sort(key=lambda each: -each.cost_ns)
+    unknown = next((each for each in rows if each.line_id is None), None)
+    return AnnotatedCode((*sources, *others), unknown, together(rows))
+
+
+def together(rows: Sequence[LineSummary]) -> LineSummary:
+    """Return the sums of lines as of one: it is where they all are. What is known of none of them is None."""
+    def the(name: str) -> Any:
+        found = {getattr(each, name) for each in rows}
+        return found.pop() if len(found) == 1 else None
+
+    def all_of(name: str) -> int | None:
+        return _known_sum(getattr(each, name) for each in rows)
+
+    phases = {f"{name}_ns": _known_sum(each.totals.phase(name) for each in rows) for name in PHASES}
+    totals = PhaseTotals(host_ns=_known_sum(each.totals.host_ns for each in rows), **phases,
+                         unsplit_ns=sum(each.totals.unsplit_ns for each in rows))
+    return LineSummary(
+        line_id=the("line_id"), file=the("file"), line=the("line"), function=the("function"), text=the("text"),
+        launches=sum(each.launches for each in rows), kernels=tuple(dict.fromkeys(
+            name for each in rows for name in each.kernels)), totals=totals,
+        compiles=sum(each.compiles for each in rows), compile_ns=all_of("compile_ns"), gpu_ns=all_of("gpu_ns"),
+        copied_bytes=all_of("copied_bytes"), wait_ns=all_of("wait_ns"))
+
+
+def _known_sum(values: Iterable[int | None]) -> int | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None
+
+
+def _cell_file(recording: Recording, cell: int) -> str:
+    return next(row["file"] for row in recording.rows("lines") if row["cell_id"] == cell)
+
+
+def _source_line(number: int, text: str | None, done: Sequence[LineSummary]) -> SourceLine:
+    return SourceLine(number, text, together(done) if done else None,
+                      tuple(sorted([each.line_id for each in done if each.line_id is not None])))
+
+
+def _dedented(done: dict[int, list[LineSummary]], held: Sequence[dict[str, Any]]) -> tuple[SourceLine, ...]:
+    """The lines of a function that did anything, without the indentation that they have in common."""
+    numbers = sorted(done)
+    texts = [held[done[number][0].line_id or 0]["text"] for number in numbers]
+    shown = iter(textwrap.dedent("\n".join([each for each in texts if each is not None])).split("\n"))
+    return tuple([_source_line(number, None if text is None else next(shown), done[number])
+                  for number, text in zip(numbers, texts, strict=True)])

@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelscope.commands.show import chosen
@@ -66,7 +65,7 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
     """
     exporter = EXPORTERS[form]
     target = output or exporter.default_name(source or recording.name or "recording")
-    named = exporter_of(Path(target).suffix)
+    named = exporter_of(target)
     if named is not None and named is not exporter:
         raise KernelScopeError(f"{target!r} is the name of a file in the format {named.name}, and --to says {form}: "
                                "change one of the two")
@@ -76,7 +75,7 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
 
 def check_recording_name(path: str) -> None:
     """Raise `KernelScopeError` for a recording that is to be called like an export."""
-    named = exporter_of(Path(path).suffix.lower())
+    named = exporter_of(path.lower())
     if named is not None:
         raise KernelScopeError(f"{path!r} is the name of an export, and a recording's ends in .kscope: name it so, and "
                                f"export it to {named.name}")

@@ -1,4 +1,4 @@
-"""``%kernelscope cells``, ``report``, ``lines``, ``timeline``, ``whatif``, ``save``, ``load``: of what was recorded."""
+"""What ``%kernelscope`` shows of what was recorded: ``cells``, ``report``, ``lines``...; and ``save`` and ``load``."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ def _timeline(session: NotebookSession, asked: Namespace) -> None:
     output.show_timeline(session.shell, find_cell(session.recordings, asked.cell), asked=True)
 
 
+def _flame(session: NotebookSession, asked: Namespace) -> None:
+    from kernelscope.views.flame.widget import flame
+
+    flame(find_cell(session.recordings, asked.cell))._ipython_display_()
+
+
 def _whatif_arguments(parser: ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("kind", choices=("graph",), metavar="graph",
                         help="what to try: one CUDA graph of the cell's launches")
@@ -77,6 +83,7 @@ VERBS = {
     "report": Verb(_cell_argument, magic=_report),
     "lines": Verb(_cell_argument, magic=_lines),
     "timeline": Verb(_cell_argument, magic=_timeline),
+    "flame": Verb(_cell_argument, magic=_flame),
     "whatif": Verb(_whatif_arguments, magic=_whatif, runs_user_code=True),
     "save": Verb(_save_arguments, magic=_save),
     "load": Verb(_load_arguments, magic=_load),

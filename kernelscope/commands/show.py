@@ -22,6 +22,7 @@ from kernelscope.suggestions import did_you_mean
 from kernelscope.views.base import clean, shorten
 from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_text
+from kernelscope.views.flame.text import call_paths_text
 from kernelscope.views.lines import lines_text
 
 _ABOUT = """\
@@ -44,6 +45,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     what.add_argument("--cells", action="store_true", help="one line a cell")
     what.add_argument("--launches", action="store_true", help="one line a launch")
     what.add_argument("--lines", action="store_true", help="one line a line of code that launched or compiled")
+    what.add_argument("--stacks", action="store_true", help="the heaviest call paths, as a tree")
     what.add_argument("--json", action="store_true", help="everything, for programs")
     parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
     add_redaction(parser)
@@ -70,6 +72,8 @@ def main(arguments: argparse.Namespace) -> int:
         print(cells_text([recording]))
     elif arguments.lines:
         print(lines_text(recording))
+    elif arguments.stacks:
+        print(call_paths_text(recording))
     elif arguments.launches:
         print(launches_table(recording, arguments.limit or recording.arrow("launches").num_rows))
     else:

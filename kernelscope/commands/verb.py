@@ -28,7 +28,7 @@ COMMANDS = {
     "show": "show a .kscope file",
     "inspect": "show a file's kernels, specializations and code",
     "graph": "show a file's CUDA graph: as text, SVG, HTML or Graphviz text",
-    "export": "write a .kscope file as a Perfetto trace, HTML, Parquet or CSV",
+    "export": "write a .kscope file as a Perfetto trace, HTML, call paths, Parquet or CSV",
     "study": "measure what a launch costs the host, in several versions",
     "recover": "bring back what a killed process had recorded",
     "demo": "run the quickstart notebook and write it as HTML",
@@ -44,6 +44,7 @@ MAGICS = {
     "report": "show the card of a cell again, of the newest without a number or name",
     "lines": "show what each line of a cell cost, of the newest without a number or name",
     "timeline": "show the timeline of a cell, of the newest without a number or name",
+    "flame": "show the call paths of a cell as a flame graph; record them with --stacks",
     "inspect": "show the specializations, code and compiles of a kernel, of all recorded ones without a name",
     "graph": "show a CUDA graph of the newest recording that has one; its only one without an ID",
     "whatif": "run a recorded cell AGAIN and compare its launches with one CUDA graph of them",
@@ -60,7 +61,7 @@ MAGICS = {
 #: Files of several verbs.
 TOGETHER = {
     "switches": ("on", "off", "status", "attach", "dryrun"),
-    "recorded": ("cells", "report", "lines", "timeline", "whatif", "save", "load"),
+    "recorded": ("cells", "report", "lines", "timeline", "flame", "whatif", "save", "load"),
     "magics": ("help",),
 }
 
@@ -243,7 +244,7 @@ def add_redaction(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--redact", action="store_true",
                       help="strip source, code and names; what is left stays readable under neutral names")
     what.add_argument("--no-texts", action="store_true",
-                      help="strip the source of cells, code, and the messages of exceptions; names stay")
+                      help="strip the source of cells and lines, code, and the messages of exceptions; names stay")
 
 
 def _sentence(text: str) -> str:

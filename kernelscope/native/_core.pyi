@@ -12,6 +12,8 @@ LAYOUT_VERSION: int
 CLOCK: str
 """What times are read from: ``tsc``, the processor's counter, put right each millisecond; or ``clock_gettime``."""
 
+MOST_FRAMES: int
+"""Frames of a call path at most: of a deeper one the innermost."""
 READS_FRAMES: bool
 """Whether frames are read as CPython has them, without making an object of each."""
 
@@ -38,6 +40,8 @@ class Ring:
     new_state: Callable[[], State | None] | None
     new_site: Callable[[CodeType, int], int]
     """Gives an instruction of the calling thread its id; without it, lines are not recorded."""
+    new_stack: Callable[[list[tuple[CodeType, int]]], int]
+    """Gives a call path of the calling thread its id, innermost frame first; without it, none are recorded."""
     @property
     def phases(self) -> bool: ...
     @property

@@ -61,8 +61,9 @@ class LaunchLog:
         self.ring = core.Ring(mode=mode, capacity=capacity or 0, path=path, phases=detail == "phases",
                               clock=None if clock is now else clock)
 
-    def serve(self, state: Callable[[], ThreadState], site: Callable[[CodeType, int], int] | None = None) -> None:
-        """Have hooks ask `state` for a thread's state when they first meet the thread, and `site` for lines.
+    def serve(self, state: Callable[[], ThreadState], site: Callable[[CodeType, int], int] | None = None,
+              stack: Callable[[list[tuple[CodeType, int]]], int] | None = None) -> None:
+        """Have hooks ask `state` for a thread's state when they first meet the thread, the others for lines.
 
         Parameters
         ----------
@@ -72,10 +73,15 @@ class LaunchLog:
             Given a code object and an offset in it, as a frame has them, returns an id; `NOT_THE_USERS`; or one that
             holds if no frame around it is the user's, counted down from `IF_NO_OTHER`. Without it lines are not
             recorded.
+        stack : callable, optional
+            Given such pairs of all frames of a call path, innermost first, of a deep one the `core.MOST_FRAMES`
+            innermost, returns an id or `NOT_THE_USERS`. Without it call paths are not recorded.
         """
         self.ring.new_state = _ours_is(None, state)  # the launch is not recorded
         if site is not None:
             self.ring.new_site = _ours_is(NOT_THE_USERS, site)
+        if stack is not None:
+            self.ring.new_stack = _ours_is(NOT_THE_USERS, stack)
 
     def hook(self, kind: str, original: Callable[..., Any], begin: Callable[..., Any] | None = None,
              end: Callable[..., Any] | None = None, most: int = 0, tools: tuple[Any, ...] = ()) -> Any:

@@ -1,14 +1,15 @@
-"""Whose line of code something was done by: the user's cells and files, and nobody else's."""
+"""Whose line of code something was done by: the user's cells and files, and nobody else's; and the call path to it."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import linecache
 import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path, PurePath
 from types import CodeType
@@ -17,15 +18,21 @@ from urllib.parse import unquote, urlsplit
 
 import kernelscope
 from kernelscope.probes.functions import FRAMEWORKS
+from kernelscope.schema import MAX_STACK_FRAMES, UNKNOWN
 
 #: Whose a file of code is: somebody else's, the user's, or the user's where there is no other of the user's around it:
 #: what ``exec`` runs is the line that calls it, and ``python -c`` has no such line.
 OTHERS, USERS, USERS_IF_NO_OTHER = range(3)
 
+#: So much is kept of a line's text.
+MOST_LETTERS = 400
+
 # Names of code that has no file and was typed in: at a prompt, in a cell, in a cell of %%time.
 _TYPED = re.compile(r"<(?:stdin|console|(?:ipython|python)-input-.*|doctest .*|timed exec|timed eval)>")
 # The files that ipykernel and marimo say that a cell's code is from.
 _CELL = re.compile(r".*(?:/ipykernel_\d+/\d+\.py|/__marimo__cell_\w*\.py)")
+# What IPython runs a cell by, or the code that a magic is given: a call path begins inside of it.
+_RUNS_CODE = re.compile(r".*/IPython/core/(?:interactiveshell\.py|magics?[/.].*)")
 _COMPREHENSION = re.compile(r"(?:\.<locals>)?\.?<(?:list|dict|set)comp>|(?:\.<locals>)?\.?<genexpr>")
 _INSTALLED = {"site-packages", "dist-packages"}
 _STANDARD_LIBRARY = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
@@ -94,6 +101,90 @@ class UserCode:
         return USERS if any(_is_in(path, folder) for path in paths for folder in self._folders) else OTHERS
 
 
+class CallPaths:
+    """Makes call paths of a thread's frames.
+
+    Parameters
+    ----------
+    user_code : UserCode
+        Says whose the frames are.
+    line_of : callable
+        Returns the id of a line: of its place, and whether it is the user's.
+    """
+
+    def __init__(self, user_code: UserCode, line_of: Callable[[Place, bool], int]) -> None:
+        self._user_code, self._line_of = user_code, line_of
+        self._files: dict[str, tuple[int, bool, bool]] = {}
+        # By the code object's address, which stands for no other as long as it is held.
+        self._frames: dict[tuple[int, int], _Frame] = {}
+
+    def of(self, frames: Sequence[tuple[CodeType, int]]) -> tuple[list[int], int] | None:
+        """Return the lines of a call path, outermost first, and the line that it is of: the user's innermost.
+
+        The path begins at the outermost frame of the user's, inside of what runs a cell or a magic's code. Left out are
+        KernelScope's own frames, and as in newer versions of Python the functions around frames of list, dict and set
+        comprehensions.
+
+        Parameters
+        ----------
+        frames : sequence of (code, int)
+            Code objects and offsets as `place_of` takes them, innermost first; `MAX_STACK_FRAMES` are not all of them.
+
+        Returns
+        -------
+        tuple or None
+            None where no frame is the user's.
+        """
+        get = self._frames.get
+        known = [get((id(code), offset)) or self._frame(code, offset) for code, offset in frames]
+        whose = [frame.whose for frame in known]
+        users = USERS if USERS in whose else USERS_IF_NO_OTHER
+        if users not in whose or (users != USERS and len(frames) >= MAX_STACK_FRAMES):
+            return None
+        innermost = outermost = whose.index(users)
+        for at in range(innermost, len(known)):
+            if known[at].runs_code:
+                break
+            if whose[at] == users:
+                outermost = at
+        path: list[int] = []
+        is_within = False
+        for frame in known[:outermost + 1]:
+            if not (is_within or frame.is_own):
+                if frame.line == UNKNOWN or frame.whose == USERS_IF_NO_OTHER:
+                    frame.line = self._line_of(frame.place, frame.whose == users)
+                path.append(frame.line)
+            is_within = frame.is_comprehension
+        path.reverse()
+        return path, self._line_of(known[innermost].place, True)
+
+    def _frame(self, code: CodeType, offset: int) -> _Frame:
+        name = code.co_filename
+        if name not in self._files:
+            path = os.path.realpath(name) if os.path.isabs(name) else name
+            runs_code = _RUNS_CODE.fullmatch(name) is not None or _is_in(path, os.path.join(_OWN, "commands"))
+            self._files[name] = self._user_code.whose(name), _is_in(path, _OWN), runs_code
+        if len(self._frames) >= _MOST_FRAMES:  # of code that is made anew again and again
+            self._frames.clear()
+        made = self._frames[id(code), offset] = _Frame(code, place_of(code, offset), *self._files[name])
+        return made
+
+
+class _Frame:
+    """An instruction of a code object, and what is known of its file."""
+
+    __slots__ = ("code", "is_comprehension", "is_own", "line", "place", "runs_code", "whose")
+
+    def __init__(self, code: CodeType, place: Place, whose: int, is_own: bool, runs_code: bool) -> None:
+        self.code, self.place, self.whose, self.is_own, self.runs_code = code, place, whose, is_own, runs_code
+        self.is_comprehension = code.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>")
+        self.line = UNKNOWN
+
+
+#: Instructions that are known at once.
+_MOST_FRAMES = 1 << 14
+
+
 def place_of(code: CodeType, offset: int) -> Place:
     """Return the line of an instruction: of a call of several lines that on which the call begins.
 
@@ -108,6 +199,17 @@ def place_of(code: CodeType, offset: int) -> Place:
     name = _COMPREHENSION.sub("", code.co_qualname)
     is_body = name in ("", "<module>") or code.co_name.startswith("<cell line:")
     return Place(code.co_filename, position[0] or code.co_firstlineno, None if is_body else name)
+
+
+def text_of(file: str, line: int) -> str | None:
+    """Return a line of code, its first `MOST_LETTERS`, as tracebacks find it; None where it is not known.
+
+    It is that of the file as it is now.
+    """
+    if os.path.exists(file) and not os.path.isfile(file):  # nothing comes of a pipe
+        return None
+    linecache.checkcache(file)
+    return linecache.getline(file, line).rstrip()[:MOST_LETTERS] or None
 
 
 def is_cell(file: str) -> bool:

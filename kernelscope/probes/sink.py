@@ -9,6 +9,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count
 from types import CodeType
 from typing import Any, Protocol, overload
@@ -19,7 +20,7 @@ import pyarrow as pa
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.native import core
 from kernelscope.native.log import IF_NO_OTHER, NOT_THE_USERS, LaunchLog, ThreadState
-from kernelscope.probes.lines import OTHERS, USERS, UserCode, place_of
+from kernelscope.probes.lines import OTHERS, USERS, CallPaths, Place, UserCode, place_of
 from kernelscope.schema import UNKNOWN
 
 # Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
@@ -314,6 +315,9 @@ class GraphRows:
 #: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.
 RANGE_PUSH, RANGE_POP, RANGE_EXIT, RANGE_MARK, RANGE_START = range(5)
 
+#: Frames of call paths that are kept: of 150 MB at most.
+MOST_STACKS = 1 << 18
+
 
 class Sink:
     """Collects what the probes of one recording session see.
@@ -328,6 +332,8 @@ class Sink:
         Keeps the launches; where none is given, one that keeps all of them in memory.
     user_code : UserCode, optional
         Says whose lines are recorded; without it none are.
+    stacks : bool
+        Whether call paths are recorded too: `has_stacks`.
 
     Attributes
     ----------
@@ -343,9 +349,11 @@ class Sink:
         What a launch record's target id stands for: dicts with ``dispatcher_id``, ``specialization_id``,
         ``device_id`` and ``error``.
     lines : Interner
-        Lines of the user's code that were met: dicts with ``file``, ``line`` and ``function``.
+        Lines that were met: dicts with ``file``, ``line``, ``function`` and ``user_code``.
+    stacks : Interner
+        Frames of call paths: dicts with ``parent_stack_id``, None for none, and ``line_id``.
     sites : Interner
-        Where something was done: dicts with ``thread_id`` and ``line_id``, -1 for none.
+        Where something was done: dicts with ``thread_id``, ``line_id`` and ``stack_id``, -1 for none.
     ranges : list of float and int
         NVTX events, four values each: when (s), what happened, a range label's id, the site's id; what happened is
         one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
@@ -382,7 +390,7 @@ class Sink:
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases", log: LaunchLog | None = None,
-                 user_code: UserCode | None = None) -> None:
+                 user_code: UserCode | None = None, *, stacks: bool = False) -> None:
         self.clock = clock
         self.seconds = in_seconds(clock)
         self.detail = detail
@@ -398,7 +406,10 @@ class Sink:
         self.devices = Interner(self.lock)
         self.targets = Interner(self.lock)
         self.user_code = user_code
+        self.has_stacks = stacks and user_code is not None
         self.lines = Interner(self.lock)
+        self.stacks = Interner(self.lock)
+        self._is_full = False
         self.sites = Interner(self.lock)
         # Numbers only, which the garbage collector does not walk; `list.extend` is atomic.
         self.ranges: list[float] = []
@@ -424,7 +435,11 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
-        self.log.serve(self.state, None if user_code is None else self._site)
+        if user_code is None:
+            self.log.serve(self.state)
+        else:
+            paths = partial(self._stack, CallPaths(user_code, self._line_of))
+            self.log.serve(self.state, self._site, paths if self.has_stacks else None)
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""
@@ -492,8 +507,12 @@ class Sink:
 
     def line(self) -> int | None:
         """Return the id of the line of the user's code that the calling thread is at; None where it is at none."""
-        found: int = self.sites.rows[self.state().here()]["line_id"]
-        return None if found == UNKNOWN else found
+        return self._here()["line_id"]
+
+    def _here(self) -> dict[str, int | None]:
+        """The line at which the calling thread is, and the frame of its call path, as columns of a table."""
+        site = self.sites.rows[self.state().here()]
+        return {name: None if site[name] == UNKNOWN else site[name] for name in ("line_id", "stack_id")}
 
     def _site(self, code: CodeType, offset: int) -> int:
         """Return the id of an instruction of the calling thread: see `LaunchLog.serve`."""
@@ -505,8 +524,7 @@ class Sink:
         if whose == OTHERS:
             return NOT_THE_USERS
         place = place_of(code, offset)
-        line = self.lines.intern(place, place._asdict)
-        site = self._site_of(self.state().thread_id if thread is None else thread, line)
+        site = self._site_of(self.state().thread_id if thread is None else thread, self._line_of(place, True))
         return site if whose == USERS else IF_NO_OTHER - site
 
     def site_of_call(self, code: CodeType, offset: int) -> int:
@@ -518,12 +536,45 @@ class Sink:
         line = self.line()
         return UNKNOWN if line is None else self._site_of(UNKNOWN, line)
 
-    def _site_of(self, thread: int, line: int) -> int:
-        return self.sites.intern((thread, line), lambda: {"thread_id": thread, "line_id": line})
+    def _stack(self, paths: CallPaths, frames: list[tuple[CodeType, int]]) -> int:
+        """Return the id of a call path of the calling thread: see `LaunchLog.serve`."""
+        found = paths.of(frames)
+        if found is None:
+            return NOT_THE_USERS
+        path, line = found
+        thread, caller = self.state().thread_id, UNKNOWN
+        for each in path:
+            stack = self.stacks.find((caller, each))
+            if stack is None:
+                if len(self.stacks) >= MOST_STACKS:
+                    self._tell_full()
+                    return self._site_of(thread, line)
+                stack = self._called(caller, each)
+            caller = stack
+        return self._site_of(thread, line, caller)
+
+    def _line_of(self, place: Place, is_users: bool) -> int:
+        return self.lines.intern((place, is_users), lambda: {**place._asdict(), "user_code": is_users})
+
+    def _called(self, caller: int, line: int) -> int:
+        return self.stacks.intern((caller, line), lambda: {
+            "parent_stack_id": None if caller == UNKNOWN else caller, "line_id": line})
+
+    def _tell_full(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            self.health.append({
+                "probe": "recorder", "status": "degraded",
+                "message": f"{MOST_STACKS:,} frames of call paths are kept at most: launches by later ones have none",
+                "fix": "record a shorter part of the program with stacks"})
+
+    def _site_of(self, thread: int, line: int, stack: int = UNKNOWN) -> int:
+        return self.sites.intern((thread, line, stack), lambda: {
+            "thread_id": thread, "line_id": line, "stack_id": stack})
 
     def add_compile(self, row: dict[str, Any], passes: Iterable[dict[str, Any]]) -> int:
         """Add a row of ``compilations``, of the calling thread, and its rows of ``passes``; return its number."""
-        row["line_id"] = self.line()
+        row.update(self._here())
         with self.lock:
             number = len(self.compilations)
             self.compilations.append(row)

@@ -30,7 +30,8 @@ from kernelscope.recorder.options import RecordingOptions
 
 Row = dict[str, Any]
 
-_INTERNED = ("devices", "dispatchers", "specializations", "configurations", "targets", "lines", "sites", "range_labels")
+_INTERNED = ("devices", "dispatchers", "specializations", "configurations", "targets", "lines", "stacks", "sites",
+             "range_labels")
 _LISTED = ("compilations", "passes", "occupancies", "builds", "health")
 #: What probes fill in later: registers and sizes when a recorder stops.
 _CHANGING = ("devices", "dispatchers", "specializations", "configurations", "compilations")
@@ -163,7 +164,7 @@ class Journal:
             What to write for the file of a kernel or a line.
         """
         self._sink, self._shown = sink, shown
-        for table in _INTERNED:
+        for table in set(_INTERNED) - {"lines", "stacks"}:  # the site that names them comes right after
             interner: Interner = getattr(sink, table)
             interner.listener = self.flush
         sink.flush = self.flush

@@ -108,6 +108,12 @@ def _lines_of_problem(options: RecordingOptions) -> str | None:
     return None
 
 
+def _stacks_problem(options: RecordingOptions) -> str | None:
+    if options.stacks and not options.lines:
+        return "stacks True needs lines: a call path is one of lines of code; leave lines=False, --no-lines, out"
+    return None
+
+
 def _journal_problem(options: RecordingOptions) -> str | None:
     if options.journal is None or options.journal is True or isinstance(options.journal, str | Path):
         return None
@@ -152,6 +158,9 @@ class RecordingOptions:
         flag("--lines-of", type=_names, metavar="PACKAGE[,PACKAGE]",
              help="count the lines of these packages, or folders, as yours too"),
         check=_lines_of_problem))
+    stacks: bool = field(default=False, metadata=option(
+        "record the call path of each launch and compile too: all Python frames from the outermost of your code on",
+        flag("--stacks", action="store_true"), check=_stacks_problem))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES))
@@ -208,6 +217,8 @@ class RecordingOptions:
         if (self.lines, tuple(self.lines_of)) != (around.lines, tuple(around.lines_of)):
             lines = f"lines of {', '.join(['your code', *around.lines_of])}" if around.lines else "no lines"
             found.append(f"recorded {lines}, as the recording around it")
+        if self.stacks != around.stacks:
+            found.append(f"recorded {'call paths' if around.stacks else 'no call paths'}, as the recording around it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
             found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")

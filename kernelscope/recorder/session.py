@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
-from kernelscope.clock import Clock, align
+from kernelscope.clock import Clock, align, now
+from kernelscope.native.journal import boot_id
 from kernelscope.native.log import LaunchColumns, LaunchLog, from_signal_handler
 from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove_pass_throughs
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.garbage import GarbageProbe
-from kernelscope.probes.lines import UserCode
+from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -32,7 +33,7 @@ from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.overhead import recording_cost
 from kernelscope.recording.build import RawCollections, RawRecording
-from kernelscope.recording.columns import at_sites, distinct
+from kernelscope.recording.columns import CALL_SITE, Columns, at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
@@ -52,7 +53,8 @@ class Session:
         self.options = options
         log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
-        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None)
+        self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None,
+                         stacks=options.stacks)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
@@ -283,7 +285,12 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation, (gpu.sites[0], at_sites(gpu.sites[1], sink.sites.rows)["line_id"]))
+                             gpu.has_correlation, _sites_of(*gpu.sites, sink.sites.rows))
+
+
+def _sites_of(correlation: np.ndarray, site: np.ndarray, sites: Sequence[dict[str, Any]]) -> Columns:
+    found = at_sites(site, sites)
+    return {"correlation_id": correlation, **{name: found[name] for name in CALL_SITE}}
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
@@ -311,7 +318,10 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         launches=launches,
         targets=list(sink.targets.rows),
         threads=threads,
-        lines=[{**row, "file": shown_filename(row["file"])} for row in sink.lines.rows],
+        stacks=list(sink.stacks.rows),  # before the lines that they name
+        lines=[{**row, "file": shown_filename(row["file"]),
+                "text": text_of(row["file"], row["line"]) if row.get("user_code") is not False else None}
+               for row in sink.lines.rows],
         cells=cells,
         dispatchers=[{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
         specializations=list(sink.specializations.rows),
@@ -404,7 +414,8 @@ def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str
         "simulator": any(row["framework"] == "simulator" for row in raw.dispatchers),
         "probes": [probe.name for probe in session.installed],
         "clock": {"host_ns": session.alignment.host_ns, "wall_ns": session.alignment.wall_ns,
-                  "error_ns": session.alignment.error_ns},
+                  "error_ns": session.alignment.error_ns,
+                  "boot": boot_id() if session.sink.clock is now else None},
         **environment(),
         **session.sink.metadata,
     }

@@ -156,10 +156,16 @@ def looked_up(rows: np.ndarray, tables: dict[str, np.ndarray]) -> Columns:
 _PART = 1 << 15
 
 
+#: What a site stands for: the host thread, the line of the user's code, the frame of the call path; -1 for none.
+SITE = ("thread_id", "line_id", "stack_id")
+#: The same of a call of the driver, whose thread is known otherwise.
+CALL_SITE = SITE[1:]
+
+
 def at_sites(site: np.ndarray, sites: Sequence[Row]) -> Columns:
-    """Return the columns ``thread_id`` and ``line_id`` of what was done at places; `sites` has a row for each place."""
+    """Return the columns of `SITE` of what was done at places; `sites` has a row for each place."""
     return looked_up(site, {name: np.array([row[name] for row in sites], np.int32)
-                            for name in ("thread_id", "line_id")})
+                            for name in SITE})
 
 
 def none(count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.schema import MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
+from kernelscope.schema import MAX_STACK_FRAMES, MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
 
 # Numbers are in the range that the schema gives their column, and durations and sizes add up to an int64:
 # analysis subtracts, adds and divides them. Ids are row numbers: a table's own ids count its rows, and every
@@ -22,9 +22,12 @@ from kernelscope.schema import MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
 
 #: Which table the rows of an id column are in, by the column's name.
 REFERENCES = {
+    "process_id": "processes",
     "cell_id": "cells",
     "thread_id": "threads",
     "line_id": "lines",
+    "stack_id": "stacks",
+    "parent_stack_id": "stacks",
     "device_id": "devices",
     "dispatcher_id": "dispatchers",
     "specialization_id": "specializations",
@@ -60,6 +63,8 @@ MAX_JSON_DEPTH = 40
 #: Columns of instants, as distinct from durations, which have the same unit.
 INSTANTS = (*RECORD_TIMES, "synchronized_ns")
 
+# Differences between clocks, which nobody adds up.
+_NOT_ADDED = ("clock_offset_ns",)
 # What is subtracted and added up: the first from the second.
 _SPANS = (("start_ns", "end_ns"), *itertools.pairwise(RECORD_TIMES))
 _IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges", "collections")
@@ -81,7 +86,8 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
         A column that may have no nulls has some; a number is not in its column's range, or no number; times or sizes
         add up to too much; a table's own ids are not its row numbers; an id names a row that does not exist; launches,
         activities, API calls, compilations, builds, events of graphs, ranges or collections are not in order of their
-        start; a launch is its own ancestor; a range comes before its parent; an ``attributes``, ``options``,
+        start; a launch is its own ancestor; a range or a frame comes before its parent; a call path is too
+        deep; an ``attributes``, ``options``,
         ``launch_config`` or ``key_parts`` is not a JSON object; a graph is none: see `kernelscope.recording.integrity`.
     """
     for name, table in tables.items():
@@ -111,6 +117,7 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
         _check_order(name, tables[name].column("start_ns"))
     _check_parents(tables["launches"].column("parent_launch_id"))
     _check_range_parents(tables["ranges"].column("parent_range_id"))
+    _check_stacks(_ids(tables["stacks"], "parent_stack_id"))
     check_graphs(tables)
 
 
@@ -164,7 +171,7 @@ def _check_range(table: str, column: Column, values: pa.ChunkedArray, ends: Ends
         raise RecordingFileError(f"column {table}.{column.name} has {wrong} in row {_row_of(values, wrong)}, which is "
                                  f"not between {low} and {high}")
     # Of nearly every column the greatest times the rows is small enough, and no row is looked at.
-    if column.unit and column.name not in INSTANTS and ends[1] * len(values) > MAX_SUM:
+    if column.unit and column.name not in (*INSTANTS, *_NOT_ADDED) and ends[1] * len(values) > MAX_SUM:
         _check_sum(f"column {table}.{column.name}", values.fill_null(0).to_numpy())
 
 
@@ -250,6 +257,16 @@ def _check_range_parents(values: pa.ChunkedArray) -> None:
     wrong = np.flatnonzero(parents >= np.arange(len(parents)))
     if len(wrong):
         raise RecordingFileError(f"range {wrong[0]} is inside range {parents[wrong[0]]}, which begins no earlier")
+
+
+def _check_stacks(parents: np.ndarray) -> None:
+    """Frames stand after those that called them, so that no parents lead in a circle; paths are not too deep."""
+    _refuse(parents >= np.arange(len(parents)), "stack {} was called by one that does not stand before it")
+    depth, ancestors = np.ones(len(parents), np.int64), parents
+    while (called := np.flatnonzero(ancestors != UNKNOWN)).size:  # each round twice as far as the one before
+        depth[called] += depth[ancestors[called]]
+        ancestors = np.append(ancestors, UNKNOWN)[ancestors]
+    _refuse(depth > MAX_STACK_FRAMES, f"stack {{}} has more than {MAX_STACK_FRAMES} frames")
 
 
 # What must hold of the graphs of a recording, so that whoever draws or counts them may follow ids without checking.

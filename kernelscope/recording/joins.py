@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.recording.columns import (
+    CALL_SITE,
     FOREVER,
     THREAD_BITS,
     Columns,
@@ -131,8 +132,9 @@ class RawActivities:
         Thread ident, start and end of the recorder's own calls, which are left out.
     has_correlation : bool
         Whether correlation ids are CUPTI's; they join the rows in any case.
-    lines : (ndarray of int64, ndarray of int64)
-        Correlation ids of calls of which it is known which line made them, in order, and those lines, -1 for none.
+    sites : dict of str to ndarray
+        Of calls of which it is known where they were made: ``correlation_id``, in order, and `CALL_SITE`, the line and
+        the innermost frame of the call path, -1 for none.
     """
 
     activities: Columns = field(default_factory=_no_activities)
@@ -142,19 +144,19 @@ class RawActivities:
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     own: list[tuple[int, int, int]] = field(default_factory=list)
     has_correlation: bool = True
-    lines: tuple[np.ndarray, np.ndarray] = field(
-        default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
+    sites: Columns = field(default_factory=lambda: {
+        name: np.empty(0, np.int64) for name in ("correlation_id", *CALL_SITE)})
 
     def __len__(self) -> int:
         return len(self.activities["kind"])
 
-    def lines_of(self, correlation: np.ndarray) -> np.ndarray:
-        """Return the lines of calls by their correlation ids, -1 for none."""
-        known, lines = self.lines
+    def sites_of(self, correlation: np.ndarray) -> Columns:
+        """Return where calls were made, as `CALL_SITE`, by their correlation ids; -1 for none."""
+        known = self.sites["correlation_id"]
         if not len(known) or not len(correlation):
-            return none(len(correlation))
+            return dict.fromkeys(CALL_SITE, none(len(correlation)))
         at = np.minimum(np.searchsorted(known, correlation), len(known) - 1)
-        return np.where(known[at] == correlation, lines[at], UNKNOWN)
+        return {name: np.where(known[at] == correlation, self.sites[name][at], UNKNOWN) for name in CALL_SITE}
 
 
 @dataclass
@@ -247,7 +249,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
         "regs": seen["regs"],
         "cell_id": cell,
         "thread_id": asked.of(thread_of_call),
-        "line_id": _line_ids(raw, seen, asked, call, launch_of_call, thread_of_call, calls, launches),
+        **_sites(raw, seen, asked, call, launch_of_call, thread_of_call, calls, launches),
         "api": words(asked.of(calls["name"]), raw.names),
         "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
         "correlation_id": seen["correlation_id"] if raw.has_correlation else none(len(launch)),
@@ -279,8 +281,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
 
 
 def _without_own(raw: RawActivities) -> Columns:
-    """The calls in order of their start, without the recorder's own; with a column of their lines."""
-    calls = raw.calls | {"line_id": raw.lines_of(raw.calls["correlation_id"])}
+    """The calls in order of their start, without the recorder's own; with columns of where they were made."""
+    calls = raw.calls | raw.sites_of(raw.calls["correlation_id"])
     if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
         calls = taken(calls, np.argsort(calls["start_ns"], kind="stable"))
     keep = np.ones(len(calls["ident"]), bool)
@@ -390,24 +392,30 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
     return found
 
 
-def _line_ids(raw: RawActivities, seen: Columns, asked: Rows, call: np.ndarray, launch_of_call: np.ndarray,
-              thread_of_call: np.ndarray, calls: Columns, launches: dict[str, Any]) -> np.ndarray:
-    """The lines of the calls' launches; of other calls their own, or that of the launch around them, if there is one."""
-    lines = np.append(launches["line_id"], UNKNOWN)
-    own = calls["line_id"]
-    if (lines == UNKNOWN).all() and (own == UNKNOWN).all():
-        return none(len(call))
-    line_of_call = np.where(launch_of_call == UNKNOWN, own, lines[launch_of_call])
+def _sites(raw: RawActivities, seen: Columns, asked: Rows, call: np.ndarray, launch_of_call: np.ndarray,
+           thread_of_call: np.ndarray, calls: Columns, launches: dict[str, Any]) -> Columns:
+    """Lines and call paths of the calls' launches; of other calls their own, or those of the launch around them."""
+    of_launches = {name: np.append(launches[name], UNKNOWN) for name in CALL_SITE}
+    known = [name for name in CALL_SITE
+             if (of_launches[name] != UNKNOWN).any() or (raw.sites[name] != UNKNOWN).any()]
+    if "line_id" not in known:
+        return dict.fromkeys(CALL_SITE, none(len(call)))
+    of_calls = {name: np.where(launch_of_call == UNKNOWN, calls[name], of_launches[name][launch_of_call])
+                for name in known}
     others = np.unique(call[call != UNKNOWN])
-    others = others[(launch_of_call[others] == UNKNOWN) & (own[others] == UNKNOWN)]
+    others = others[(launch_of_call[others] == UNKNOWN) & (calls["line_id"][others] == UNKNOWN)]
     if len(others):
         middle = (calls["start_ns"][others] + calls["end_ns"][others]) >> 1
         spans = Spans(launches["thread_id"], launches["start_ns"], _known(launches["end_ns"], FOREVER))
-        line_of_call[others] = lines[spans.around(thread_of_call[others], middle)]
-    found = asked.of(line_of_call)
-    if len(asked.missing) and len(raw.lines[0]):  # of calls that are not recorded themselves, such as queries
-        found[asked.missing] = raw.lines_of(seen["correlation_id"][asked.missing])
-    return found
+        around = spans.around(thread_of_call[others], middle)
+        for name, values in of_calls.items():
+            values[others] = of_launches[name][around]
+    found = {name: asked.of(values) for name, values in of_calls.items()}
+    if len(asked.missing) and len(raw.sites["correlation_id"]):  # of calls that are not recorded, such as queries
+        missing = raw.sites_of(seen["correlation_id"][asked.missing])
+        for name, values in found.items():
+            values[asked.missing] = missing[name]
+    return dict.fromkeys(CALL_SITE, none(len(call))) | found
 
 
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:

@@ -34,7 +34,7 @@ from kernelscope.native.journal import (
 )
 from kernelscope.native.record import BOUNDARIES, LAYOUT
 from kernelscope.recording.build import COLLECTION, LAUNCH_COLUMNS, RawCollections, RawRecording, build
-from kernelscope.recording.columns import at_sites
+from kernelscope.recording.columns import SITE, at_sites
 from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges
@@ -67,11 +67,11 @@ _OWN = {
                 Column("error", "string", "", nullable=True)),
     "range_labels": tuple(Column(name, "string", "", nullable=True)
                           for name in ("name", "domain", "category", "color", "payload", "source")),
-    "sites": tuple(Column(name, "int32", "", nullable=True) for name in ("thread_id", "line_id")),
+    "sites": tuple(Column(name, "int32", "", nullable=True) for name in SITE),
 }
 #: What the rows of a journal may be of; a table comes after those that its rows name.
-ROW_TABLES = ("cells", "threads", "lines", "sites", "devices", "dispatchers", "configurations", "specializations",
-              "targets", "compilations", "passes", "occupancies", "builds", "range_labels", "health")
+ROW_TABLES = ("cells", "threads", "lines", "stacks", "sites", "devices", "dispatchers", "configurations",
+              "specializations", "targets", "compilations", "passes", "occupancies", "builds", "range_labels", "health")
 _MAGIC = ROW_MAGIC.to_bytes(4, "little")
 _LIMITS = {"int32": 1 << 31, "int64": 1 << 63}
 #: How often all bytes may be looked at: garbage may hold the magic number at every fourth.
@@ -496,7 +496,8 @@ _STAND_INS: dict[str, Row] = {
     "dispatchers": {"framework": "unknown", "name": "unknown"},
     "configurations": {},
     "targets": {"dispatcher_id": UNKNOWN, "specialization_id": UNKNOWN, "device_id": UNKNOWN, "error": None},
-    "sites": {"thread_id": UNKNOWN, "line_id": UNKNOWN},
+    "lines": {"file": "unknown", "line": 0, "user_code": False},
+    "sites": dict.fromkeys(SITE, UNKNOWN),
     "range_labels": {"name": "unknown", "domain": None, "category": None, "color": None, "payload": None},
 }
 #: Columns that name a row, by table: the table that the row is in, and whether null will do where it is lost.
@@ -504,9 +505,10 @@ _REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "specializations": {"dispatcher_id": ("dispatchers", False)},
     "targets": {"dispatcher_id": ("dispatchers", False), "specialization_id": ("specializations", True),
                 "device_id": ("devices", True)},
-    "sites": {"thread_id": ("threads", False), "line_id": ("lines", True)},
+    "stacks": {"parent_stack_id": ("stacks", True), "line_id": ("lines", False)},
+    "sites": {"thread_id": ("threads", False), "line_id": ("lines", True), "stack_id": ("stacks", True)},
     "compilations": {"dispatcher_id": ("dispatchers", False), "thread_id": ("threads", False),
-                     "line_id": ("lines", True),
+                     "line_id": ("lines", True), "stack_id": ("stacks", True),
                      "specialization_id": ("specializations", True), "configuration_id": ("configurations", True)},
     "passes": {"compilation_id": ("compilations", True), "specialization_id": ("specializations", True)},
     "occupancies": {"specialization_id": ("specializations", True), "configuration_id": ("configurations", True),
@@ -540,7 +542,7 @@ class KnownIds:
 
 
 def with_known_ids(launches: dict[str, Any], is_open: np.ndarray, rows: RowFile) -> KnownIds:
-    """Return the rows numbered anew, and translate the launches' ids: ``site`` becomes ``thread_id`` and ``line_id``.
+    """Return the rows numbered anew, and translate the launches' ids: ``site`` becomes the columns of `SITE`.
 
     Parameters
     ----------
@@ -580,7 +582,7 @@ class _Numbering:
                     if (row := _complete(table, rows.tables[table][number])) is not None}
             self._places[table] = {number: place for place, number in enumerate(kept)}
             self.tables[table] = list(kept.values())
-            self.tables[table] = [row for row in self.tables[table] if self._follows(table, row)]
+            self.tables[table] = [row for at, row in enumerate(self.tables[table]) if self._follows(table, at, row)]
 
     def place(self, table: str, number: int | None, *, may_be_null: bool = False) -> int:
         """The row's place; -1 or that of the stand-in where it was lost."""
@@ -614,10 +616,12 @@ class _Numbering:
         events[:, 3] = self.translated("sites", events[:, 3].astype(np.int64))
         return RawRanges(events, self.tables["range_labels"], sites=self.tables["sites"])
 
-    def _follows(self, table: str, row: Row) -> bool:
+    def _follows(self, table: str, at: int, row: Row) -> bool:
         """Give a row's ids their new numbers; return whether the row can be kept."""
         for column, (named, may_be_null) in _REFERENCES.get(table, {}).items():
             place = self.place(named, row.get(column), may_be_null=may_be_null)
+            if named == table == "stacks" and place >= at:  # no recorder writes a frame before the one that called it
+                place = UNKNOWN
             row[column] = None if place == UNKNOWN and table not in _OWN else place
         return table != "occupancies" or None not in (row[column] for column in _REFERENCES[table])
 
@@ -804,8 +808,9 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     ids = with_known_ids(launches, slots.is_open, rows)
     held = ids.tables
     cells = _cells(held["cells"], _latest(launches, held, rows))
+    pid = _pid(folder, facts, slots)
     recovered = {
-        "journal": folder.name, "pid": _pid(folder, facts, slots), "launches": int((~slots.is_open).sum()),
+        "journal": folder.name, "pid": pid, "launches": int((~slots.is_open).sum()),
         "unfinished": dict(Counter(ids.unfinished)), "missing": slots.missing, "lost": slots.lost,
         "damaged_slots": slots.damaged, "repeated_slots": slots.repeated, "damaged_rows": rows.damaged,
         "skipped_bytes": rows.skipped_bytes, "unknown_ids": ids.unknown, "mode": slots.mode, "notes": [*slots.notes],
@@ -813,12 +818,13 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     return RawRecording(
         launches={name: launches[name] for name in LAUNCH_COLUMNS}, ranges=ids.ranges, cells=cells,
         health=[*held["health"], _health(recovered, bool(facts))],
-        targets=held["targets"], threads=held["threads"], lines=held["lines"], dispatchers=held["dispatchers"],
-        specializations=held["specializations"], configurations=held["configurations"], devices=held["devices"],
-        compilations=held["compilations"], passes=held["passes"], occupancies=held["occupancies"],
-        builds=held["builds"],
+        targets=held["targets"], threads=held["threads"], lines=held["lines"], stacks=held["stacks"],
+        dispatchers=held["dispatchers"], specializations=held["specializations"], configurations=held["configurations"],
+        devices=held["devices"], compilations=held["compilations"], passes=held["passes"],
+        occupancies=held["occupancies"], builds=held["builds"],
         collections=RawCollections(np.array(rows.collections, np.int64).reshape(-1, len(COLLECTION)), are_all=False),
-        metadata={**_metadata(facts), "simulator": any(row["framework"] == "simulator" for row in held["dispatchers"]),
+        metadata={**_metadata(facts, pid),
+                  "simulator": any(row["framework"] == "simulator" for row in held["dispatchers"]),
                   "recorder": {"mode": slots.mode or "grow", "capacity": slots.capacity,
                                "kept": len(slots.is_open), "lost": slots.lost + slots.missing},
                   "recovered": recovered})
@@ -851,16 +857,19 @@ def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
             "dropped": min(recovered["missing"], (1 << 31) - 1) or None}
 
 
-def _metadata(facts: Row) -> Row:
+def _metadata(facts: Row, pid: int | None) -> Row:
     held = facts.get("metadata")
     metadata = dict(cast("Row", held)) if isinstance(held, dict) else {}
     clock: Any = metadata.get("clock")
     if not (isinstance(clock, dict) and all(isinstance(value, int) and abs(value) < 1 << 62
-                                            for value in cast("Row", clock).values())
+                                            for name, value in cast("Row", clock).items() if name != "boot")
             and {"host_ns", "wall_ns"} <= clock.keys()):
         metadata.pop("clock", None)
     created = _text(facts, "created") or metadata.get("created")
-    return {**metadata, "name": _text(facts, "name"), "schema_version": SCHEMA_VERSION,
+    process: Any = metadata.get("process")
+    process = {"pid": pid, "status": "killed", "message": "it ended without stopping its recording", **(
+        cast("Row", process) if isinstance(process, dict) else {})}
+    return {**metadata, "name": _text(facts, "name"), "schema_version": SCHEMA_VERSION, "process": process,
             "created": created if isinstance(created, str) else None, "gpu": None, "code": False}
 
 

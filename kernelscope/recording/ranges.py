@@ -62,7 +62,7 @@ def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[
             threads.append({"ident": ident, "name": None})
         if ident not in site_of:
             site_of[ident] = len(sites)
-            sites.append({"thread_id": known[ident], "line_id": UNKNOWN})
+            sites.append({"thread_id": known[ident], "line_id": UNKNOWN, "stack_id": UNKNOWN})
         site = site_of[ident]
         if flags & _END:
             what = opened.pop(number, None)
@@ -128,7 +128,7 @@ class RawRanges:
     first : int
         The event with which this recording begins; those before it tell which ranges were open then.
     sites : list of dict
-        What a site stands for: ``thread_id`` and ``line_id``, -1 for no line.
+        What a site stands for: `kernelscope.recording.columns.SITE`, -1 for none.
     """
 
     events: np.ndarray = field(default_factory=lambda: np.empty((0, 4)))
@@ -214,7 +214,8 @@ def _matched(raw: RawRanges) -> _Found:
     # Negative where a clock reads less than nothing; launches have no such times either.
     time = np.rint(raw.events[:, 0] * 1e9).astype(np.int64)
     kind, label, site = raw.events[:, 1:].astype(np.int64).T
-    thread, line = (each.astype(np.int64) for each in at_sites(site, raw.sites).values())
+    made_at = at_sites(site, raw.sites)
+    thread, line = (made_at[name].astype(np.int64) for name in ("thread_id", "line_id"))
     numbers: dict[str | None, int] = {}
     domain = np.array([numbers.setdefault(each["domain"], len(numbers)) for each in raw.labels], dtype=np.int64)
     stacked = np.flatnonzero((kind == _PUSH) | (kind == _POP) | (kind == _EXIT))

@@ -81,6 +81,14 @@ EXPORTERS = {each.name: each for each in (
         "html", "kernelscope.views.page:write_page", ".html",
         "one page with the card, the timeline and the inspector", "any browser, with no network", (".html", ".htm")),
     Exporter(
+        "speedscope", "kernelscope.views.flame.folded:to_speedscope", ".speedscope.json",
+        "call paths with their kernels, weighted by host, GPU and compile time and by launches: needs `--stacks`",
+        "[speedscope.app](https://www.speedscope.app)", (".speedscope.json",)),
+    Exporter(
+        "collapsed", "kernelscope.views.flame.folded:to_collapsed", ".folded",
+        "call paths as folded stacks, weighted by host time in nanoseconds: needs `--stacks`",
+        "Brendan Gregg's `flamegraph.pl`, inferno", (".folded",)),
+    Exporter(
         "parquet", "kernelscope.views.tables:to_parquet", "-parquet",
         "a folder with one Parquet file a table", "pandas, Polars, DuckDB, Spark"),
     Exporter(
@@ -89,9 +97,11 @@ EXPORTERS = {each.name: each for each in (
 )}
 
 
-def exporter_of(suffix: str) -> Exporter | None:
-    """Return the exporter that a file's suffix asks for."""
-    return next((each for each in EXPORTERS.values() if suffix in each.suffixes), None)
+def exporter_of(path: str) -> Exporter | None:
+    """Return the exporter that a file's name asks for: that of the longest suffix."""
+    found = [(len(suffix), each) for each in EXPORTERS.values() for suffix in each.suffixes
+             if path.endswith(suffix) and Path(path).name != suffix]
+    return max(found, key=lambda each: each[0])[1] if found else None
 
 
 def exporter_named_by(path: str) -> Exporter:
@@ -102,9 +112,9 @@ def exporter_named_by(path: str) -> Exporter:
     KernelScopeError
         The name's suffix is not one of a format.
     """
-    suffix = Path(path).suffix
-    found = exporter_of(suffix)
+    found = exporter_of(path)
     if found is None:
+        suffix = Path(path).suffix
         near = did_you_mean(suffix, suffixes()) if suffix else ""
         raise KernelScopeError(f"{path!r} does not say which format: end it in {listed(suffixes())}, or add --to "
                                f"{listed([*EXPORTERS])}{near}")

@@ -153,7 +153,37 @@ _TABLES = """
 .kscope .ks-scroll { max-height: 380px; margin: 2px 0 0; overflow: auto; }
 .kscope .ks-scroll:has(> .ks-graph) { max-height: none; }
 .kscope .ks-graph svg { display: block; max-width: 100%; height: auto; margin: 6px 0; }
+:is([data-jp-theme-light=true], .vscode-light) .kscope .ks-flame img { color-scheme: light; }
+:is([data-jp-theme-light=false], .vscode-dark) .kscope .ks-flame img { color-scheme: dark; }
 .kscope .ks-sub { margin: 10px 0 0; }
+"""
+
+#: Of code with a gutter, where there is any: the column of the code takes what is left, and cuts lines off.
+LINES_STYLE = """
+.kscope .ks-scroll:has(> .ks-lines) { max-height: 520px; }
+.kscope table.ks-lines thead :is(th, td) { position: sticky; top: 0; z-index: 1; background: var(--ks-ground);
+  border-bottom: 1px solid var(--ks-line); }
+.kscope table.ks-lines tbody tr:nth-child(n) td { border: 0; padding-top: 0; padding-bottom: 0; line-height: 19px; }
+.kscope table.ks-lines :is(tbody, tfoot) td { vertical-align: baseline; }
+.kscope table.ks-lines tfoot { position: sticky; bottom: 0; background: var(--ks-ground);
+  box-shadow: 0 -1px var(--ks-line); }
+.kscope table.ks-lines tfoot td:nth-child(n) { padding-top: 1px; padding-bottom: 1px; color: var(--ks-soft); }
+.kscope table.ks-lines tbody th { border: 0; padding-top: 6px; color: var(--ks-ink); }
+.kscope table.ks-lines .ks-src { width: 100%; max-width: 0; min-width: 170px; overflow: hidden; text-align: left;
+  text-overflow: ellipsis; white-space: pre; }
+.kscope table.ks-lines tbody td.ks-src { font: 12px/19px var(--ks-mono); unicode-bidi: isolate; direction: ltr; }
+.kscope table.ks-lines .ks-src i { margin-right: 12px; color: var(--ks-soft); font-style: normal; }
+.kscope table.ks-lines .ks-quiet, .kscope table.ks-lines .ks-quiet summary { color: var(--ks-soft); }
+.kscope table.ks-lines details { margin: 0; }
+.kscope table.ks-lines summary { display: block; padding: 0; font: inherit; }
+.kscope table.ks-lines details div { overflow-x: auto; white-space: pre; }
+.kscope table.ks-lines tbody .ks-heat { min-width: 66px; padding-left: 10px; font-size: 0; text-align: left;
+  vertical-align: middle; }
+.kscope table.ks-lines .ks-heat span { display: inline-block; height: 9px; vertical-align: middle; }
+@container (max-width: 760px) {
+  .kscope table.ks-lines :is(th, td) { padding-left: 9px; font-size: 12px; }
+  .kscope table.ks-lines tbody .ks-heat { min-width: 40px; padding-left: 6px; }
+}
 """
 
 _SIZES = """

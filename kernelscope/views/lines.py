@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from kernelscope.analysis.lines import LineSummary, by_line
+from kernelscope.analysis.lines import LineSummary, annotated, by_line
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, duration, listed, size
 from kernelscope.views.base import INDENT, clean, escape, shorten, table
-from kernelscope.views.html import heading, style, style_element, table_of
+from kernelscope.views.card.html import printed_listing
+from kernelscope.views.card.sections import code_listing
+from kernelscope.views.html import LINES_STYLE, folded, heading, style, style_element, table_of
 
 _HEADERS = ("line", "function", "launches", "host", "compiling", "GPU", "waiting", "copied", "kernels", "code")
 _LEFT = (0, 1, 8, 9)
@@ -31,14 +33,20 @@ def lines_text(recording: Recording) -> str:
 
 
 def lines_card(recording: Recording) -> str:
-    """Return the same table as a self-contained fragment of HTML, for notebooks."""
-    rows = _shown(recording)
-    notice = f'<div class="ks-notice">{escape(recording.notice)}</div>' if recording.notice else ""
+    """Return the code with what its lines did, and the same table, as a self-contained fragment of HTML."""
+    shared = shareable(recording)
+    found = by_line(shared)
     body = ["".join(f'<td class="ks-left">{escape(text)}</td>' if place in _LEFT else f"<td>{escape(text)}</td>"
-                    for place, text in enumerate(row)) for row in rows]
+                    for place, text in enumerate(_columns(each))) for each in found]
     columns = [("", header[0].upper() + header[1:], "") for header in _HEADERS]
-    shown = table_of(columns, body, left=_LEFT, dense=True, label="Lines of code") if rows else escape(_NONE)
-    return f'{style_element(style())}<div class="kscope">{notice}{heading("Lines of code")}{shown}</div>'
+    notice = f'<div class="ks-notice">{escape(recording.notice)}</div>' if recording.notice else ""
+    code = annotated(shared, found)
+    shown = escape(_NONE)
+    if code is not None:
+        table = table_of(columns, body, left=_LEFT, dense=True, label="Lines of code")
+        listing = printed_listing(code_listing(code, len(shared.rows("cells"))))
+        shown = f"{listing}{folded('<b>as a table</b>', table)}"
+    return f'{style_element(style(), LINES_STYLE)}<div class="kscope">{notice}{heading("Lines of code")}{shown}</div>'
 
 
 def _shown(recording: Recording) -> list[tuple[str, ...]]:

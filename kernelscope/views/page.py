@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.base import Progress, escape, write_text
 from kernelscope.views.card.html import card
+from kernelscope.views.flame.wire import header_of
 from kernelscope.views.html import document
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import inspect_kernels
@@ -59,10 +61,11 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     recording = shareable(recording, paths=paths)
     timeline = timeline_of(recording)
     packed = with_overview(pack(timeline), timeline)
+    flame = header_of(recording)
     body = (f'<main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_without_scripts(timeline)}</div>\n'
-            f"{_inspector(recording)}</main>\n{_header(packed)}")
+            f"{_inspector(recording)}</main>\n{_header(packed.header | flame)}")
     return document(f"{packed.header['title']} · KernelScope", body, _WIDE, front_end("timeline_page"),
-                    data=_payload(packed))
+                    images="data:" if flame else "", data=_payload(packed))
 
 
 def _inspector(recording: Recording) -> str:
@@ -77,8 +80,8 @@ def _without_scripts(timeline: Timeline) -> str:
     return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
 
 
-def _header(packed: Packed) -> str:
-    header = json.dumps(packed.header, separators=(",", ":"))
+def _header(fields: Mapping[str, object]) -> str:
+    header = json.dumps(fields, separators=(",", ":"))
     # No text of the recording may end the element or open a comment in it.
     for char in "<>&":
         header = header.replace(char, f"\\u{ord(char):04x}")

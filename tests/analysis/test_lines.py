@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from handmade import Script
 
-from kernelscope.analysis.lines import by_line
+from kernelscope.analysis.lines import annotated, by_line
 from kernelscope.recording.model import Recording
 from kernelscope.views.lines import NO_LINE, lines_card, lines_text
 
@@ -98,3 +98,52 @@ def test_nothing_known_is_said() -> None:
     assert by_line(script.recording()) == []
     assert "no line of code is known" in lines_text(script.recording())
     assert "no line of code is known" in lines_card(script.recording())
+
+
+def code_story(source: str | None, lines: list[tuple[str, int | None, int, str | None, str | None]]) -> Recording:
+    """A cell of which each line launches once more than the one before."""
+    script = Script(gpu={"source": "cupti"})
+    script.cell(source=source, execution_count=3)
+    script.launchable()
+    for file, cell, line, function, text in lines:
+        number = script._add("lines", "line_id", {"file": file, "cell_id": cell, "line": line, "function": function,
+                                                  "text": text})
+        for _ in range(number + 1):
+            script.activity(duration_ns=1_000, launch_id=script.launch(line_id=number), line_id=number)
+    script.launch()
+    return script.recording()
+
+
+def test_annotated_code_has_cells_whole_and_functions_by_their_lines() -> None:
+    recording = code_story("a = 1\r\nk[1, 32](a); f()\n\x0c# no line ends there\nk[1, 32](a)\n\n", [
+        ("In[3]", 0, 2, None, None), ("In[3]", 0, 2, "f", None), ("In[3]", 0, 4, None, None),
+        ("/home/u/sim.py", None, 40, "step", "        k[1, 32](a)"), ("In[1]", None, 3, "g", "    k(a)"),
+        ("/home/u/sim.py", None, 30, "step", "    for a in b:"), ("/home/u/sim.py", None, 50, None, None),
+        ("In[3]", 0, 99, None, "a cell that was changed"),
+    ])
+    code = annotated(recording)
+    assert code is not None
+    cell, *others = code.sources
+    assert (cell.file, cell.is_cell) == ("In[3]", True)
+    assert [line.text for line in cell.lines] == [
+        "a = 1", "k[1, 32](a); f()", "\x0c# no line ends there", "k[1, 32](a)"]
+    assert [(line.line_ids, line.done and line.done.launches) for line in cell.lines] == [
+        ((), None), ((0, 1), 3), ((), None), ((2,), 3)]
+    assert [(each.file, each.function, [(line.number, line.text) for line in each.lines]) for each in others] == [
+        ("/home/u/sim.py", "step", [(30, "for a in b:"), (40, "    k[1, 32](a)")]),
+        ("In[3]", None, [(99, "a cell that was changed")]),
+        ("/home/u/sim.py", None, [(50, None)]), ("In[1]", "g", [(3, "k(a)")]),
+    ]
+    assert (code.total.launches, code.unknown and code.unknown.launches, len(code.lines)) == (37, 1, 7)
+    assert code.longest == (others[1], others[1].lines[0])  # of the lines, not of the functions
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_total_is_that_of_everything(seed: int) -> None:
+    recording = story(seed)
+    code, rows = annotated(recording), by_line(recording)
+    assert code is not None
+    everything = [line.done for line in code.lines if line.done] + [code.unknown]
+    for name in ("launches", "compiles", "compile_ns", "gpu_ns", "wait_ns", "copied_bytes", "host_ns", "cost_ns"):
+        total = sum(getattr(each, name) or 0 for each in rows)
+        assert getattr(code.total, name) == total == sum(getattr(each, name) or 0 for each in everything if each)

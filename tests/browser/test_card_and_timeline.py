@@ -25,10 +25,13 @@ def session() -> Script:
     made.kernel("scale")
     for number in range(3):
         start = made.now
-        made.cell(execution_count=number + 1, wall_ns=50 * MS, status="error" if number == 1 else "ok")
+        made.cell(execution_count=number + 1, wall_ns=50 * MS, status="error" if number == 1 else "ok",
+                  source=f"x = {number}\n" * 30 + "axpy[1, 32](x)\nscale[1, 32](x)\n")
+        lines = [made._add("lines", "line_id", {"file": f"In[{number + 1}]", "cell_id": number, "line": 31 + at})
+                 for at in range(2)]
         for at in range(40):
-            made.launch(at % 2, cell_id=number)
-        made.compilation(number % 2, (number + 1) * MS, launch_id=None, cell_id=number)
+            made.launch(at % 2, cell_id=number, line_id=lines[at % 2])
+        made.compilation(number % 2, (number + 1) * MS, launch_id=None, cell_id=number, line_id=lines[1])
         made.now = start + 50 * MS + 90_000 * MS
     made.now = 1_010 * MS
     made.launch(1, phases=(3_000, 0, 9 * MS, 2_000, 1_000), cell_id=0)
@@ -104,6 +107,35 @@ def test_a_kernel_leads_to_its_launches(opened_timeline: Any) -> None:
     assert "compile" in page.inner_text(".kst-pin")
     page.keyboard.press("Escape")
     assert page.locator(".kst-pin").is_hidden() and page.locator(".kst-matches").is_visible()
+
+
+def test_a_line_leads_to_what_it_made_and_back(opened_timeline: Any) -> None:
+    timeline = opened_timeline(session().recording())
+    page = timeline.page
+    page.evaluate("document.querySelector('[data-ks-part=lines]').open = true")
+    page.locator("[data-ks-at='line:3']").focus()  # the second line of In[2]
+    page.keyboard.press("Enter")
+    assert (page.input_value(".kst-search"), page.inner_text(".kst-count")) == ("In[2]:32", "21 matches")
+    kinds = {page.inner_text(".kst-pin .kst-tip-head")}
+    page.focus(".kst-body")
+    for _ in range(20):
+        page.keyboard.press("n")
+        assert "In[2]:32" in page.inner_text(".kst-pin")
+        kinds.add(page.inner_text(".kst-pin .kst-tip-head"))
+    assert len(kinds) == 2  # launches and the compile
+    page.fill(".kst-search", "In[1]:31")  # typed, it is the same
+    assert page.inner_text(".kst-count") == "20 matches"
+    page.evaluate("document.querySelector('[data-ks-part=lines]').open = false")
+    timeline.tell("k.goTo('launches', 1);")
+    page.focus(".kst-body")
+    page.keyboard.press("c")
+    marked = page.locator(".ks-marked")
+    assert marked.is_visible() and "32" in marked.inner_text() and "scale[1, 32](x)" in marked.inner_text()
+    timeline.tell("k.goTo('cells', 1);")  # no line made a cell
+    assert marked.count() == 0 and page.locator(".kst-code").count() == 0
+    page.click("[data-ks-part=lines] thead button:has-text('Launches')")
+    first = page.locator("[data-ks-part=lines] tbody:nth-of-type(2) tr").first
+    assert first.inner_text().split()[0] == "20"  # of each cell the lines with most come first
 
 
 #: Open whatever can be open at once.

@@ -304,6 +304,11 @@ def test_card_timeline_inspector_and_the_list_of_cells_lead_to_each_other(notebo
     assert "compile axpy" in page.locator(".kst-pin").inner_text()
     page.locator(".kst-pin >> text=Inspect").click()
     assert page.locator(".ksi").count() == 1
+    card.evaluate("(card) => { card.querySelector('[data-ks-part=lines]').open = true; }")
+    card.locator("[data-ks-at^=line][role=link]").click()
+    assert page.locator(".kst-count").inner_text() == "2 matches"  # the launch and its compile
+    page.locator(".kst-pin .kst-code").click()
+    assert "axpy[2, 32](a, 2.0, a)" in card.locator(".ks-marked").inner_text()
     page.screenshot(path=f"{artifacts}.png")
     page.locator(".ks-cells [data-ks-at^=card][role=link]").click()
     assert page.locator(".ks-here[data-ks-cell]").is_visible()

@@ -69,7 +69,7 @@ def test_cells(notebook: Any) -> None:
 
 
 def test_lines(notebook: Any) -> None:
-    """Of the cell, below its magics; of functions in other cells; of %%time's body."""
+    """Of the cell, below its magics and empty lines; of functions in other cells; of %%time's body."""
     there = notebook.ok("def elsewhere(x):\n    pass\n    axpy[2, 32](x, 2.0, x)").reply["execution_count"]
     notebook.ok(f"%%kernelscope -q -n ways\n{LAUNCH}\n\nfor _ in range(2):\n    axpy[2, 32](\n        a, 2.0, a)\n"
                 "elsewhere(a)")
@@ -78,12 +78,36 @@ def test_lines(notebook: Any) -> None:
     assert ran.kinds == ["card"]
     assert {line.split()[0] for line in ran.card.splitlines()[2:]} == {
         f"In[{here}]:2", f"In[{here}]:5", f"In[{there}]:3"}
-    assert LAUNCH in ran.card and "elsewhere" in ran.card
-    for source in (f"%%kernelscope -q\n%%time\n\n{LAUNCH}", f"%%kernelscope -q\n\n\n%time {LAUNCH}"):
+    assert LAUNCH in ran.card and "elsewhere" in ran.card and "axpy[2, 32](x, 2.0, x)" in ran.card
+    for source in (f"%%kernelscope -q\n%%time\n\n{LAUNCH}", f"%%kernelscope -q\n\n\n%time {LAUNCH}",
+                   f"\n\n%%kernelscope -q\n{LAUNCH}"):
         number = notebook.ok(source).reply["execution_count"]
         assert notebook.ok("%kernelscope lines").card.splitlines()[2].split()[0] == f"In[{number}]:4"
+    notebook.ok("%kernelscope on -q")
+    number = notebook.ok(f"\n\n# empty lines first\n{LAUNCH}").reply["execution_count"]
+    notebook.ok("%kernelscope off")
+    assert f"In[{number}]:4 " in (card := notebook.ok("%kernelscope lines").card) and LAUNCH in card
     notebook.ok(f"%%kernelscope -q --no-lines\n{LAUNCH}")
     assert "no line of code is known" in notebook.ok("%kernelscope lines").card
+
+
+def test_call_paths(notebook: Any) -> None:
+    """They begin in the cell, whatever runs it, and have the frames of libraries."""
+    paths = """
+stacks, lines = _kernelscope.rows("stacks"), _kernelscope.rows("lines")
+def path(at):
+    return [] if at is None else [*path(stacks[at]["parent_stack_id"]), lines[stacks[at]["line_id"]]]
+for row in _kernelscope.rows("launches"):
+    print(*(f"{each['file']}:{each['line']}" for each in path(row["stack_id"]) if each["user_code"]))
+print({each["file"].rpartition("/")[2] for each in lines if not each["user_code"]})
+"""
+    there = notebook.ok("def elsewhere(x):\n    axpy[2, 32](x, 2.0, x)").reply["execution_count"]
+    for first in ("%%kernelscope -q --stacks", "%%kernelscope -q --stacks\n%%time"):
+        here = notebook.ok(f"{first}\n\n{LAUNCH}\nelsewhere(a)").reply["execution_count"]
+        line = 2 + first.count("%%")
+        *found, libraries = notebook.ok(paths).stdout.splitlines()
+        assert found == [f"In[{here}]:{line}", f"In[{here}]:{line + 1} In[{there}]:2"]
+        assert "dispatcher.py" in libraries and "interactiveshell.py" not in libraries
 
 
 def test_report(notebook: Any) -> None:

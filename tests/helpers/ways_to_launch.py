@@ -26,6 +26,9 @@ LIBRARY = '''
 def call(function, *args):
     return function(*args)
 
+def deep(n, function, *args):
+    return deep(n - 1, function, *args) if n else function(*args)
+
 def launch(k, x):
     k(x)
 '''
@@ -303,7 +306,7 @@ def program_of(folder: Path, program: str) -> Path:
 
 def run_program(path: Path, names: Mapping[str, Any]) -> None:
     """Run a program, as a module of its own with these names."""
-    exec(compile(path.read_text(), str(path), "exec"), dict(names))
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), {"__name__": "program", **names})
 
 
 def record_each(programs: Mapping[str, str], folder: Path, names: Mapping[str, Any],

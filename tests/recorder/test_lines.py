@@ -119,6 +119,7 @@ t.join()""", names)
     table = recording.by_line()
     assert dict(zip(table.line.fillna(0), table.launches, strict=True)) == {3: 5, 5: 1, 0: 1}
     assert table.file.isna().tolist() == [False, False, True]  # what has no line comes last
+    assert table.text[:2].tolist() == ["k[1, 32](x)", "other[1, 32](x)"]
     assert table.host_ns.sum() == (recording.launches.end_ns - recording.launches.start_ns).sum()
     assert table.gpu_ns.isna().all() and table.wait_ns.isna().all()  # nothing of a GPU is known
 

@@ -85,10 +85,10 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def noop() -> None:
         pass
 
-    def record(*held: Calibration, detail: str = "phases") -> Recording:
+    def record(*held: Calibration, **options: Any) -> Recording:
         if held:
             store(held)
-        with kernelscope.record("x", detail=detail, gpu="none") as recorder:
+        with kernelscope.record("x", gpu="none", **options) as recorder:
             for _ in range(5):
                 noop[1, 32]()
         return recorder.recording
@@ -117,6 +117,16 @@ def test_another_detail_is_estimated(launched: Any) -> None:
     assert cost_row(recording)["message"].startswith("estimated: ")
     assert cost_row(recording)["cost_ns"] > 0
     assert recording.metadata["own_cost"]["numba-cuda"] == {"kind": "estimated"}
+
+
+def test_call_paths_cost_more(launched: Any) -> None:
+    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, "phases"))
+    recording = launched(mine, stacks=True)
+    row = cost_row(recording)
+    assert 95 < row["cost_ns"] < 100_000 and row["total_cost_ns"] == 5 * row["cost_ns"]
+    assert row["message"].endswith("ns more for its call path, estimated")
+    assert recording.metadata["own_cost"]["numba-cuda"] == {"kind": "partly calibrated"}
+    assert "partly calibrated" in recording.summary()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"format": 2, "calibrations": [{}]}'])

@@ -114,6 +114,26 @@ def test_deep_nesting_passes(rows: Rows) -> None:
     check_tables(_tables(rows))
 
 
+@pytest.mark.parametrize("parents", [[0, None, None], [None, 2, 0], [2, 0, 1]])
+def test_a_call_path_that_leads_in_a_circle_is_refused(parents: list[int | None], rows: Rows) -> None:
+    for row, parent in zip(rows["stacks"], parents, strict=True):
+        row["parent_stack_id"] = parent
+    with pytest.raises(RecordingFileError, match=r"stack \d was called by one that does not stand before it"):
+        check_tables(_tables(rows))
+
+
+def test_a_call_path_has_no_more_frames_than_are_recorded(rows: Rows) -> None:
+    rows["stacks"] = [{"stack_id": at, "parent_stack_id": at - 1 if at else None, "line_id": 0} for at in range(512)]
+    rows["stacks"].insert(100, {**rows["stacks"][100], "parent_stack_id": None})  # a path beside it
+    for at, row in enumerate(rows["stacks"]):
+        row["parent_stack_id"] = None if at in (0, 100) else at - 2 if at == 101 else at - 1
+        row["stack_id"] = at
+    check_tables(_tables(rows))
+    rows["stacks"].append({"stack_id": 513, "parent_stack_id": 512, "line_id": 0})
+    with pytest.raises(RecordingFileError, match="stack 513 has more than 512 frames"):
+        check_tables(_tables(rows))
+
+
 @pytest.mark.parametrize(("table", "column"), [
     (table, column) for table in TABLES for column in TABLES[table].names
     if column in JSON_COLUMNS

@@ -22,7 +22,7 @@ ENTRIES = ["_Zaxpy", "_Zfill"]
 SPECIALIZATIONS = [{"entry_name": "_Zaxpy"}, {"entry_name": "_Zfill"}, {"entry_name": None}, {"entry_name": "_Zother"}]
 HIGH = 0x7F00_0000_0000
 NO_LAUNCHES = {name: np.empty(0, np.int64) for name in (
-    "start_ns", "submit_start_ns", "submit_end_ns", "end_ns", "thread_id", "line_id", "specialization_id",
+    "start_ns", "submit_start_ns", "submit_end_ns", "end_ns", "thread_id", "line_id", "stack_id", "specialization_id",
     "configuration_id")}
 
 
@@ -54,7 +54,8 @@ class Story:
         return self.now
 
     def launch(self, thread, ident, depth):
-        row = {"thread_id": thread, "line_id": self.random.randint(-1, 5), "start_ns": self.step(),
+        row = {"thread_id": thread, "line_id": self.random.randint(-1, 5),
+               "stack_id": self.random.randint(-1, 9), "start_ns": self.step(),
                "specialization_id": self.random.randint(-1, 3),
                "configuration_id": 0}
         self.launches.append(row)
@@ -95,8 +96,8 @@ class Story:
         def table(rows, names):
             return {name: np.array([row.get(name, -1) for row in rows], np.int64) for name in names}
 
-        launches = table(self.launches, ["thread_id", "line_id", "start_ns", "submit_start_ns", "submit_end_ns",
-                                         "end_ns", "specialization_id", "configuration_id"])
+        launches = table(self.launches, ["thread_id", "line_id", "stack_id", "start_ns", "submit_start_ns",
+                                         "submit_end_ns", "end_ns", "specialization_id", "configuration_id"])
         launches["parent_launch_id"] = np.array([self.parent(row) for row in self.launches], np.int64)
         raw = RawActivities(table(self.activities, ACTIVITY_COLUMNS), table(self.calls, CALL_COLUMNS), NAMES, ENTRIES)
         return raw, launches
@@ -109,13 +110,17 @@ class Story:
         return max(around, default=-1)
 
 
-def slow_line(story, call):
-    """The line of the innermost launch around a call."""
+def slow_site(story, call):
+    """Line and call path of the innermost launch around a call."""
     middle = (call["start_ns"] + call["end_ns"]) // 2
     around = [row for row in story.launches
               if story.threads[row["thread_id"]]["ident"] & 0xFFFFFFFF == call["ident"]
               and row["start_ns"] <= middle and (row["end_ns"] == -1 or middle <= row["end_ns"])]
-    return max(around, key=lambda row: row["start_ns"])["line_id"] if around else -1
+    return site_of(max(around, key=lambda row: row["start_ns"])) if around else (-1, -1)
+
+
+def site_of(launch):
+    return launch["line_id"], launch["stack_id"]
 
 
 def slow(story):
@@ -185,10 +190,11 @@ def test_as_the_slow_join(detail):
         assert sorted(of_launches) == joined, seed
         assert (np.diff(activities["start_ns"]) >= 0).all()
         first = {call["correlation_id"]: call for call in sorted(story.calls, key=lambda row: -row["start_ns"])}
-        for launch, line, id in zip(*(activities[name].tolist() for name in (
-                "launch_id", "line_id", "correlation_id")), strict=True):
-            wanted = story.launches[launch]["line_id"] if launch >= 0 else -1
-            assert line == (wanted if launch >= 0 else slow_line(story, first[id]) if id in first else -1), seed
+        for launch, line, stack, id in zip(*(activities[name].tolist() for name in (
+                "launch_id", "line_id", "stack_id", "correlation_id")), strict=True):
+            wanted = site_of(story.launches[launch]) if launch >= 0 else (-1, -1)
+            assert (line, stack) == (wanted if launch >= 0 else slow_site(story, first[id]) if id in first
+                                     else (-1, -1)), seed
         assert list(zip(api_calls["start_ns"].tolist(), api_calls["correlation_id"].tolist(), strict=True)) == alone
 
 

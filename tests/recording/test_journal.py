@@ -49,6 +49,9 @@ def test_a_journal_becomes_a_recording(tmp_path: Path) -> None:
     assert launches[0]["compilation_id"] == 0
     assert [row["cache"] for row in launches[:2]] == ["compiled", "memory"]
     assert [row["compilation_id"] for row in recording.rows("passes")] == [0]
+    assert {(row["line_id"], row["stack_id"]) for row in launches} == {(0, 1)}
+    assert recording.rows("stacks") == [{"stack_id": 0, "parent_stack_id": None, "line_id": 0},
+                                        {"stack_id": 1, "parent_stack_id": 0, "line_id": 1}]
     (cell,) = recording.rows("cells")
     assert (cell["status"], cell["execution_count"], cell["end_ns"]) == ("unfinished", 3, START + 218_000)
     assert [(row["name"], row["end_ns"]) for row in recording.rows("ranges")] == [("epoch", START + 15_000)]
@@ -297,6 +300,10 @@ HOSTILE = [
     {"t": "targets", "i": 0, "r": {"dispatcher_id": -5, "specialization_id": 1 << 30, "device_id": "x", "error": 3}},
     {"t": "targets", "i": 0, "r": {}},
     {"t": "threads", "i": 0, "r": {"ident": 1 << 70, "name": 5}},
+    {"t": "stacks", "i": 0, "r": {"parent_stack_id": 1, "line_id": 0}},
+    {"t": "stacks", "i": 1, "r": {"parent_stack_id": 1, "line_id": 1 << 40}},
+    {"t": "stacks", "i": 2, "r": {"parent_stack_id": 90, "line_id": 90}},
+    {"t": "sites", "i": 0, "r": {"thread_id": 0, "line_id": -7, "stack_id": 40}},
     {"t": "cells", "i": 0, "r": {"start_ns": 1 << 62, "end_ns": -(1 << 62), "status": 5}},
     {"t": "cells", "i": 5, "r": {"start_ns": START + 5, "end_ns": 3, "cell_id": 99}},
     {"t": "compilations", "i": 0, "r": {"dispatcher_id": 9, "thread_id": 9, "start_ns": 5, "end_ns": 1,

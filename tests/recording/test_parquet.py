@@ -92,12 +92,13 @@ def test_columns_without_values_cost_next_to_nothing(many: Recording) -> None:
          for field, column in zip(arrow_schema("launches"), many.arrow("launches").columns, strict=True)],
         schema=arrow_schema("launches"))
     # What is left are three columns of noise, of 1, 1 and 3 bits, and times without any.
-    regular = nothing.set_column(9, nothing.schema.field(9), pa.array(range(300_000), pa.int64()))
+    start = nothing.schema.get_field_index("start_ns")
+    regular = nothing.set_column(start, nothing.schema.field(start), pa.array(range(300_000), pa.int64()))
     assert len(encode("launches", regular)) < 300_000
 
 
 def _renamed(table: pa.Table) -> pa.Table:
-    return table.rename_columns(["thread_id", "ident", "nom"])
+    return table.rename_columns(["thread_id", "ident", "nom", "process_id"])
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -264,8 +265,8 @@ def test_budget_grows_with_the_file() -> None:
 
 
 def test_fixed_bytes_counts_what_rows_take() -> None:
-    assert fixed_bytes({"threads": 10}) == 10 * (4 + 8 + 8)
-    assert fixed_bytes({"threads": 10, "devices": 0}) == 200
+    assert fixed_bytes({"threads": 10}) == 10 * (4 + 8 + 8 + 4)
+    assert fixed_bytes({"threads": 10, "devices": 0}) == 240
 
 
 def test_minus_one_in_a_nullable_integer_array_is_null() -> None:

@@ -13,7 +13,7 @@ from kernelscope.recording.ranges import RawRanges, range_columns
 Row = dict[str, Any]
 _PUSH, _POP, _EXIT, _MARK, _START = range(5)
 #: Two threads, and three lines on each, the first of them unknown.
-SITES = [{"thread_id": thread, "line_id": line} for line in (-1, 0, 1) for thread in range(2)]
+SITES = [{"thread_id": thread, "line_id": line, "stack_id": -1} for line in (-1, 0, 1) for thread in range(2)]
 
 
 class Range:

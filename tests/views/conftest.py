@@ -79,7 +79,9 @@ def hostile(script: type[Script]) -> Any:
         made.configuration()
         made.compilation(0, 300 * MS, signature=f"({name}, int64)", outcome="failed", error=name, trigger=name)
         made.compilation(0, 300 * MS, signature=f"(array({name}, 1d, C),)")
-        made.launch(error=name)
+        for number, row in enumerate(({"file": "In[1]", "cell_id": 0}, {"file": name, "function": name, "text": name})):
+            made._add("lines", "line_id", {"line": 1, **row})
+            made.launch(error=name, line_id=number)
         made.range(name, domain=name, category=name, color=name, payload=name)
         made.health(name, "degraded", message=name, fix=name)
         return made

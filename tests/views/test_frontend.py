@@ -15,8 +15,8 @@ BUNDLES = sorted(path.stem for path in STATIC.iterdir())
 
 
 def test_the_front_ends_are_there() -> None:
-    assert BUNDLES == ["cards_page", "cells", "graph", "graph_page", "inspector", "inspector_widget", "timeline",
-                       "timeline_page", "widget"]
+    assert BUNDLES == ["cards_page", "cells", "flame", "graph", "graph_page", "inspector", "inspector_widget",
+                       "timeline", "timeline_page", "widget"]
 
 
 @pytest.mark.parametrize("bundle", BUNDLES)
@@ -35,7 +35,7 @@ def test_its_style_sheets_are_scoped(sheet: Path) -> None:
     selectors = re.findall(r"(?:^|[{}])\s*([^{}@]+?)\s*\{", style)
     assert selectors
     parts = [part for each in selectors for part in re.split(r",(?![^(]*\))", each)]
-    assert [part for part in parts if not re.search(r"\.ks(?:[cgitv]|cope)\b", part)] == []
+    assert [part for part in parts if not re.search(r"\.ks(?:[cfgitv]|cope)\b", part)] == []
 
 
 def test_what_it_shares_with_python_is_current() -> None:

@@ -77,12 +77,13 @@ def test_the_formula_is_the_published_one() -> None:
     (PHASES, list(combinations(PHASES, 2))),
     (p.PART_COLORS, list(combinations(p.PART_COLORS, 2))),
     (p.GPU_COLORS, [("kernel", "copy")]),
+    (p.FRAME_COLORS, list(combinations(p.FRAME_COLORS, 2))),
     (KERNELS, list(pairwise([*KERNELS, "kernel 0"]))),
     # Of the timeline: what lies beside or below each other in a lane.
     (TIMELINE, [("call", "wait"), ("call", "event"), ("call", "compile"), ("compile", "pass"), ("event", "wait"),
                 ("event", "compile"), ("graph", "event"), ("copy", "memset"), ("cell", "range")]),
     (KERNELS | {"copy": p.COPY_COLOR}, [(kernel, "copy") for kernel in KERNELS]),
-], ids=["phases", "parts of a cell", "GPU", "kernels", "timeline", "copies"])
+], ids=["phases", "parts of a cell", "GPU", "frames", "kernels", "timeline", "copies"])
 @pytest.mark.parametrize("eyes", EYES)
 def test_colors_that_mean_different_things_differ(colors: dict[str, str], pairs: list[tuple[str, str]],
                                                   eyes: str) -> None:
@@ -93,13 +94,15 @@ def test_colors_that_mean_different_things_differ(colors: dict[str, str], pairs:
 
 def test_text_on_a_color_can_be_read() -> None:
     everything = {*PHASES.values(), *KERNELS.values(), *p.PART_COLORS.values(), *p.GPU_COLORS.values(),
-                  *TIMELINE.values(), *(f"#{red:02x}{green:02x}{blue:02x}" for red in range(0, 256, 15)
-                                        for green in range(0, 256, 15) for blue in range(0, 256, 15))}
+                  *p.FRAME_COLORS.values(), *TIMELINE.values(), *(
+                      f"#{red:02x}{green:02x}{blue:02x}" for red in range(0, 256, 15)
+                      for green in range(0, 256, 15) for blue in range(0, 256, 15))}
     dark, light = p.INKS
     inks = {color: dark if TO_XYZ[1] @ linear(color) > p.INK_FROM else light for color in everything}
     assert [color for color, ink in inks.items() if contrast(color, ink) < 4.5] == []
 
 
 def test_bars_are_seen_on_both_grounds() -> None:
-    shown = {*PHASES.values(), *KERNELS.values(), *p.PART_COLORS.values(), *p.GPU_COLORS.values(), *TIMELINE.values()}
+    shown = {*PHASES.values(), *KERNELS.values(), *p.PART_COLORS.values(), *p.GPU_COLORS.values(), *TIMELINE.values(),
+             *p.FRAME_COLORS.values()}
     assert [color for color in shown if min(contrast(color, ground) for ground in GROUNDS) < 1.4] == []

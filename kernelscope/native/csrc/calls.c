@@ -17,9 +17,9 @@
 enum { DOMAINS = 2, MOST_FUNCTIONS = 2048, CHUNK = 4096, BEFORE = 0 };
 
 /* How long a thread waits for the line of an instruction that is new, and after how often in vain it hardly does. */
-#define PATIENCE_NS INT64_C(20000000)
+#define PATIENCE_NS INT64_C(500000000)
 #define LITTLE_NS INT64_C(500000)
-enum { MOST_IN_VAIN = 8 };
+enum { MOST_IN_VAIN = 4 };
 
 /* The beginning of CUpti_CallbackData. */
 typedef struct {

@@ -38,6 +38,7 @@ typedef struct {
     ks_ring ring;
     PyObject *new_state; /* makes the calling thread's State, or finds it */
     PyObject *new_site;  /* gives an instruction of the calling thread its id; NULL: lines are not recorded */
+    PyObject *new_stack; /* gives a call path of the calling thread its id; NULL: call paths are not recorded */
     PyObject *states;    /* list of those that threads remember by address */
 } ks_log;
 
@@ -56,6 +57,7 @@ typedef struct {
     bool is_held;                    /* by the ring's list */
     bool in_algorithm;               /* what is called by an algorithm's call is part of it */
     ks_sites sites;
+    ks_paths paths;
     ks_slot spare;
 } ks_state;
 
@@ -133,9 +135,16 @@ static inline ks_state *ks_state_here(ks_log *log) {
     return KS_LIKELY(ks_this_thread.token == log->token) ? ks_this_thread.state : ks_state_slow(log);
 }
 
-/* Where the calling thread is: at a line of the user's code, or at none. Python runs where that is new. */
+/* Where the calling thread is: at a line of the user's code, by which call path, or at none. Python runs where that is
+ * new. */
 static inline int32_t ks_site(ks_state *state) {
-    PyObject *ask = state->log->new_site;
+    PyObject *ask = state->log->new_stack;
+    if (ask != NULL) {
+        int32_t site = ks_paths_here(&state->paths, ask, ks_raise_later);
+        if (site >= 0)
+            return site;
+    }
+    ask = state->log->new_site;
     return ask == NULL ? state->site : ks_sites_here(&state->sites, ask, state->site, ks_raise_later);
 }
 

@@ -22,6 +22,7 @@ static int state_clear(ks_state *self) {
     Py_CLEAR(self->last_config);
     Py_CLEAR(self->last_kernel);
     ks_sites_clear(&self->sites);
+    ks_paths_clear(&self->paths);
     Py_CLEAR(self->log);
     return 0;
 }
@@ -234,6 +235,7 @@ static void log_shut(ks_log *self) {
 static int log_traverse(ks_log *self, visitproc visit, void *arg) {
     Py_VISIT(self->new_state);
     Py_VISIT(self->new_site);
+    Py_VISIT(self->new_stack);
     Py_VISIT(self->clock);
     Py_VISIT(self->states);
     return 0;
@@ -243,6 +245,7 @@ static int log_clear(ks_log *self) {
     self->token = atomic_fetch_add(&tokens, 1) + 1; /* what threads remember goes with the list */
     Py_CLEAR(self->new_state);
     Py_CLEAR(self->new_site);
+    Py_CLEAR(self->new_stack);
     Py_CLEAR(self->clock);
     Py_CLEAR(self->states);
     return 0;
@@ -463,6 +466,8 @@ static PyMemberDef log_members[] = {
     {"new_state", T_OBJECT, offsetof(ks_log, new_state), 0, "Makes the calling thread's State, or finds it."},
     {"new_site", T_OBJECT, offsetof(ks_log, new_site), 0,
      "Gives an instruction of the calling thread, a code object and an offset, its id; None: lines are not recorded."},
+    {"new_stack", T_OBJECT, offsetof(ks_log, new_stack), 0,
+     "Gives a call path of the calling thread, code objects and offsets, its id; None: call paths are not recorded."},
     {"phases", T_BOOL, offsetof(ks_log, phases), READONLY, "Whether boundaries inside of launches are recorded."},
     {NULL, 0, 0, 0, NULL},
 };

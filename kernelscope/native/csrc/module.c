@@ -22,6 +22,7 @@ static int execute(PyObject *module) {
         PyModule_AddObjectRef(module, "READS_FRAMES", reads_frames ? Py_True : Py_False) < 0 ||
         PyModule_AddIntConstant(module, "SLOT_BYTES", sizeof(ks_slot)) < 0 ||
         PyModule_AddIntConstant(module, "LAYOUT_VERSION", KS_VERSION) < 0 ||
+        PyModule_AddIntConstant(module, "MOST_FRAMES", KS_MOST_FRAMES) < 0 ||
         PyModule_AddStringConstant(module, "CLOCK", counts ? "tsc" : "clock_gettime") < 0)
         return -1;
     return 0;

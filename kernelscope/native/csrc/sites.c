@@ -9,6 +9,7 @@
 #include "sites.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef Py_BUILD_CORE
 #if PY_VERSION_HEX >= 0x030e0000
@@ -21,6 +22,8 @@
 #endif
 
 enum { FIRST_SIZE = 64, MOST = 4096 };
+/* Of paths: of 24 MB a thread at most. */
+enum { FIRST_ROOM = 1024, MOST_PATHS = 1 << 17, MOST_KEPT = 1 << 20 };
 
 /* Whether frames are read as CPython has them. */
 static bool is_own;
@@ -152,6 +155,9 @@ static inline bool is_found(int32_t site, int32_t *otherwise, bool *has_other) {
     return site >= 0;
 }
 
+/* An address of its own, in what the code object takes. */
+static inline const void *publicly_at(PyCodeObject *code, int offset) { return (char *)code + offset + 2; }
+
 #ifdef KS_OWN_FRAMES
 static inline int32_t site_of(ks_sites *sites, frame_t *frame, int32_t otherwise, const ks_asker *asker) {
     bool has_other = false;
@@ -178,7 +184,7 @@ static int32_t site_of_publicly(ks_sites *sites, int32_t otherwise, const ks_ask
     while (frame != NULL) {
         PyCodeObject *code = PyFrame_GetCode(frame);
         int offset = PyFrame_GetLasti(frame);
-        const void *instruction = (char *)code + offset + 2; /* an address of its own, in what the object takes */
+        const void *instruction = publicly_at(code, offset);
         ks_seen *seen = sites->entries == NULL ? NULL : entry_of(sites, instruction);
         int32_t site = KS_NOT_THE_USERS;
         if (seen != NULL && seen->instruction != NULL)
@@ -245,6 +251,131 @@ void ks_sites_clear(ks_sites *sites) {
     free(before.entries);
 }
 
+/* One more frame of a path. */
+static inline void add_frame(ks_path *path, const void *instruction) {
+    path->hash = (path->hash << 7 | path->hash >> 57) + (uint64_t)(uintptr_t)instruction;
+    path->instructions[path->count++] = instruction;
+}
+
+void *ks_frame_of(PyThreadState *thread) {
+#ifdef KS_OWN_FRAMES
+    if (__builtin_expect(is_own, 1))
+        return innermost(thread);
+#endif
+    (void)thread;
+    return NULL;
+}
+
+void ks_path_read(ks_path *path, void *from) {
+    path->hash = path->count = 0;
+#ifdef KS_OWN_FRAMES
+    for (frame_t *frame = from; frame != NULL && path->count < KS_MOST_FRAMES; frame = frame->previous)
+        if (is_pythons(frame))
+            add_frame(path, instruction_of(frame));
+#else
+    (void)from;
+#endif
+}
+
+/* The entry of a path, or the empty one where it would be. */
+static inline ks_known_path *path_entry(const ks_paths *paths, const ks_path *path) {
+    size_t place = (size_t)(path->hash * UINT64_C(0x9e3779b97f4a7c15) >> 32) & paths->mask;
+    for (;; place = (place + 1) & paths->mask) {
+        ks_known_path *known = &paths->entries[place];
+        if (known->count == 0 ||
+            (known->hash == path->hash && known->count == path->count &&
+             memcmp(&paths->instructions[known->first], path->instructions, path->count * sizeof(void *)) == 0))
+            return known;
+    }
+}
+
+bool ks_path_find(const ks_paths *paths, const ks_path *path, int32_t *site) {
+    if (paths->entries == NULL || path->count == 0)
+        return false;
+    const ks_known_path *known = path_entry(paths, path);
+    *site = known->site;
+    return known->count != 0;
+}
+
+/* Makes room for one more path of so many frames; where there are too many, all go. */
+static bool make_room_for_path(ks_paths *paths, size_t count) {
+    if (paths->used >= MOST_PATHS || paths->kept + count > MOST_KEPT)
+        ks_paths_clear(paths); /* what this runs may make the table anew */
+    if (paths->entries == NULL || paths->used * 2 > paths->mask) {
+        size_t size = paths->entries == NULL ? FIRST_SIZE : (paths->mask + 1) * 2;
+        ks_known_path *fresh = calloc(size, sizeof *fresh);
+        if (fresh == NULL)
+            return false;
+        for (size_t place = 0; paths->entries != NULL && place <= paths->mask; place++) {
+            const ks_known_path *known = &paths->entries[place];
+            size_t at = (size_t)(known->hash * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (size - 1);
+            while (known->count != 0 && fresh[at].count != 0)
+                at = (at + 1) & (size - 1);
+            if (known->count != 0)
+                fresh[at] = *known;
+        }
+        free(paths->entries);
+        paths->entries = fresh;
+        paths->mask = size - 1;
+    }
+    size_t room = paths->room == 0 ? FIRST_ROOM : paths->room;
+    while (room < paths->kept + count)
+        room *= 2;
+    if (room > paths->room) {
+        const void **instructions = realloc(paths->instructions, room * sizeof *instructions);
+        if (instructions == NULL)
+            return false;
+        paths->instructions = instructions;
+        PyObject **codes = realloc(paths->codes, room * sizeof *codes);
+        if (codes == NULL)
+            return false;
+        paths->codes = codes;
+        paths->room = room;
+    }
+    return true;
+}
+
+int32_t ks_path_ask(ks_paths *paths, const ks_path *path, PyObject *frames, PyObject *ask, void (*failed)(void)) {
+    long site = KS_NOT_THE_USERS;
+    Py_INCREF(ask); /* it may be taken away meanwhile */
+    PyObject *answer = frames == NULL ? NULL : PyObject_CallOneArg(ask, frames);
+    if (answer != NULL)
+        site = PyLong_AsLong(answer);
+    Py_XDECREF(answer);
+    Py_DECREF(ask);
+    if (PyErr_Occurred()) {
+        failed();
+        return KS_NOT_THE_USERS;
+    }
+    if ((int32_t)site != site)
+        return KS_NOT_THE_USERS;
+    int32_t known_site;
+    if (path->count == 0 || PyList_GET_SIZE(frames) != (Py_ssize_t)path->count || !make_room_for_path(paths, path->count) ||
+        ks_path_find(paths, path, &known_site)) /* Python ran, which may have come here */
+        return (int32_t)site;
+    ks_known_path *known = path_entry(paths, path);
+    *known = (ks_known_path){.hash = path->hash,
+                             .first = (uint32_t)paths->kept,
+                             .count = (uint32_t)path->count,
+                             .site = (int32_t)site};
+    for (size_t at = 0; at < path->count; at++, paths->kept++) {
+        paths->instructions[paths->kept] = path->instructions[at];
+        paths->codes[paths->kept] = Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(frames, (Py_ssize_t)at), 0));
+    }
+    paths->used++;
+    return (int32_t)site;
+}
+
+void ks_paths_clear(ks_paths *paths) {
+    ks_paths before = *paths;
+    *paths = (ks_paths){0};
+    for (size_t at = 0; at < before.kept; at++)
+        Py_DECREF(before.codes[at]);
+    free(before.entries);
+    free(before.instructions);
+    free(before.codes);
+}
+
 static int add(PyObject *found, PyObject *code, int offset) {
     PyObject *pair = Py_BuildValue("Oi", code, offset);
     int done = pair == NULL ? -1 : PyList_Append(found, pair);
@@ -252,19 +383,62 @@ static int add(PyObject *found, PyObject *code, int offset) {
     return done;
 }
 
-static PyObject *frames_publicly(void) {
+/* With a path, no more frames than it takes, and their instructions. */
+static PyObject *frames_publicly(ks_path *path) {
     PyObject *found = PyList_New(0);
     PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
     while (frame != NULL) {
         PyCodeObject *code = PyFrame_GetCode(frame);
+        if (path != NULL)
+            add_frame(path, publicly_at(code, PyFrame_GetLasti(frame)));
         if (found != NULL && add(found, (PyObject *)code, PyFrame_GetLasti(frame)) < 0)
             Py_CLEAR(found);
         Py_DECREF(code);
-        PyFrameObject *outer = PyFrame_GetBack(frame);
+        bool is_full = path != NULL && path->count == KS_MOST_FRAMES;
+        PyFrameObject *outer = is_full ? NULL : PyFrame_GetBack(frame);
         Py_DECREF(frame);
         frame = outer;
     }
     return found;
+}
+
+PyObject *ks_path_frames(const ks_path *path, void *from) {
+    PyObject *found = PyList_New(0);
+#ifdef KS_OWN_FRAMES
+    size_t count = 0;
+    for (frame_t *frame = from; frame != NULL && found != NULL && count < path->count; frame = frame->previous)
+        if (is_pythons(frame)) {
+            count++;
+            if (add(found, (PyObject *)code_of(frame), offset_of(frame)) < 0)
+                Py_CLEAR(found);
+        }
+#else
+    (void)path;
+    (void)from;
+#endif
+    return found;
+}
+
+int32_t ks_paths_here(ks_paths *paths, PyObject *ask, void (*failed)(void)) {
+    ks_path path;
+    PyObject *frames = NULL;
+    void *frame = ks_frame_of(PyThreadState_Get());
+    if (__builtin_expect(frame != NULL, 1)) {
+        ks_path_read(&path, frame);
+    } else {
+        path.hash = path.count = 0;
+        frames = frames_publicly(&path);
+    }
+    int32_t site;
+    if (!__builtin_expect(ks_path_find(paths, &path, &site), 1)) {
+        if (frame != NULL)
+            frames = ks_path_frames(&path, frame);
+        site = ks_path_ask(paths, &path, frames, ask, failed);
+    } else if (frames == NULL && frame == NULL) {
+        PyErr_Clear(); /* no memory for frames that are not asked for */
+    }
+    Py_XDECREF(frames);
+    return site;
 }
 
 PyObject *ks_frames(bool publicly) {
@@ -278,7 +452,7 @@ PyObject *ks_frames(bool publicly) {
     }
 #endif
     (void)publicly;
-    return frames_publicly();
+    return frames_publicly(NULL);
 }
 
 bool ks_frames_ready(void) {

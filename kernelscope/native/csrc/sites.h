@@ -1,7 +1,7 @@
 /* Where the user's code launches from: frames of Python by the instruction that they are at, and the ids of these.
  *
- * A thread has a table of its own, so that nothing is locked. Its keys are addresses of instructions: with the code
- * object, which is held, an address stands for one place of one function.
+ * A thread has tables of its own, so that nothing is locked. Their keys are addresses of instructions, of one frame or of
+ * a whole call path: with the code object, which is held, an address stands for one place of one function.
  */
 #ifndef KS_SITES_H
 #define KS_SITES_H
@@ -49,6 +49,46 @@ bool ks_sites_ask(PyObject *ask, PyObject *code, int offset, int32_t *site, void
 void ks_sites_release(void *with, ks_sites *full, PyObject *code);
 int ks_sites_traverse(ks_sites *sites, visitproc visit, void *arg);
 void ks_sites_clear(ks_sites *sites);
+
+/* Frames of a call path at most: of a deeper one the innermost. */
+enum { KS_MOST_FRAMES = 512 };
+
+/* Where the frames of a thread are, innermost first: addresses of instructions. */
+typedef struct {
+    uint64_t hash;
+    size_t count;
+    const void *instructions[KS_MOST_FRAMES];
+} ks_path;
+
+/* A path that is known: `count` of the table's instructions, from `first` on. */
+typedef struct {
+    uint64_t hash;
+    uint32_t first, count; /* count 0: no path */
+    int32_t site;
+} ks_known_path;
+
+typedef struct {
+    ks_known_path *entries;
+    size_t mask, used;
+    const void **instructions; /* of all paths, one after the other */
+    PyObject **codes;          /* that they are of, held; the garbage collector does not look at code objects */
+    size_t kept, room;
+} ks_paths;
+
+/* The innermost frame of the calling thread, whose state is given; NULL where CPython's own frames cannot be read. */
+void *ks_frame_of(PyThreadState *thread);
+/* Reads the path from a frame outwards. It touches nothing of Python's but the frames, which must stay, and needs no lock. */
+void ks_path_read(ks_path *path, void *frame);
+/* Whether a path is known, and its id: nothing of Python runs. */
+bool ks_path_find(const ks_paths *paths, const ks_path *path, int32_t *site);
+/* The same frames as a list of code objects and offsets, innermost first; NULL with an exception. */
+PyObject *ks_path_frames(const ks_path *path, void *frame);
+/* Asks for the id of a path: `ask` is called with its frames, and what it raises `failed` is told. From now on it is
+ * known. Where there is none, `KS_NOT_THE_USERS`. */
+int32_t ks_path_ask(ks_paths *paths, const ks_path *path, PyObject *frames, PyObject *ask, void (*failed)(void));
+/* The id of the calling thread's path; `KS_NOT_THE_USERS` where none of its frames is the user's. */
+int32_t ks_paths_here(ks_paths *paths, PyObject *ask, void (*failed)(void));
+void ks_paths_clear(ks_paths *paths);
 
 /* Finds out whether frames can be read without making objects of them; the first call counts. */
 bool ks_frames_ready(void);

@@ -14,17 +14,21 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted
 from kernelscope.views.base import clean, cut, escape, shorten
-from kernelscope.views.card.meanings import column_meaning
+from kernelscope.views.card.meanings import COLUMNS, column_meaning
 from kernelscope.views.card.sections import (
     Bar,
     Block,
+    CallPaths,
     Card,
+    CodeLine,
     Column,
     Figure,
     Finding,
     Findings,
     Fold,
+    FoldedLines,
     Lines,
+    Listing,
     Picture,
     Row,
     Section,
@@ -32,8 +36,10 @@ from kernelscope.views.card.sections import (
     Table,
     card_of,
 )
+from kernelscope.views.flame.svg import images
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (
+    LINES_STYLE,
     bar,
     document,
     folded,
@@ -51,6 +57,9 @@ from kernelscope.views.html import (
 #: Of a name that is no name of code, such as a cell's label.
 _NAME_WIDTH = 80
 
+#: A line of code with more letters than this has them in its title: it may be cut off.
+_LONG_CODE = 48
+
 _Draw = Callable[[int], str]
 
 
@@ -64,7 +73,9 @@ def card(recording: Recording, *, paths: bool = False) -> str:
     paths : bool
         Keep full paths of this machine.
     """
-    return style_element(style()) + _of(recording, paths)
+    blocks = [block for section in card_of(recording, paths=paths).sections for block in section.blocks]
+    lines = [LINES_STYLE] if any(isinstance(block, Listing) for block in blocks) else []
+    return style_element(style(), *lines) + _of(recording, paths)
 
 
 def page(recordings: Recording | Sequence[Recording], title: str) -> str:
@@ -79,7 +90,7 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
     """
     shown = [recordings] if isinstance(recordings, Recording) else recordings
     cards = "\n".join(map(_of, shown))
-    return document(title, f"<main><h1>{escape(title)}</h1>\n{cards}\n</main>", style())
+    return document(title, f"<main><h1>{escape(title)}</h1>\n{cards}\n</main>", style() + LINES_STYLE)
 
 
 def _of(recording: Recording, paths: bool = False) -> str:
@@ -169,6 +180,10 @@ def _block(block: Block, draw: _Draw) -> str:
             return f'<ul class="ks-list{facts}">{items}</ul>'
         case Shares():
             return _shares(block)
+        case Listing():
+            return printed_listing(block)
+        case CallPaths(flame):
+            return f'<div class="ks-flame">{images(flame)}</div>'
         case Picture(graph_id):
             return f'<div class="ks-graph">{draw(graph_id)}</div>'
 
@@ -247,6 +262,65 @@ def _cell(column: Column, row: Row) -> str:
         return two(value, row.values[column.below])
     left = ' class="ks-left"' if column.kind == "words" else ""
     return f"<td{left}>{escape(value)}</td>"
+
+
+def printed_listing(block: Listing) -> str:
+    """Return code with a gutter as HTML; it scrolls where it is high. See `printed`."""
+    digits = max([len(str(line.number)) for _, lines in block.sources for each in lines
+                  for line in (each.lines if isinstance(each, FoldedLines) else (each,))], default=1)
+    empty = "<td></td>" * (len(block.columns) + 1)
+    about = COLUMNS["Line"]
+    heads = "".join([f'<th scope="col" title="{escape(about[each.key])}">{escape(each.label)}</th>'
+                     for each in block.columns])
+    heads += (f'<td title="{escape(about["bars"])}"></td>'
+              f'<th scope="col" class="ks-left" title="{escape(about[""])}">Line</th>')
+    bodies: list[str] = []
+    for name, lines in block.sources:
+        if name:
+            bodies.append(f'<tbody><tr>{empty}<th scope="rowgroup" class="ks-src">{name_of(name)}</th></tr></tbody>')
+        rows = [f"<tr>{empty}{_folded_lines(each, digits)}</tr>" if isinstance(each, FoldedLines)
+                else f"<tr>{_gutter(each, block)}{_code(each, digits)}</tr>" for each in lines]
+        bodies.append(f"<tbody>{''.join(rows)}</tbody>")
+    sums = "".join([f'<tr>{_gutter(each, block)}<td class="ks-src">{escape(each.text)}</td></tr>'
+                    for each in block.sums])
+    return (f'<div class="ks-x ks-scroll"><table class="ks-table ks-dense ks-lines" aria-label="Lines of code"><thead>'
+            f"<tr>{heads}</tr></thead>{''.join(bodies)}<tfoot>{sums}</tfoot></table></div>")
+
+
+def _gutter(line: CodeLine, block: Listing) -> str:
+    if not line.values:
+        return "<td></td>" * (len(block.columns) + 1)
+    titles = [line.meanings.get(each.key, "") for each in block.columns]
+    cells = "".join([f'<td title="{escape(title)}">{escape(line.values[each.key])}</td>' if title else
+                     f"<td>{escape(line.values[each.key])}</td>"
+                     for each, title in zip(block.columns, titles, strict=True)])
+    if line.number is None:
+        return f"{cells}<td></td>"
+    # At least 2 % wide: what is little is still something.
+    parts = [(each.name, max(round(100 * each.duration_ns / max(block.longest_ns, 1)), 2)) for each in line.parts
+             if each.duration_ns > 0]
+    bars = "".join([f'<span class="ks-{name}" style="width:{width}%"></span>' for name, width in parts])
+    return f'{cells}<td class="ks-heat">{bars}</td>'
+
+
+def _code(line: CodeLine, digits: int) -> str:
+    text = escape(line.text)
+    if not line.values:
+        return f'<td class="ks-src ks-quiet">{_number(line, digits)}{text}</td>'
+    title = f' title="{text}"' if len(line.text) > _LONG_CODE else ""
+    return f'<td class="ks-src"{title}>{_number(line, digits)}<span{_at(line.at)}>{text or "…"}</span></td>'
+
+
+def _number(line: CodeLine, digits: int) -> str:
+    return f"<i>{line.number:>{digits}}</i>"
+
+
+def _folded_lines(each: FoldedLines, digits: int) -> str:
+    if not each.lines:
+        return f'<td class="ks-src ks-quiet"><i>{"":{digits}}</i>{escape(each.summary)}</td>'
+    lines = "\n".join([f"{_number(line, digits)}{escape(line.text)}" for line in each.lines])
+    return (f'<td class="ks-src ks-quiet"><details><summary><i>{"":{digits}}</i>{escape(each.summary)}</summary>'
+            f"<div>{lines}</div></details></td>")
 
 
 def _at(at: str, command: str = "") -> str:

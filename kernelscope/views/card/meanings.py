@@ -107,6 +107,16 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "occupancy": "share of a multiprocessor's threads that can be resident at once; not how busy the GPU was",
         "registers": "registers that a thread uses",
     },
+    "Line": {
+        "": "your code, and the functions elsewhere that it called; a line that is a link selects what it made in the "
+            "timeline",
+        "launches": "launches that ran, of which kernels is said at each number",
+        "host": _HOST + ", compiles in them included",
+        "compile": "compiles and loads from a disk cache; those inside launches are in the host time too",
+        "gpu": "time of kernels, copies and memsets on the GPU, at the line that requested them",
+        "wait": "time in which the line waited for the GPU",
+        "bars": "compiling, launching and waiting; as wide as it gets for the line that took longest",
+    },
     "Specialization": {
         "": "the argument types that the kernel was compiled for; the inspector shows its code",
         "origin": "whether it was compiled while recording, loaded from a disk cache, or there before",

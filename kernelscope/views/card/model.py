@@ -29,12 +29,14 @@ from kernelscope.analysis.launches import (
     kept,
     launch_phases,
 )
+from kernelscope.analysis.lines import AnnotatedCode, annotated, by_line
 from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
+from kernelscope.views.flame.model import Flame, flame_of
 from kernelscope.views.keys import link_keys
 
 
@@ -133,6 +135,8 @@ class Overview:
         The rows of each part; kernels are made when they are asked for.
     marks : int
         NVTX marks.
+    code : AnnotatedCode or None
+        The code, with what its lines did; None where no line is known.
     configurations_used : Configurations
         Launch configurations by dispatcher id.
     specializations_used : Specializations
@@ -149,6 +153,8 @@ class Overview:
         Graphs, those of one topology as one, and each by itself.
     builds : tuple of BuildSummary
         Requests to build caches, by algorithm.
+    flame : Flame or None
+        The call paths; None where none were recorded.
     frameworks : tuple of str
         Whose kernels these are, each once, in order of the kernels.
     kernel_keys, specialization_keys, compile_keys : dict of int to str
@@ -188,6 +194,7 @@ class Overview:
     by_cell: tuple[CellSummary, ...]
     by_range: tuple[RangeSummary, ...]
     marks: int
+    code: AnnotatedCode | None
     compilations: tuple[CompilationSummary, ...]
     configurations_used: Configurations
     specializations_used: Specializations
@@ -200,6 +207,7 @@ class Overview:
     by_topology: tuple[GraphSummary, ...]
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
+    flame: Flame | None
     frameworks: tuple[str, ...]
     kernel_keys: dict[int, str]
     specialization_keys: dict[int, str]
@@ -302,6 +310,7 @@ def overview(recording: Recording) -> Overview:
         by_cell=cells,
         by_range=tuple(by_range(recording, phases, joined)) if "ranges" in held else (),
         marks=mark_count(recording) if "ranges" in held else 0,
+        code=annotated(recording, by_line(recording, phases)) if "lines" in held else None,
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         specializations_used=Specializations(recording, phases),
@@ -313,6 +322,7 @@ def overview(recording: Recording) -> Overview:
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
+        flame=flame_of(recording),
         frameworks=_frameworks(recording, kernels),
         kernel_keys=kernel_keys,
         specialization_keys=specialization_keys,

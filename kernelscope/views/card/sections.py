@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, groupby
 from typing import TypeVar
 
 from kernelscope.analysis.activities import KernelExecution, Spread
@@ -19,6 +19,7 @@ from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, PhaseTotals
+from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
@@ -27,6 +28,8 @@ from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
 from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
+from kernelscope.views.flame import text as flame_text
+from kernelscope.views.flame.model import LABELS, Flame
 
 #: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
 FIRST_ROWS = 12
@@ -40,6 +43,14 @@ MOST_FINDING_LETTERS = 250_000
 MOST_DETAILS = 20
 #: So many kernels' launch configurations need no folded part around them.
 FEW_KERNELS = 5
+#: So many lines of code are on a page at most; those that took longest.
+MOST_LINES = 200
+FIRST_LINES = 5
+#: Of a cell with more lines, those that did nothing are folded, but for so many around those that did something.
+WHOLE_CELL = 16
+CONTEXT = 2
+#: So much is shown of a line of code.
+MOST_CODE = 300
 #: Nodes of a graph whose picture is open at once, where it is the only one.
 MOST_OPEN = 12
 
@@ -291,10 +302,75 @@ class Findings:
 
 
 @dataclass(frozen=True)
+class CodeLine:
+    """One line of code with what it did, or sums of lines.
+
+    Attributes
+    ----------
+    number : int or None
+        From 1; None for sums.
+    text : str
+        The code; what is summed up.
+    values : mapping of str to str
+        Formatted values by the keys of the columns; none where it did nothing.
+    meanings : mapping of str to str
+        By key, what else there is to say: why a value is missing, which kernels were launched.
+    parts : tuple of Part
+        What it took.
+    at : str
+        As of `Row`: ``line:`` and its rows in ``lines``.
+    """
+
+    number: int | None
+    text: str
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    meanings: Mapping[str, str] = field(default_factory=dict[str, str])
+    parts: tuple[Part, ...] = ()
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class FoldedLines:
+    """Lines that are folded; those that are beyond what a page has room for are only counted."""
+
+    lines: tuple[CodeLine, ...]
+    summary: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Code with a gutter: on pages.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The gutter's.
+    sources : tuple
+        Of each source its heading, empty for the card's only cell, and its lines.
+    sums : tuple of CodeLine
+        Lines that are left out, what has no known line, and the total.
+    longest_ns : int
+        How long the line took that took longest: its parts are as wide as the bars' column.
+    """
+
+    columns: tuple[Column, ...]
+    sources: tuple[tuple[str, tuple[CodeLine | FoldedLines, ...]], ...]
+    sums: tuple[CodeLine, ...]
+    longest_ns: int
+
+
+@dataclass(frozen=True)
 class Picture:
     """The picture of a graph, a row of ``graphs``: on pages."""
 
     graph_id: int
+
+
+@dataclass(frozen=True)
+class CallPaths:
+    """The flame graph of call paths: on pages."""
+
+    flame: Flame
 
 
 @dataclass(frozen=True)
@@ -310,7 +386,7 @@ class Fold:
     scrolls: bool = True
 
 
-Block = Shares | Lines | Table | Findings | Picture | Fold
+Block = Shares | Lines | Table | Findings | Listing | Picture | CallPaths | Fold
 
 
 @dataclass(frozen=True)
@@ -441,7 +517,7 @@ def _card(shown: Overview) -> Card:
 
 
 #: The section about each part of the wall time.
-_ABOUT = {"compile": "compiles", "launch": "kernels", "graph": "graphs", "python": "ranges"}
+_ABOUT = {"compile": "compiles", "launch": "kernels", "graph": "graphs", "python": "ranges", "wait": "lines"}
 #: A part that is less of the wall time has its section folded.
 _OPEN_SHARE = 0.25
 
@@ -453,8 +529,8 @@ def _largest(shown: Overview) -> str | None:
     name, spent = groups(shown.time)[0]
     if name == "compile" and not shown.compilations:
         return "builds"
-    if name == "launch" and len(shown.by_kernel) < 2:
-        return None  # the verdict says it all
+    if name == "launch" and len(shown.by_kernel) < 2:  # else the verdict says it all
+        return "lines" if shown.code is not None and len(shown.code.lines) > 1 else None
     return _ABOUT.get(name) if spent >= _OPEN_SHARE * shown.time.wall_ns else None
 
 
@@ -862,6 +938,126 @@ def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecut
     }
 
 
+# Lines of code.
+
+def lines_section(shown: Overview) -> Section | None:
+    """Return the code of the lines that did anything, with what they did; on a terminal those that took longest."""
+    if shown.code is None or shown.code.longest is None:
+        return None
+    listing, ranked = code_listing(shown.code, len(shown.by_cell)), _ranked(shown.code)
+    rows: list[Row] = []
+    for source, line, done in ranked[:FIRST_LINES]:
+        said = shorten((line.text or done.function or "").strip(), _CODE_WIDTH)
+        rows.append(Row(f"{_line_name(source, line)}  {said}".rstrip(), line_values(done)))
+    table = Table(("Line", ""), tuple(rows), terminal=tuple([
+        TerminalColumn(each.label if each.key == "gpu" else each.label.lower(), each.key) for each in listing.columns]),
+        more=_more(len(ranked), FIRST_LINES, "line"))
+    number = count(len(ranked)) + (", most in " if len(ranked) > 1 else ", ") + _line_name(*shown.code.longest)
+    return Section("lines", "Lines", number, (listing, table),
+                   "your code with what each line launched, compiled, had the GPU do, and waited for")
+
+
+_FILE_WIDTH, _CODE_WIDTH = 32, 40
+_NO_WAIT = "not known: of some waits the line is not known, and these may be its"
+
+
+def _line_name(source: Source, line: SourceLine) -> str:
+    return f"{shorten(source.file, _FILE_WIDTH)}:{line.number}"
+
+
+def _line_columns(total: LineSummary) -> tuple[Column, ...]:
+    """Return the gutter's columns: those in which anything is."""
+    return tuple([Column(label, key) for label, key, value in (
+        ("Launches", "launches", 1), ("Host", "host", 1), ("Compiling", "compile", total.compiles),
+        ("GPU", "gpu", total.gpu_ns), ("Waiting", "wait", total.wait_ns)) if value])
+
+
+def line_values(done: LineSummary) -> dict[str, str]:
+    """Return the values of a line in the gutter, by column; nothing is an empty text."""
+    times = {"host": done.host_ns if done.launches else 0, "compile": done.compile_ns, "gpu": done.gpu_ns,
+             "wait": done.wait_ns}
+    return {"launches": count(done.launches) if done.launches else "",
+            **{key: "" if value == 0 else duration(value) for key, value in times.items()}}
+
+
+def code_listing(code: AnnotatedCode, cells: int) -> Listing:
+    """Return code with a gutter; `cells` is how many the recording has."""
+    ranked, room = _ranked(code), MOST_LETTERS
+    kept = {(id(source), line.number) for source, line, _ in ranked[:MOST_LINES]}
+    sources: list[tuple[str, tuple[CodeLine | FoldedLines, ...]]] = []
+    for source in code.sources:
+        held = {line.number for line in source.lines if (id(source), line.number) in kept}
+        if not held:
+            continue
+        lines, room = _code_lines(source, held, room)
+        is_all = source.is_cell and len(code.sources) == 1 and cells == 1
+        name = f"{source.function} in {source.file}" if source.function else source.file
+        sources.append(("" if is_all else name, lines))
+    sums = [_sum(counted(len(ranked) - MOST_LINES, "more line"), [each[2] for each in ranked[MOST_LINES:]]),
+            _sum("no known line", [code.unknown] if code.unknown else []),
+            _sum("total", [code.total] if len(ranked) > 1 or code.unknown else [])]
+    return Listing(_line_columns(code.total), tuple(sources), tuple([each for each in sums if each is not None]),
+                   max([each[2].cost_ns for each in ranked], default=0))
+
+
+def _ranked(code: AnnotatedCode) -> list[tuple[Source, SourceLine, LineSummary]]:
+    """The lines that did anything, what took longest first."""
+    found = [(source, line, line.done) for source in code.sources for line in source.lines if line.done]
+    return sorted(found, key=lambda each: (-each[2].cost_ns, -(each[2].gpu_ns or 0)))
+
+
+def _code_lines(source: Source, kept: set[int], room: int) -> tuple[tuple[CodeLine | FoldedLines, ...], int]:
+    """Return the lines of a source, and how many letters of others may still be folded behind it."""
+    shown = {line.number: _code_line(line, line.number in kept) for line in source.lines}
+    if not source.is_cell:
+        return tuple([shown[number] for number in sorted(kept)]), room
+    near = {number + by for number in kept for by in range(-CONTEXT, CONTEXT + 1)}
+    if len(source.lines) <= WHOLE_CELL:
+        near = {*shown}
+    found: list[CodeLine | FoldedLines] = []
+    for is_near, several in groupby(source.lines, lambda line: line.number in near):
+        lines = [*several]
+        folded = tuple([shown[line.number] for line in lines])
+        is_quiet = not any(line.done for line in lines)
+        if is_near or (is_quiet and len(lines) <= CONTEXT):
+            found += folded
+            continue
+        letters = sum(len(line.text) for line in folded)
+        found.append(FoldedLines(folded if letters <= room else (), f"… {counted(len(lines), 'line')} that did nothing"
+                                 if is_quiet else f"… {counted(len(lines), 'more line')}"))
+        room -= letters if letters <= room else 0
+    return tuple(found), room
+
+
+def _code_line(line: SourceLine, is_kept: bool) -> CodeLine:
+    text = (line.text or "").expandtabs(4)
+    text = text if len(text) <= MOST_CODE else text[:MOST_CODE - 1] + "…"
+    done = line.done
+    if done is None or not is_kept:
+        return CodeLine(line.number, text)
+    return replace(_sum(text, [done]) or CodeLine(None, text), number=line.number,
+                   at=f"line:{','.join(map(str, line.line_ids))}")
+
+
+def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
+    if not rows:
+        return None
+    done = together(rows)
+    compiling, launching, waiting = done.parts
+    meanings = {"launches": listed(done.kernels), "compile": "" if done.compiles < 2 else counted(
+        done.compiles, "compile or load from a disk cache", "compiles and loads from a disk cache")}
+    if done.host_ns is None and done.launches:
+        meanings["host"] = "not known: the end of none of its launches was recorded"
+    if done.compile_ns is None:
+        meanings["compile"] = "not known: the end of none of its compiles was recorded"
+    if done.gpu_ns is None:
+        meanings["gpu"] = "not known: nothing that it gave to the GPU was timed there"
+    if done.wait_ns is None:
+        meanings["wait"] = _NO_WAIT
+    return CodeLine(None, text, line_values(done), {key: each for key, each in meanings.items() if each},
+                    _parts([("compile", compiling), ("launch", launching), ("wait", waiting)]))
+
+
 def ranges_section(shown: Overview) -> Section | None:
     """Return the paths of NVTX ranges by host time, where there are any."""
     if not shown.by_range and not shown.marks:
@@ -1075,8 +1271,23 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
     ), named="signature", is_dense=True, is_apart=True, left_out=held.count(kernel.dispatcher_id) - len(rows)),)
 
 
+# Call paths.
+
+def call_paths_section(shown: Overview) -> Section | None:
+    """Return the call paths: a flame graph on a page, the heaviest frames on a terminal."""
+    flame = shown.flame
+    if flame is None:
+        return None
+    rows = [Row(label, dict(zip(flame.metrics, values, strict=True)), depth=depth)
+            for depth, label, values in flame_text.rows(flame, FIRST_ROWS)]
+    table = Table(("call path", ""), tuple(rows), terminal=_terminal(*[
+        (LABELS[name].lower(), name) for name in flame.metrics]), more=flame_text.rest(flame, len(rows)))
+    return Section("call_paths", "Call paths", count(flame.paths), (CallPaths(flame), table),
+                   "a flame graph: functions of Python below their callers, down to the kernels that they launched")
+
+
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
-    advice_section, cells_section, kernels_section, compiles_section, builds_section, graphs_section, ranges_section,
-    gpu_section, calls_section, phases_section, configurations_section,
+    advice_section, cells_section, kernels_section, lines_section, compiles_section, builds_section, graphs_section,
+    ranges_section, gpu_section, calls_section, phases_section, call_paths_section, configurations_section,
 )

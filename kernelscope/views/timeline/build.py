@@ -343,7 +343,7 @@ class _Builder:
         slices = self._add("ranges", start, end, NO_END * ~(ended | mark) + NO_START * ~began, look, lambda: {
             **self._words(read, {"domain": "domain", "category": "", "color": "color", "kind": "kind",
                                  "source": "source", "name": "", "payload": "payload"}),
-            **self._numbers(read, {"thread_id": "", "cell_id": "cell", "parent_range_id": ""}),
+            **self._numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line", "parent_range_id": ""}),
             "id": Column(np.arange(read.rows), "range")})
         slices.instant = mark
         for number in np.unique(domain).tolist():
@@ -372,7 +372,7 @@ class _Builder:
             return {
                 "dispatcher_id": Column(dispatcher),
                 **self._numbers(read, {
-                    "compile_ns": "", "device_id": "device", "thread_id": "", "cell_id": "cell",
+                    "compile_ns": "", "device_id": "device", "thread_id": "", "cell_id": "cell", "line_id": "line",
                     "parent_launch_id": "parent launch", "compilation_id": "compilation",
                     "correlation_id": "correlation_id", "specialization_id": "", "configuration_id": "",
                     "queue_ns": "queue_ns", "execute_ns": "execute_ns", "graph_node_id": "graph node"}),
@@ -406,8 +406,8 @@ class _Builder:
             return Look(Words(which, names), _always("compile", start), _always(COMPILE_COLOR, start))
 
         compiles = self._add("compiles", start, np.where(ended, end, start), NO_END * ~ended, look, lambda: {
-            **self._numbers(read, {"thread_id": "", "cell_id": "cell", "dispatcher_id": "", "specialization_id": "",
-                                   "configuration_id": "", "launch_id": "launch"}),
+            **self._numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line", "dispatcher_id": "",
+                                   "specialization_id": "", "configuration_id": "", "launch_id": "launch"}),
             "id": Column(np.arange(read.rows), "compilation"), "compile": Column(np.arange(read.rows), of="compiles"),
             **self._words(read, {"reason_code": "reason code"})})
 
@@ -470,7 +470,8 @@ class _Builder:
             rebuilt, = read.ints("rebuild_of")
             named = slices.look().names
             return {
-                "id": Column(rows, "graph event"), **self._numbers(read, {"thread_id": "", "cell_id": "cell"}, rows),
+                "id": Column(rows, "graph event"),
+                **self._numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line"}, rows),
                 "name": Column(named.codes, words=named.values),
                 **self._words(read, {"kind": "", "outcome": "outcome", "change": "changed", "api": "api",
                                      "changes": "changes", "error": "error"}, rows),
@@ -616,16 +617,16 @@ class _Builder:
             rows = np.concatenate((np.arange(len(begin)), waits, first))[order]
             none = np.full(len(begin), UNKNOWN)
             *own, result = api.ints("thread_id", "cell_id", "correlation_id", "result")
-            of_activities = read.ints("thread_id", "cell_id", "correlation_id", "stream")
-            thread, cell, correlation, on_stream = (
+            of_activities = read.ints("thread_id", "cell_id", "correlation_id", "stream", "line_id")
+            thread, cell, correlation, on_stream, line = (
                 np.concatenate((mine, many[waits], many[first]))[order]
-                for mine, many in zip((*own, none), of_activities, strict=True))
+                for mine, many in zip((*own, none, none), of_activities, strict=True))
             result = np.concatenate((result, np.full(len(waits) + len(first), UNKNOWN)))[order]
             named = slices.look().names
             return {
                 "source": Column(source), "name": Column(named.codes, words=named.values), "id": Column(rows),
                 "result": Column(result, "result"), "thread_id": Column(thread),
-                "cell_id": Column(cell, "cell", of="cells"),
+                "cell_id": Column(cell, "cell", of="cells"), "line_id": Column(line, "line", of="lines"),
                 "correlation_id": Column(correlation, "correlation_id"), "stream": Column(on_stream, "stream"),
                 "api_call": Column(np.where(source == API_CALL, rows, UNKNOWN), "api_call"),
                 "activity": Column(np.where(source == WAIT, rows, UNKNOWN), "activity"),
@@ -652,8 +653,8 @@ class _Builder:
         cupti, = self._read["activities"].ints("cupti_graph_id")
         if not self._read["graph_events"].rows and not (cupti >= 0).any():
             empty = none[:0]
-            names = ("event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "thread_id", "nodes", "first",
-                     "call", "busy")
+            names = ("event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "line_id", "thread_id",
+                     "nodes", "first", "call", "busy")
             nothing = {"name": Column(empty, words=[]), **{name: Column(empty) for name in names}}
             return _slices("graphs", empty, empty, empty, lambda: _graph_look(empty, []), lambda: nothing), none
         runs = graph_runs(self._recording)
@@ -680,6 +681,7 @@ class _Builder:
                 "cupti_graph_id": Column(runs.cupti_graph[shown], "cupti_graph_id"),
                 "correlation_id": Column(runs.correlation[shown], "correlation_id"),
                 "cell_id": Column(runs.cell[shown], "cell", of="cells"), "thread_id": Column(runs.thread[shown]),
+                "line_id": Column(self._read["activities"].ints("line_id")[0][leaders], "line", of="lines"),
                 "nodes": Column(np.bincount(graph_of[nodes], minlength=len(order)).astype(np.int64), "activities"),
                 "first": Column(nodes[first[order]]), "call": Column(call_of[leaders]), "busy": Column(busy),
                 "event_id": Column(runs.event[shown], "graph event"),
@@ -717,9 +719,9 @@ class _Builder:
                 "launch": Column(launch, "launch"), "kernel": Column(kernel), "name": Column(rank, words=names),
                 "id": Column(rows, "activity"),
                 **self._numbers(read, {
-                    "specialization_id": "", "configuration_id": "", "cell_id": "cell", "thread_id": "thread",
-                    "correlation_id": "correlation_id", "device_id": "", "stream": "", "size_bytes": "bytes",
-                    "graph_node_id": "graph node", "cupti_graph_id": "cupti_graph_id",
+                    "specialization_id": "", "configuration_id": "", "cell_id": "cell", "line_id": "line",
+                    "thread_id": "thread", "correlation_id": "correlation_id", "device_id": "", "stream": "",
+                    "size_bytes": "bytes", "graph_node_id": "graph node", "cupti_graph_id": "cupti_graph_id",
                     "cupti_node_id": "cupti_node_id", "graph_event_id": "graph event"}, at),
                 "regs": Column(read.ints("regs")[0][at], "registers"),
                 "range": Column(inside, "ranges", of="ranges"), "call": Column(owners[0]), "graph": Column(owners[1]),
@@ -788,7 +790,7 @@ class _Builder:
         return self._threads[number] if 0 <= number < len(self._threads) else "unknown thread"
 
 
-_REFERENCES = {"cell_id": "cells", "thread_id": "threads", "device_id": "devices",
+_REFERENCES = {"cell_id": "cells", "line_id": "lines", "thread_id": "threads", "device_id": "devices",
                "specialization_id": "specializations", "configuration_id": "configurations"}
 
 

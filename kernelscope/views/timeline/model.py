@@ -8,6 +8,7 @@ Python objects; what only some forms show is computed when it is first asked for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -259,10 +260,12 @@ class Timeline:
         return _facts(self.recording)
 
     def words(self, table: str) -> list[str]:
-        """Return what to call each row of ``cells``, ``threads`` or ``devices``."""
+        """Return what to call each row of ``cells``, ``lines``, ``threads`` or ``devices``."""
         if table == "devices":
             return [device_label(at, row["ordinal"]) + (f" ({row['name']})" if row["name"] else "")
                     for at, row in enumerate(self.facts["devices"])]
+        if table == "lines":
+            return [" ".join(row.values()) for row in self.facts["lines"]]
         return [row["label"] for row in self.facts[table]]
 
     @cached_property
@@ -410,6 +413,7 @@ def _facts(recording: Recording) -> dict[str, list[dict[str, Any]]]:
         found["specializations"][at]["key"] = key
     return found | {
         "cells": [_cell(row) for row in rows["cells"]],
+        "lines": [_line(row) for row in recording.rows("lines")],
         # An identifier is a 64-bit number, which JavaScript would round.
         "threads": [{"label": row["name"] or f"thread {row['thread_id']}", "ident": str(row["ident"])}
                     for row in rows["threads"]],
@@ -424,6 +428,14 @@ def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
     held = {"label": cell_label(row), "status": row["status"], "error": row["error"], "source": row["source"],
             "sync": waited}
     return {name: value for name, value in held.items() if value is not None}
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    # A recording of call paths has lines of libraries too, of which no slice is.
+    if row.get("user_code") is False:
+        return {}
+    file = re.split(r"[\\/]", row["file"])[-1]  # as the card has it
+    return {"at": f"{file}:{row['line']}"} | ({"in": row["function"]} if row["function"] else {})
 
 
 def _configuration(row: Mapping[str, Any]) -> dict[str, Any]:

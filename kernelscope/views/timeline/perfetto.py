@@ -13,7 +13,15 @@ from kernelscope.recording.redact import shareable
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import Progress, checked, clean, whole_file
 from kernelscope.views.timeline.build import timeline_of
-from kernelscope.views.timeline.trace import OPEN, Part, TraceLane, TraceSlices, TraceTrack, lanes
+from kernelscope.views.timeline.trace import (
+    OPEN,
+    Part,
+    StackFrames,
+    TraceLane,
+    TraceSlices,
+    TraceTrack,
+    lanes,
+)
 
 # Lanes as a trace in Chrome's JSON, which the Perfetto UI opens too: for where the ``perfetto`` package is missing.
 #
@@ -40,6 +48,7 @@ class JsonWriter:
         self._processes: dict[tuple[str, ...], int] = {}
         self._names: dict[tuple[str, ...], str] = {}
         self._threads = 0
+        self._frames: StackFrames | None = None
 
     def begin(self, clock: Mapping[str, Any], name: str, about: str) -> None:
         """Write the head, with the host clock's relation to wall time."""
@@ -61,14 +70,22 @@ class JsonWriter:
         self._threads += 1
         tid = self._threads
         self._name("thread", pid, tid, lane.track.name)
+        self._frames = lane.slices.frames or self._frames
         for start in range(0, len(lane.slices), _CHUNK):
             chunk = lane.slices.take(slice(start, start + _CHUNK))
             self._write(_events(chunk, f'"pid":{pid},"tid":{tid}'))
             told(len(chunk))
 
     def end(self) -> None:
-        """Write the end."""
-        self._file.write(b"\n]}\n")
+        """Write the end, with the frames that slices name by number."""
+        self._file.write(b"\n]")
+        if self._frames is not None:
+            frames = {str(at): {"category": "Python", "name": self._frames.labels[label],
+                                **({"parent": str(above)} if above >= 0 else {})}
+                      for at, (above, label) in enumerate(zip(self._frames.parent.tolist(),
+                                                              self._frames.label.tolist(), strict=True))}
+            self._file.write(b',\n"stackFrames": ' + json.dumps(frames).encode())
+        self._file.write(b"}\n")
 
     def _name(self, kind: str, pid: int, tid: int, name: str) -> None:
         rank = pid if kind == "process" else tid
@@ -94,6 +111,7 @@ def _events(slices: TraceSlices, place: str) -> list[str]:
     numbers = [(json.dumps(name), values.tolist()) for name, values in slices.numbers.items()]
     flow_out = slices.flow_out.tolist() if slices.flow_out is not None else None
     flow_in = slices.flow_in.tolist() if slices.flow_in is not None else None
+    stacks = slices.stacks.tolist() if slices.stacks is not None else None
     rows = zip(slices.start.tolist(), slices.end.tolist(), slices.names.codes.tolist(),
                slices.categories.codes.tolist(), details, strict=True)
     parts = _parts(slices.parts)
@@ -105,7 +123,8 @@ def _events(slices: TraceSlices, place: str) -> list[str]:
         kind = '"ph":"i","s":"t"' if end < start else '"ph":"B"'
         if start <= end < OPEN:
             kind = f'"ph":"X","dur":{_us(end - start)}'
-        events.append(f'{{"name":{names[name]},"cat":{categories[category]},{kind},"ts":{time},{place},'
+        path = f'"sf":{stacks[at]},' if stacks and stacks[at] >= 0 else ""
+        events.append(f'{{"name":{names[name]},"cat":{categories[category]},{kind},"ts":{time},{place},{path}'
                       f'"args":{{{",".join(held)}}}}}')
         for title, begins, ends in parts:
             if begins[at] >= 0:
@@ -145,7 +164,8 @@ def to_perfetto(
     """Write a Perfetto trace and return its path.
 
     The trace has the lanes of the timeline: cells, NVTX ranges by domain, host threads with launches, phases and
-    compiles, and the streams of each GPU; arrows lead from launches to kernels. Times are the recording's own
+    compiles, and the streams of each GPU; arrows lead from launches to kernels. Launches, compiles and activities have
+    their call paths where these were recorded. Times are the recording's own
     nanoseconds; a clock snapshot says where they stand in wall time. An activity without a start is left out.
 
     Parameters

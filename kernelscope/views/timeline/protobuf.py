@@ -13,7 +13,7 @@ from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
 from kernelscope.analysis.columns import Bools, Ints
 from kernelscope.schema import UNKNOWN
-from kernelscope.views.timeline.trace import OPEN, Part, TraceLane, TraceSlices, TraceTrack
+from kernelscope.views.timeline.trace import OPEN, Part, StackFrames, TraceLane, TraceSlices, TraceTrack
 
 # Protobuf's wire format for a million like messages at once: columns of numbers in, bytes out.
 #
@@ -141,6 +141,8 @@ _CLOCKS = _PROTO.BuiltinClock.Value
 _SEQUENCE_CLOCK = 64
 #: The sequence of what is about the whole trace.
 _TRACE_SEQUENCE = 1
+#: The field of a call path by its number, which packages of before 2025 lack.
+_CALL_PATH = "callstack_iid"
 #: As many slices at once as stay in a processor's cache.
 _CHUNK = 1 << 13
 
@@ -252,6 +254,9 @@ class _Names:
         used = np.unique(slices.details.codes) if slices.details is not None else np.empty(0, dtype=np.int64)
         self._place = np.full(int(used.max(initial=UNKNOWN)) + 2, UNKNOWN, dtype=np.int64)
         self._place[used] = np.arange(len(used))
+        self._frames = slices.frames
+        stacks = np.empty(0, dtype=np.int64) if slices.stacks is None else np.unique(slices.stacks)
+        self.stacks: Ints = stacks[stacks >= 0]
         self._described = [self._note(slices.described(code)) for code in used.tolist()]
 
     def interned(self) -> Any:
@@ -263,7 +268,23 @@ class _Names:
                 field.add(iid=at + 1, name=text)
         for text, number in self.texts.items():
             data.debug_annotation_string_values.add(iid=number, str=text.encode())
+        if self._frames is not None and len(self.stacks):
+            self._intern_paths(data, self._frames)
         return data
+
+    def _intern_paths(self, data: Any, frames: StackFrames) -> None:
+        """Add the call paths; what they are in, which Perfetto asks of each frame, is Python."""
+        data.mapping_paths.add(iid=1, str=b"Python")
+        data.mappings.add(iid=1, path_string_ids=[1])
+        known: set[int] = set()
+        for number, stack in enumerate(self.stacks.tolist(), start=1):
+            path = frames.path(stack)
+            for label in {*path} - known:
+                data.function_names.add(iid=label + 1, str=frames.labels[label].encode())
+                # Frames of one place are one to Perfetto: each has a place of its own.
+                data.frames.add(iid=label + 1, function_name_id=label + 1, mapping_id=1, rel_pc=label)
+            known |= {*path}
+            data.callstacks.add(iid=number, frame_ids=[label + 1 for label in path])
 
     def details(self, slices: TraceSlices) -> list[Piece]:
         """Return the arguments that many slices share."""
@@ -370,6 +391,9 @@ def _begin(slices: TraceSlices, names: _Names) -> list[Piece]:
         found += fixed_field(_number(_EVENT, "flow_ids"), slices.flow_out)
     if slices.flow_in is not None:
         found += fixed_field(_number(_EVENT, "terminating_flow_ids"), slices.flow_in)
+    if slices.stacks is not None and _CALL_PATH in _EVENT.DESCRIPTOR.fields_by_name:
+        place = np.where(slices.stacks >= 0, np.searchsorted(names.stacks, slices.stacks), UNKNOWN)
+        found += number_field(_number(_EVENT, _CALL_PATH), _one_on(place))
     return found
 
 

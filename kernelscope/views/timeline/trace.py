@@ -14,9 +14,11 @@ from itertools import groupby
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.analysis.columns import Bools, Ints, ints
+from kernelscope.analysis.stacks import has_stacks
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import clean
+from kernelscope.views.flame.model import frame_of_line
 from kernelscope.views.timeline.build import combinations, first_free_rows
 from kernelscope.views.timeline.model import (
     GROUPS,
@@ -41,6 +43,8 @@ Arguments = Mapping[str, "str | int | float"]
 # From the top of a lane down, and those of them whose slices lie inside each other.
 _TABLES = ("cells", "waits", "ranges", "launches", "compiles", "passes", "untimed", "events", "builds", "calls",
            "collections", "graphs", "gpu")
+#: Tables of the recording that slices are rows of, and that have call paths.
+_RECORDED = {"launches": "launches", "compiles": "compilations", "gpu": "activities"}
 _NESTED = ("cells", "waits", "ranges", "compiles", "passes", "events", "builds")
 _ABOUT = {"untimed": "The framework keeps the durations of its passes only: they are drawn in order from the compile's "
                      "start."}
@@ -95,6 +99,23 @@ class Part:
 
 
 @dataclass(frozen=True)
+class StackFrames:
+    """The frames of call paths: for each the one that called it (-1 for none), and its label's place in `labels`."""
+
+    parent: Ints
+    label: Ints
+    labels: list[str]
+
+    def path(self, stack: int) -> list[int]:
+        """Return the labels of a call path by their places, the outermost frame first."""
+        found: list[int] = []
+        while stack >= 0:
+            found.append(int(self.label[stack]))
+            stack = int(self.parent[stack])
+        return found[::-1]
+
+
+@dataclass(frozen=True)
 class TraceSlices:
     """Slices by column; all arrays have one value a slice.
 
@@ -115,6 +136,10 @@ class TraceSlices:
         Number of the arrow that begins or ends at the slice; 0 for none.
     parts : tuple of Part
         What is inside each slice, in order; only for slices that do not nest.
+    stacks : ndarray of int64 or None
+        Each slice's call path: its innermost frame in `frames`; -1 for none.
+    frames : StackFrames or None
+        The frames of all call paths.
     """
 
     start: Ints
@@ -127,6 +152,8 @@ class TraceSlices:
     flow_out: Ints | None = None
     flow_in: Ints | None = None
     parts: tuple[Part, ...] = ()
+    stacks: Ints | None = None
+    frames: StackFrames | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -140,6 +167,7 @@ class TraceSlices:
             flow_out=None if self.flow_out is None else self.flow_out[which],
             flow_in=None if self.flow_in is None else self.flow_in[which],
             parts=tuple(part.take(which) for part in self.parts),
+            stacks=None if self.stacks is None else self.stacks[which],
         )
 
 
@@ -276,7 +304,23 @@ class _Tables:
         outgoing, arriving = self._flows.get(slices.table, (None, None))
         return TraceSlices(
             slices.start + first, end, _cleaned(look.names), _cleaned(look.kinds), details, described, numbers,
-            outgoing, arriving, self._phases() if slices.table == "launches" else ())
+            outgoing, arriving, self._phases() if slices.table == "launches" else (), self._stacks(slices),
+            self._frames)
+
+    def _stacks(self, slices: Slices) -> Ints | None:
+        """Return the call path of each slice of the tables that have any."""
+        if self._frames is None or slices.table not in _RECORDED:
+            return None
+        stacks = ints(self._timeline.recording, _RECORDED[slices.table], "stack_id")
+        return stacks[slices.columns()["id"].values] if len(slices) else stacks[:0]
+
+    @cached_property
+    def _frames(self) -> StackFrames | None:
+        recording = self._timeline.recording
+        if not has_stacks(recording):
+            return None
+        labels = [frame_of_line(row).line for row in recording.rows("lines")]
+        return StackFrames(ints(recording, "stacks", "parent_stack_id"), ints(recording, "stacks", "line_id"), labels)
 
     def _details(self, slices: Slices) -> tuple[Words, Callable[[int], Arguments]]:
         """Return the arguments of slices; each distinct combination of values is encoded once."""

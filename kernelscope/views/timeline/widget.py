@@ -8,6 +8,7 @@ import traitlets
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
+from kernelscope.views.flame.wire import header_of
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.overview import with_overview
 from kernelscope.views.timeline.svg import describe, image
@@ -48,10 +49,10 @@ class TimelineWidget(View):
         super().__init__(height=checked_height(height, "lanes need"))
 
     def data(self) -> tuple[dict[str, Any], bytes]:
-        """Return the header and the payload."""
+        """Return the header, with what the card beside it shows of call paths, and the payload."""
         shown = timeline_of(self.recording)
         packed = with_overview(pack(shown), shown)
-        return {"header": packed.header}, packed.payload
+        return {"header": packed.header | header_of(self.recording)}, packed.payload
 
     def asked(self, question: dict[str, Any]) -> None:
         """Answer a question of the page: with the data, or with an inspector of the recording, which the page shows."""

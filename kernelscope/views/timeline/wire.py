@@ -58,24 +58,25 @@ _SOURCE_LINES = 3
 # By table, the columns that travel besides times and tracks, in order.
 _SENT = {
     "cells": ("id",),
-    "ranges": ("domain", "category", "color", "kind", "source", "name", "payload", "thread_id", "cell_id",
+    "ranges": ("domain", "category", "color", "kind", "source", "name", "payload", "thread_id", "cell_id", "line_id",
                "parent_range_id"),
-    "launches": ("compile_ns", "device_id", "thread_id", "cell_id", "parent_launch_id", "compilation_id",
+    "launches": ("compile_ns", "device_id", "thread_id", "cell_id", "line_id", "parent_launch_id", "compilation_id",
                  "correlation_id", "specialization_id", "configuration_id", "range", "cache", "error", "capture"),
-    "compiles": ("thread_id", "cell_id", "dispatcher_id", "specialization_id", "configuration_id", "launch_id"),
+    "compiles": ("thread_id", "cell_id", "line_id", "dispatcher_id", "specialization_id", "configuration_id",
+                 "launch_id"),
     "passes": ("compilation_id", "name", "kind"),
-    "events": ("id", "thread_id", "cell_id", "name", "kind", "outcome", "change", "api", "changes", "error", "graph_id",
-               "exec_id", "correlation_id", "queue_ns", "execute_ns", "stream", "rebuild_of"),
+    "events": ("id", "thread_id", "cell_id", "line_id", "name", "kind", "outcome", "change", "api", "changes", "error",
+               "graph_id", "exec_id", "correlation_id", "queue_ns", "execute_ns", "stream", "rebuild_of"),
     "builds": ("id", "thread_id", "cell_id", "name", "outcome", "framework", "reason", "fix", "differing_parts",
                "error", "launch_id", "build_ns"),
     "collections": ("id", "thread_id", "cell_id", "name", "collected", "uncollectable"),
-    "calls": ("source", "name", "id", "result", "thread_id", "cell_id", "correlation_id", "stream"),
-    "graphs": ("name", "event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "thread_id", "nodes",
-               "first", "call", "busy"),
+    "calls": ("source", "name", "id", "result", "thread_id", "cell_id", "line_id", "correlation_id", "stream"),
+    "graphs": ("name", "event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "line_id", "thread_id",
+               "nodes", "first", "call", "busy"),
     "gpu": ("launch", "kernel", "name", "dur", "start", "flags", "track", "id", "specialization_id",
-            "configuration_id", "cell_id", "thread_id", "correlation_id", "device_id", "stream", "regs", "size_bytes",
-            "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "call", "graph", "call_start", "call_end",
-            "kind", "entry_name", "api", "memory"),
+            "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id", "device_id", "stream", "regs",
+            "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "call", "graph", "call_start",
+            "call_end", "kind", "entry_name", "api", "memory"),
 }
 #: Tables that the front end knows.
 SENT = tuple(_SENT)
@@ -193,13 +194,14 @@ def _add_launches(columns: Columns, slices: Slices, sent: Sequence[str]) -> None
     columns.add_sum("launches", "submit_end", ["submit_start", "part2"])
     for name in sent:
         columns.add("launches", name, held[name].values,
-                    like="dispatcher_id" if name in ("specialization_id", "configuration_id") else "")
+                    like="dispatcher_id" if name in ("specialization_id", "configuration_id", "line_id") else "")
 
 
 # What an activity has in common with its launch, by column of the launch.
 _AS_LAUNCHED = {"kernel": "dispatcher_id", "start": "submit_end", "call_start": "submit_start",
                 "call_end": "submit_end"} | {name: name for name in (
-                    "specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id", "range")}
+                    "specialization_id", "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id",
+                    "range")}
 _AS_NAMED = ("dur", "device_id", "stream", "regs", "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id",
              "kind", "entry_name", "api", "memory")
 

@@ -25,7 +25,7 @@ def test_cards_are_well_formed_and_self_contained(story: Any, script: Any, many:
         read = Reader(html)
         assert read.tags <= {
             "style", "div", "span", "b", "small", "ul", "li", "table", "colgroup", "col", "thead", "tbody", "tr", "th",
-            "td", "details", "summary", "svg", "title", "g", "path", "rect", "text", "tspan"}
+            "td", "tfoot", "i", "details", "summary", "svg", "title", "g", "path", "rect", "text", "tspan"}
         names = {name for name, _ in read.attributes if name in ("id", "src", "href") or name.startswith("on")}
         assert not names, "no id, no handler, no address"
         assert not re.search(r"https?:(?!//www.w3.org/2000/svg)|url\(|@import", html)

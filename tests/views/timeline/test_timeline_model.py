@@ -149,3 +149,28 @@ def test_arrows_lead_to_the_first_activity_of_a_launch_and_of_a_call() -> None:
     assert [names_of(shown, "calls")[at] for at in calls] == ["cuGraphLaunch"] and graphs == [0]
     copies = [names_of(shown, "gpu")[at] for at in found["calls", "gpu"][1]]
     assert copies == ["HtoD"]
+
+
+def test_what_a_line_made_says_so_on_the_wire_and_in_traces(tmp_path: Path) -> None:
+    made = Script(gpu={"source": "cupti"})
+    made.cell()
+    made.launchable()
+    for row in ({"file": "In[1]", "line": 2}, {"file": "/home/u/sim.py", "line": 7, "function": "step"}, {
+            "file": "/home/u/site-packages/library.py", "line": 9}):
+        made._add("lines", "line_id", row)
+    launches = [made.launch(line_id=line) for line in (0, 1, None)]
+    made.activity(launch_id=launches[0], line_id=0)
+    made.activity("memcpy", "HtoD", line_id=1, correlation_id=5, submit_start_ns=made.now - 9, submit_end_ns=made.now)
+    made.activity("sync", "context synchronize", line_id=1)
+    made.compilation(line_id=1)
+    made.range(line_id=0, end_ns=made.now)
+    made.graph()
+    made.graph_event("launch", line_id=1)
+    recording = made.recording()
+    back = unpacked(recording)
+    for table, lines in {"launches": [0, 1, -1], "gpu": [0, 1], "calls": [1, 1], "compiles": [1], "ranges": [0],
+                         "events": [1]}.items():
+        assert back.col(table, "line_id").tolist() == lines, table
+    assert [each["at"] for each in back.texts["lines"][:2]] == ["In[1]:2", "sim.py:7"]
+    told = Counter(each.arguments.get("line") for each in written(recording, tmp_path).slices)
+    assert told["In[1]:2"] == 3 and told["sim.py:7 step"] == 6
