@@ -1,6 +1,6 @@
-"""What Python runs when it starts where ``KERNELSCOPE_RECORD`` is set: it waits for the first framework that may launch.
+"""What Python runs when it starts where ``KERNELSCOPE_RECORD`` is set: it waits for a framework that may launch.
 
-It is apart from the package, and ``kernelscope.pth`` imports it, because it must load nothing: until a process imports such
+``kernelscope.pth`` imports it. It is apart from the package because it must load nothing: until a process imports such
 a framework it starts as fast as ever. See `kernelscope.processes`.
 """
 

@@ -1,4 +1,4 @@
-"""The C extension that records, kernelscope.native._core, which is required, and the file that Python runs at its start.
+"""The C extension that records, kernelscope.native._core, which is required, and the file that Python runs first.
 
 KERNELSCOPE_STRICT=1 makes every warning of the compiler an error. All else about the package stands in pyproject.toml.
 """

@@ -1,8 +1,8 @@
 """The processes that Python starts while a recording runs: they record themselves, and become part of it.
 
 They inherit an environment variable with the name of a folder, and each writes its own file there; see
-`kernelscope.processes`. Nothing listens on a port, and nothing is unpickled: files are read as any ``.kscope`` file and any
-journal is, with the same refusals.
+`kernelscope.processes`. Nothing listens on a port, and nothing is unpickled: files are read as any ``.kscope`` file and
+any journal is, with the same refusals.
 """
 
 from __future__ import annotations
@@ -44,22 +44,25 @@ _BETWEEN_S = 0.02
 _LISTED = 5
 
 
-class Part(NamedTuple):
-    """What one process left in a folder.
+class Gathered(NamedTuple):
+    """What was read of what several processes left.
 
     Attributes
     ----------
-    path
-        Its file, or its journal's folder.
-    recording
-        What it recorded; None where that cannot be read.
-    problem
-        Why it cannot be read.
+    recordings
+        What they recorded.
+    left_out
+        A line for each that cannot be read.
+    notes
+        The same, as rows of health, and what was not read.
+    interrupt
+        What ended the reading before it was through.
     """
 
-    path: Path
-    recording: Recording | None
-    problem: str = ""
+    recordings: list[Recording]
+    left_out: list[str]
+    notes: list[Row]
+    interrupt: KeyboardInterrupt | None
 
 
 class Children:
@@ -108,7 +111,7 @@ class Children:
             os.environ[name] = value
 
     def end(self) -> None:
-        """Put the environment back as it was, and have children that still record finish. A second call does nothing."""
+        """Put the environment back as it was, and have children that still record finish; again: nothing."""
         if os.getpid() != self._process or self._folder is None:
             return
         while self._before:
@@ -136,33 +139,21 @@ class Children:
             self._wait(folder)
         except KeyboardInterrupt as error:
             interrupt = error
-        parts: list[Part] = []
-        left = 0
-        paths = found_in(folder)
-        try:
-            for number, path in enumerate(paths):
-                left = len(paths) - number
-                parts.append(read(path))
-            left = 0
-        except KeyboardInterrupt as error:
-            interrupt = error
-        notes = _left_out(parts)
-        if left:
-            notes.append({"probe": "recorder", "status": "degraded", "message": (
-                f"interrupted: {counted(left, 'child process was', 'child processes were')} not read")})
+        gathered = gather(found_in(folder))
+        interrupt = gathered.interrupt or interrupt
+        notes = list(gathered.notes)
         still = self._older & _python_children()
         if still:
-            notes.append({"probe": "recorder", "status": "degraded", "message": (
-                f"{counted(len(still), 'child process was', 'child processes were')} started before the recording and "
-                f"not recorded: pid {', '.join(map(str, sorted(still)[:_LISTED]))}"),
-                "fix": "begin the recording before the pool of processes"})
-        recordings = [part.recording for part in parts if part.recording is not None]
+            notes.append(_note(
+                f"{counted(len(still), 'child process was', 'child processes were')} there before the recording began, "
+                f"and not recorded: pid {', '.join(map(str, sorted(still)[:_LISTED]))}",
+                "begin the recording before the pool of processes"))
+        recordings = gathered.recordings
         try:
             whole = merge([own, *recordings], name=own.name) if recordings else own
         except ValueError as error:  # a dry run among others
             whole = own
-            notes.append({"probe": "recorder", "status": "degraded",
-                          "message": f"the child processes' recordings were left out: {error}"})
+            notes.append(_note(f"the child processes were left out: {error}"))
         except KeyboardInterrupt as error:
             whole, interrupt = own, error
         return _with_health(whole, notes), interrupt
@@ -204,63 +195,81 @@ def found_in(folder: Path) -> list[Path]:
     return paths
 
 
-def read(path: Path) -> Part:
-    """Return what one process left: its file, or its journal."""
+def gather(paths: Sequence[Path], progress: Progress | None = None) -> Gathered:
+    """Return what these files and journals hold; a Ctrl-C ends the reading, and what was read until then is there.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        ``.kscope`` files, and folders of journals.
+    progress : callable, optional
+        Called with a fraction from 0 to 1 and a text, before each is read.
+    """
+    recordings: list[Recording] = []
+    left_out: list[str] = []
+    notes: list[Row] = []
+    interrupt = None
     try:
-        if not path.is_dir():
-            return Part(path, load(path))
-        (journal,) = find_journals(path)
-        recording = recovered(journal)
-        if journal.is_live:
-            return Part(path, _with_status(recording, "unfinished", "it was still recording: its launches until then"))
-        return Part(path, _with_status(recording, "killed", (
-            "it ended without closing its recording, by a signal or os._exit: recovered from its journal, without "
-            "what the GPU did")))
-    except KernelScopeError as error:
-        return Part(path, None, str(error))
+        for number, path in enumerate(paths):
+            if progress is not None:
+                progress(number / len(paths), f"reading {path.name}")
+            try:
+                recordings.append(_read(path))
+            except KernelScopeError as error:
+                left_out.append(str(error))
+    except KeyboardInterrupt as error:
+        interrupt = error
+        unread = len(paths) - len(recordings) - len(left_out)
+        notes.append(_note(f"interrupted: {counted(unread, 'process was', 'processes were')} not read"))
+    notes += [_note(f"a process was left out: {problem}") for problem in left_out]
+    return Gathered(recordings, left_out, notes, interrupt)
 
 
-def collected(folders: Sequence[Path], name: str | None = None, progress: Progress | None = None,
-              left_out: Callable[[str], None] | None = None) -> Recording:
-    """Return one recording of what the processes left in these folders: see `kernelscope.processes.collect`.
+def collected(folders: Sequence[Path], name: str | None = None,
+              progress: Progress | None = None) -> tuple[Recording, Gathered]:
+    """Return one recording of what the processes left in these folders, and what was read and left out.
 
     Parameters
     ----------
     folders : sequence of Path
         Folders, ``.kscope`` files and journals.
     name : str, optional
-        What to call it.
+        What to call it; otherwise as the first of the folders.
     progress : callable, optional
         Called with a fraction from 0 to 1 and a text, before each is read.
-    left_out : callable, optional
-        Called with a line for each that cannot be read.
 
     Raises
     ------
     RecordingFileError
         There is no recording in them, or they cannot be in one.
     """
-    paths = list(dict.fromkeys(_found(folders)))
-    parts: list[Part] = []
-    for number, path in enumerate(paths):
-        if progress is not None:
-            progress(number / len(paths), f"reading {path.name}")
-        parts.append(read(path))
-    if left_out is not None:
-        for part in parts:
-            if part.recording is None:
-                left_out(part.problem)
-    recordings = [part.recording for part in parts if part.recording is not None]
+    gathered = gather(list(dict.fromkeys(_found(folders))), progress)
     where = ", ".join(map(str, folders))
-    if not recordings:
-        raise RecordingFileError(
-            f"there is no recording in {where}"
-            + (f": {counted(len(parts), 'file or journal', 'files or journals')} there cannot be read, such as "
-               f"{parts[0].problem}" if parts else ""))
+    if not gathered.recordings:
+        reasons = "; ".join(gathered.left_out[:_LISTED] + [str(each["message"]) for each in gathered.notes[:1]][
+            :gathered.interrupt is not None])
+        raise RecordingFileError(f"there is no recording in {where}" + (f": {reasons}" if reasons else ""))
     try:
-        return _with_health(merge(recordings, name=name), _left_out(parts))
+        merged = merge(gathered.recordings, name=name or folders[0].resolve().stem)
+        return _with_health(merged, gathered.notes), gathered
     except ValueError as error:
         raise RecordingFileError(f"{where}: {error}") from None
+
+
+def _read(path: Path) -> Recording:
+    """Return what one process left: its file, or its journal."""
+    if not path.is_dir():
+        return load(path)
+    (journal,) = find_journals(path)
+    recording = recovered(journal)
+    if journal.is_live:
+        return _with_status(recording, "unfinished", "it was still recording: its launches until then")
+    return _with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
+                        "recovered from its journal, without what the GPU did")
+
+
+def _note(message: str, fix: str | None = None) -> Row:
+    return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
 
 
 def _found(folders: Sequence[Path]) -> Iterator[Path]:
@@ -278,11 +287,6 @@ def _journals_in(folder: Path) -> list[Path]:
     return [path for path in found_in(folder) if path.suffix != ".kscope"]
 
 
-def _left_out(parts: Sequence[Part]) -> list[Row]:
-    return [{"probe": "recorder", "status": "degraded", "message": f"a process was left out: {part.problem}"}
-            for part in parts if part.recording is None]
-
-
 def _with_health(recording: Recording, notes: list[Row]) -> Recording:
     if not notes:
         return recording
@@ -291,7 +295,6 @@ def _with_health(recording: Recording, notes: list[Row]) -> Recording:
 
 
 def _with_status(recording: Recording, status: str, message: str) -> Recording:
-    if "processes" not in TABLES: return recording
     """The recording of one process, with how that ended."""
     table = table_of_rows("processes", [{**row, "status": status, "message": message}
                                         for row in recording.rows("processes")])

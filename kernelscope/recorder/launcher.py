@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-#: For each launcher, its variables of the rank among all processes and of the rank on the machine, the first set counts.
-#: A launcher that starts another one's processes, as Slurm does those of MPI, comes after it.
+from kernelscope.processes import OPTIONS
+
+#: Of the options that a recording gives its children: its process, which makes and removes their folder.
+PARENT = "parent"
+
+#: For each launcher, its variables of the rank among all processes and of the rank on the machine; the first that is
+#: set counts. A launcher that starts another one's processes, as Slurm does those of MPI, comes after it.
 _RANKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
     "torchrun": (("RANK",), ("LOCAL_RANK",)),
@@ -25,18 +31,21 @@ _ENGINE = ("IPP_CLUSTER_ID", "IPP_PROFILE_DIR", "IPP_CONNECTION_INFO")
 _MOST_RANKS = 1 << 31
 
 
-def launched_by(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment says of a process, by columns of the table ``processes``; what it does not is left out.
+def launched_by(environ: Mapping[str, str], pid: int | None = None) -> dict[str, Any]:
+    """Return what the environment says of a process, by columns of the table ``processes``.
 
     Parameters
     ----------
     environ : mapping of str to str
         The environment of the process.
+    pid : int, optional
+        Its number: a process that another one's recording has started is a subprocess of that, if nothing else.
 
     Returns
     -------
     dict
-        ``launcher`` (torchrun, mpi, slurm, ipyparallel or dask), ``rank``, ``local_rank``, ``host``, ``worker``.
+        ``launcher`` (torchrun, mpi, slurm, ipyparallel or subprocess), ``rank``, ``local_rank``, ``host``,
+        ``gpu_uuid``; without those of which nothing is said.
     """
     found: dict[str, Any] = {}
     for launcher, (ranks, local_ranks) in _RANKS.items():
@@ -47,12 +56,40 @@ def launched_by(environ: Mapping[str, str]) -> dict[str, Any]:
         break
     if not found and any(name in environ for name in _ENGINE):
         found["launcher"] = "ipyparallel"
+    if not found and pid is not None and parent_of(environ.get(OPTIONS, "")) not in (None, pid):
+        found["launcher"] = "subprocess"
     found["host"] = environ.get("SLURMD_NODENAME")
     # Where every process has one GPU to itself it sees one by its UUID: dask-cuda's, or a scheduler's.
     visible = environ.get("CUDA_VISIBLE_DEVICES", "").strip()
     if re.fullmatch(r"(GPU|MIG)-[0-9a-fA-F-]{8,64}", visible):
         found["gpu_uuid"] = visible
     return {name: value for name, value in found.items() if value is not None and value != ""}
+
+
+def options_of(text: str) -> dict[str, Any]:
+    """Return the options that the variable `OPTIONS` holds.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON object.
+    """
+    try:
+        given: Any = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise ValueError(f"{OPTIONS}={text!r} is no JSON object, such as {{\"detail\": \"launch\"}}")
+    return cast("dict[str, Any]", given)
+
+
+def parent_of(text: str) -> int | None:
+    """Return the process whose recording the options in `OPTIONS` are of; None where they are the user's."""
+    try:
+        parent = options_of(text).get(PARENT)
+    except ValueError:
+        return None
+    return parent if isinstance(parent, int) else None
 
 
 def _number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:

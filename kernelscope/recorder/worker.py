@@ -1,7 +1,7 @@
 """A process that records itself, from now to its end, into a file of its own in a folder.
 
-Its journal is in that folder while it records, so that a signal that kills it loses nothing that was completed. At its end
-the journal gives way to a ``.kscope`` file, whose name has the journal's in it.
+Its journal is in that folder while it records, so that a signal that kills it loses nothing that was completed. At its
+end the journal gives way to a ``.kscope`` file, whose name has the journal's in it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import Any, ClassVar, cast
 
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import insist
-from kernelscope.processes import OPTIONS, RECORD, start_from_environment
+from kernelscope.processes import RECORD, start_from_environment
 from kernelscope.recorder.environment import process
+from kernelscope.recorder.launcher import PARENT, options_of
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
@@ -30,8 +31,6 @@ from kernelscope.recording.model import Recording
 
 #: In a folder whose recording has ended: who still records ends too.
 STOP = "stop"
-#: Of the options that a recording gives its children: its process. Its folder is its own to make and to remove.
-PARENT = "parent"
 #: A process of these tables' rows did something.
 _WORK = ("launches", "compilations", "activities", "api_calls", "builds", "ranges", "graph_events")
 #: Options that say nothing to another process.
@@ -45,7 +44,7 @@ def start(folder: Path, options: str) -> bool:
     if Worker.active is not None:
         return True
     try:
-        given = _given(options)
+        given = options_of(options)
         if PARENT in given and not _goes_on(folder):
             return False  # the recording has ended: its processes go on without
         worker = Worker(folder, given)
@@ -61,9 +60,8 @@ def start(folder: Path, options: str) -> bool:
 
 def spelled(options: RecordingOptions) -> str:
     """Return what `OPTIONS` is for the children of a recording."""
-    given = {each.name: getattr(options, each.name) for each in fields(options) if each.name not in _OWN}
-    known = {each.name for each in fields(RecordingOptions)}
-    return json.dumps({PARENT: os.getpid()} | {name: value for name, value in given.items() if name in known}, default=list)
+    given = {each.name: getattr(options, each.name) for each in fields(RecordingOptions) if each.name not in _OWN}
+    return json.dumps({PARENT: os.getpid(), **given}, default=list)
 
 
 class Worker:
@@ -147,7 +145,8 @@ class _OwnRecorder(Recorder):
     def _completed(self, recording: Recording, session: Session) -> None:
         made = cast("dict[str, Any]", recording.metadata.get("process") or {})
         is_one_of_many = "rank" in made or made.get("launcher") not in (None, "subprocess")
-        if (not is_one_of_many and not any(recording.arrow(name).num_rows for name in _WORK)) or not self.folder.is_dir():
+        did_nothing = not any(recording.arrow(name).num_rows for name in _WORK)
+        if (did_nothing and not is_one_of_many) or not self.folder.is_dir():
             return  # such as a launcher, which imports a framework and uses no GPU
         journal = None if session.journal is None else session.journal.folder.name
         save(recording, self.folder / file_name(made, journal), paths=True)
@@ -168,13 +167,6 @@ def _label() -> str:
         return f"rank {made['rank']}"
     script = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     return str(made.get("worker") or (script if script not in ("", "-c", "-m") else f"process {os.getpid()}"))
-
-
-def _given(options: str) -> dict[str, Any]:
-    given: Any = json.loads(options) if options.strip() else {}
-    if not isinstance(given, dict):
-        raise ValueError(f"{OPTIONS}={options!r} is no JSON object, such as {{\"detail\": \"launch\"}}")
-    return cast("dict[str, Any]", given)
 
 
 def _goes_on(folder: Path) -> bool:
