@@ -87,6 +87,9 @@ class Children:
         self._before: dict[str, str | None] = {}
         self._set: dict[str, str] = {}
         self._older: set[int] = set()
+        self.notes: list[Row] = [] if _is_installed() else [_note(
+            "there is no kernelscope.pth beside this Python's packages: only child processes that call "
+            "kernelscope.processes.start_from_environment() are recorded", "install kernelscope with pip")]
 
     def begin(self) -> None:
         """Make the folder, which only this user can read, and name it in the environment.
@@ -141,7 +144,7 @@ class Children:
             interrupt = error
         gathered = gather(found_in(folder))
         interrupt = gathered.interrupt or interrupt
-        notes = list(gathered.notes)
+        notes = [*self.notes, *gathered.notes]
         still = self._older & _python_children()
         if still:
             notes.append(_note(
@@ -299,6 +302,11 @@ def _with_status(recording: Recording, status: str, message: str) -> Recording:
     table = table_of_rows("processes", [{**row, "status": status, "message": message}
                                         for row in recording.rows("processes")])
     return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
+
+
+def _is_installed() -> bool:
+    """Whether Python's packages have the file that it runs when it starts."""
+    return any(os.path.isfile(os.path.join(folder, "kernelscope.pth")) for folder in sys.path if "-packages" in folder)
 
 
 def _python_children() -> set[int]:

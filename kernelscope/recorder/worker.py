@@ -93,7 +93,7 @@ class Worker:
         self.recorder.folder = self._folder
         self.recorder.start()
         self.recorder.begin_cell(self.recorder.name)
-        atexit.register(self.finish)
+        atexit.register(self._at_exit)
         utilities = sys.modules.get("multiprocessing.util")
         if utilities is not None:
             # A process of multiprocessing may end with os._exit, after these. One that was just forked forgets those
@@ -125,6 +125,17 @@ class Worker:
                     raise
                 _complain(f"the recording of this process is left as a journal in {self._folder}: "
                           f"{type(error).__name__}: {error}")
+
+    def _at_exit(self) -> None:
+        """Finish, and leave what the process ends with: after an uncaught Ctrl-C, by SIGINT.
+
+        CPython notes that when a text that it ran was left by one, and forgets it when another is run, as a dataclass
+        or a named tuple does whose module is imported now.
+        """
+        self.finish()
+        if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+            with contextlib.suppress(KeyboardInterrupt):
+                exec("raise KeyboardInterrupt")
 
     def _finish_with(self, utilities: Any) -> None:
         if os.getpid() == self._process:

@@ -144,7 +144,9 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     """
     if not recordings:
         raise ValueError("merge needs at least one recording")
-    notices = {recording.notice or "recorded on a GPU": recording.name for recording in recordings}
+    # What launched nothing is of no kind: such as the process that only started the others.
+    ran = [each for each in recordings if any(each.arrow(name).num_rows for name in ("launches", "activities"))]
+    notices = {recording.notice or "recorded on a GPU": recording.name for recording in ran}
     if len(notices) > 1:
         listed = "; ".join(f"{label!r} ({notice})" for notice, label in notices.items())
         raise ValueError(f"recordings of different kinds cannot be merged: {listed}")
@@ -178,6 +180,9 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     if all(isinstance(each, dict) for each in recorders):
         metadata["recorder"] = _recorder(cast("list[dict[str, Any]]", recorders))
     metadata.pop("process", None)  # the table `processes` has them all
+    for kind in ("dry_run", "simulator"):
+        if any(kind in recording.metadata for recording in recordings):
+            metadata[kind] = any(bool(recording.metadata.get(kind)) for recording in ran or recordings)
     metadata["merged"] = sum(_count(recording) for recording in recordings)
     return Recording(tables, metadata)
 
