@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kernelscope.recording.integrity import FIRST, INSTANTS
+from kernelscope.recording.clocks import by_pings, on_one_clock
+from kernelscope.recording.integrity import FIRST
 from kernelscope.recording.model import Recording, Renumbering, numbered, renumbered
 from kernelscope.recording.parquet import make_table, table_of_rows
-from kernelscope.schema import MAX_COUNT, MAX_TIME_NS, TABLES, UNKNOWN
+from kernelscope.schema import MAX_COUNT, TABLES, UNKNOWN
 
 #: What one recording may know of a node and another not.
 _GRAPH_COLUMNS = ("specialization_id", "configuration_id")
@@ -107,10 +107,6 @@ _FACTS = {
 _IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges",
              "collections")
 _FACT = ("process_id", "probe", "status", "message", "fix")
-# The wall clock is adjusted now and then; recordings of one boot differ by that much and need no moving.
-_SAME_CLOCK_NS = 2_000_000_000
-# Clocks that began longer ago from another are none, and what is moved by less stays in the range of times.
-_FURTHEST_NS = MAX_TIME_NS - 2**58
 _SUMMED = ("dropped", "errors", "total_cost_ns")
 
 
@@ -125,8 +121,8 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     Equal facts of health of one process become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the
     largest ``clock_error_ns``. Cells, launches, activities, API calls, compilations, builds, events of graphs, ranges
     and collections are in order of their start. Correlation ids stay: they tell rows of one process apart. Times are on
-    the first recording's host clock: those of a recording whose clock began at another instant (another machine, or
-    another boot) are moved by the wall clock, as ``clock`` in the metadata says.
+    one host clock, the first recording's, or that which pinged it: see `kernelscope.recording.clocks`. Those of another
+    machine or boot that nobody pinged are moved by the wall clock, and ``processes`` says so.
 
     Parameters
     ----------
@@ -150,7 +146,8 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     if len(notices) > 1:
         listed = "; ".join(f"{label!r} ({notice})" for notice, label in notices.items())
         raise ValueError(f"recordings of different kinds cannot be merged: {listed}")
-    recordings = [recordings[0], *(_moved(recording, recordings[0]) for recording in recordings[1:])]
+    first = by_pings(recordings[0])
+    recordings = [first, *(on_one_clock(recording, first) for recording in recordings[1:])]
     tables: dict[str, pa.Table] = {}
     # For each recording and table, the rows of the result by its own ids.
     places: list[dict[str, Renumbering]] = [{} for _ in recordings]
@@ -185,37 +182,6 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
             metadata[kind] = any(bool(recording.metadata.get(kind)) for recording in ran or recordings)
     metadata["merged"] = sum(_count(recording) for recording in recordings)
     return Recording(tables, metadata)
-
-
-def _moved(recording: Recording, first: Recording) -> Recording:
-    """The recording with its times on the host clock of `first`; the recording itself where that is its own."""
-    origin, wanted = _origin_ns(recording), _origin_ns(first)
-    boot = _clock(recording).get("boot")
-    if boot is not None and boot == _clock(first).get("boot"):  # one clock, whatever the wall clock was set to
-        return recording
-    if origin is None or wanted is None or not _SAME_CLOCK_NS < abs(origin - wanted) < _FURTHEST_NS:
-        return recording
-    shift = origin - wanted
-    tables: dict[str, pa.Table] = {}
-    for name in TABLES:
-        table = recording.arrow(name)
-        for index, column in enumerate(TABLES[name].names):
-            if column in INSTANTS:
-                moved = pc.call_function("add", [table.column(index), pa.scalar(shift, pa.int64())])
-                table = table.set_column(index, table.schema.field(index), moved)
-        tables[name] = table
-    return Recording(tables, recording.metadata)
-
-
-def _origin_ns(recording: Recording) -> int | None:
-    """The wall time at which the recording's host clock was 0; None where it does not say."""
-    wall, host = (_clock(recording).get(name) for name in ("wall_ns", "host_ns"))
-    return wall - host if isinstance(wall, int) and isinstance(host, int) else None
-
-
-def _clock(recording: Recording) -> dict[str, Any]:
-    clock = recording.metadata.get("clock")
-    return cast("dict[str, Any]", clock) if isinstance(clock, dict) else {}
 
 
 def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
