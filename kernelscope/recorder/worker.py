@@ -11,10 +11,12 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -160,15 +162,22 @@ class _OwnRecorder(Recorder):
         if (did_nothing and not is_one_of_many) or not self.folder.is_dir():
             return  # such as a launcher, which imports a framework and uses no GPU
         journal = None if session.journal is None else session.journal.folder.name
-        save(recording, self.folder / file_name(made, journal), paths=True)
+        save_into(self.folder, recording, journal)
 
 
-def file_name(made: Mapping[str, Any], journal: str | None = None) -> str:
-    """Return the name of a process's file: its rank, host and pid, and the name of its journal."""
-    rank = made.get("rank")
-    parts = [f"rank{rank}" if rank is not None else made.get("worker"), made.get("host"), journal or made.get("pid")]
-    return "-".join(re.sub(r"[^\w.]+", "_", str(part))[:60] if part is not journal else str(part)
-                    for part in parts if part) + ".kscope"
+def save_into(folder: Path, recording: Recording, journal: str | None = None) -> Path:
+    """Write a process's recording into a folder, which is made for this user only, and return the file.
+
+    Its name has the process's rank and host, and the name of its journal, or one that is made likewise. It keeps paths
+    and the host's name, as a journal does.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = cast("dict[str, Any]", recording.metadata.get("process") or {})
+    if journal is None:
+        journal = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}-{secrets.token_hex(2)}"
+    who = [f"rank{made['rank']}" if "rank" in made else made.get("worker"), made.get("host")]
+    named = [re.sub(r"[^\w.]+", "_", str(each))[:60] for each in who if each]
+    return save(recording, folder / f"{'-'.join([*named, journal])}.kscope", paths=True)
 
 
 def _label() -> str:
