@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import insist
@@ -28,8 +28,9 @@ from kernelscope.recorder.launcher import PARENT, options_of
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
-from kernelscope.recording.file import save
-from kernelscope.recording.model import Recording
+
+if TYPE_CHECKING:
+    from kernelscope.recording.model import Recording
 
 #: In a folder whose recording has ended: who still records ends too.
 STOP = "stop"
@@ -155,6 +156,9 @@ class _OwnRecorder(Recorder):
 
     folder = Path()
 
+    def _load(self) -> None:
+        """Leave it to the end: a process is to start as fast as without a recording."""
+
     def _completed(self, recording: Recording, session: Session) -> None:
         made = cast("dict[str, Any]", recording.metadata.get("process") or {})
         is_one_of_many = "rank" in made or made.get("launcher") not in (None, "subprocess")
@@ -171,6 +175,8 @@ def save_into(folder: Path, recording: Recording, journal: str | None = None) ->
     Its name has the process's rank and host, and the name of its journal, or one that is made likewise. It keeps paths
     and the host's name, as a journal does.
     """
+    from kernelscope.recording.file import save
+
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = cast("dict[str, Any]", recording.metadata.get("process") or {})
     if journal is None:
