@@ -968,14 +968,15 @@ def _line_name(source: Source, line: SourceLine) -> str:
 def _line_columns(total: LineSummary) -> tuple[Column, ...]:
     """Return the gutter's columns: those in which anything is."""
     return tuple([Column(label, key) for label, key, value in (
-        ("Launches", "launches", 1), ("Host", "host", 1), ("Compiling", "compile", total.compiles),
-        ("GPU", "gpu", total.gpu_ns), ("Waiting", "wait", total.wait_ns)) if value])
+        ("Launches", "launches", total.launches), ("Host", "host", total.launches),
+        ("Compiling", "compile", total.compiles), ("CUDA calls", "call", total.call_ns), ("GPU", "gpu", total.gpu_ns),
+        ("Waiting", "wait", total.wait_ns)) if value])
 
 
 def line_values(done: LineSummary) -> dict[str, str]:
     """Return the values of a line in the gutter, by column; nothing is an empty text."""
-    times = {"host": done.host_ns if done.launches else 0, "compile": done.compile_ns, "gpu": done.gpu_ns,
-             "wait": done.wait_ns}
+    times = {"host": done.host_ns if done.launches else 0, "compile": done.compile_ns,
+             "call": done.call_ns, "gpu": done.gpu_ns, "wait": done.wait_ns}
     return {"launches": count(done.launches) if done.launches else "",
             **{key: "" if value == 0 else duration(value) for key, value in times.items()}}
 
@@ -1043,19 +1044,21 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
     if not rows:
         return None
     done = together(rows)
-    compiling, launching, waiting = done.parts
+    compiling, launching, calling, waiting = done.parts
     meanings = {"launches": listed(done.kernels), "compile": "" if done.compiles < 2 else counted(
         done.compiles, "compile or load from a disk cache", "compiles and loads from a disk cache")}
     if done.host_ns is None and done.launches:
         meanings["host"] = "not known: the end of none of its launches was recorded"
     if done.compile_ns is None:
         meanings["compile"] = "not known: the end of none of its compiles was recorded"
+    if done.call_ns is None:
+        meanings["call"] = "not known: none of its calls of the driver was timed"
     if done.gpu_ns is None:
         meanings["gpu"] = "not known: nothing that it gave to the GPU was timed there"
     if done.wait_ns is None:
         meanings["wait"] = _NO_WAIT
     return CodeLine(None, text, line_values(done), {key: each for key, each in meanings.items() if each},
-                    _parts([("compile", compiling), ("launch", launching), ("wait", waiting)]))
+                    _parts([("compile", compiling), ("launch", launching), ("call", calling), ("wait", waiting)]))
 
 
 def ranges_section(shown: Overview) -> Section | None:
