@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import kernelscope
 from kernelscope import studies
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
@@ -175,6 +176,27 @@ def test_graphs(execute: Execute) -> None:
     assert "20 launches of axpy" in whatif
     assert "Captured and instantiated: 20 nodes" in whatif
     assert len(outputs(notebook, "application/vnd.jupyter.widget-view+json")) == 2
+    assert printed(notebook, "stderr") == ""
+
+
+@pytest.mark.slow
+def test_lines(execute: Execute) -> None:
+    notebook = execute("05_lines")
+    simulation, training = (kernelscope.load(FOLDER / "recordings" / f"lines_{name}.kscope")
+                            for name in ("simulation", "training"))
+    said, shown = printed(notebook, "stdout"), outputs(notebook, "text/plain")
+    assert "diffusion.heat[diffusion.grid(now), diffusion.BLOCK](now, sources)" in said and "loss.backward()" in said
+    rows = simulation.by_line().reset_index().set_index(["file", "line"])
+    cold, warm = rows.loc[("In[2]", 4)], rows.loc[("In[3]", 4)]
+    assert (cold.launches, warm.launches) == (200, 200)
+    assert cold.copied_bytes > 200 * 2 * 4_000_000 and warm.copied_bytes == 0
+    assert rows.loc["diffusion.py"].function.tolist() != [] and "hottest" in rows.loc["diffusion.py"].function.tolist()
+    named = training.by_line().set_index("text")
+    assert named.gpu_ns[["loss.backward()", "optimizer.step()"]].gt(0).all()
+    assert named.wait_ns["losses.append(loss.item())"].sum() > named.wait_ns["loss.backward()"].sum()
+    assert training.activities.line_id.notna().all()
+    assert any("optimizer" in text or "train" in text for text in shown)
+    assert shown[-1].count("twice") == 2, "the lines of the notebook's own function"
     assert printed(notebook, "stderr") == ""
 
 
