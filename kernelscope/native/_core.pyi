@@ -113,8 +113,11 @@ class CallSites:
     @property
     def context(self) -> int: ...
     def __init__(self, forward: int) -> None: ...
-    def start(self, ask: Callable[[CodeType, int], int], /) -> None:
-        """Log from now on; `ask` gives a code object and an offset in it an id, as `Ring.new_site` does."""
+    def start(self, ask: Callable[[CodeType, int], int], ring: Ring, /) -> None:
+        """Log from now on; `ask` gives a code object and an offset in it an id, as `Ring.new_site` does.
+
+        What hooks submit that write to `ring` is left out: the launches have lines.
+        """
     def stop(self) -> None:
         """Log no more; what was logged stays until `clear`."""
     def clear(self) -> None:

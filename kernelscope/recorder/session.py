@@ -36,7 +36,7 @@ from kernelscope.recording.columns import at_sites, distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.joins import RawActivities
 from kernelscope.recording.ranges import RawRanges, add_native
-from kernelscope.schema import SCHEMA_VERSION, UNKNOWN
+from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
 
 
@@ -283,17 +283,7 @@ class Part:
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
-                             gpu.has_correlation, _line_of(calls["correlation_id"], *gpu.sites, sink.sites.rows))
-
-
-def _line_of(wanted: np.ndarray, correlation: np.ndarray, site: np.ndarray,
-             sites: Sequence[dict[str, Any]]) -> np.ndarray | None:
-    """The lines of calls by their correlation ids, -1 for none; None where no call has one."""
-    if not len(correlation) or not len(wanted):
-        return None
-    lines = at_sites(site, sites)["line_id"]
-    at = np.minimum(np.searchsorted(correlation, wanted), len(correlation) - 1)
-    return np.where(correlation[at] == wanted, lines[at], UNKNOWN)
+                             gpu.has_correlation, (gpu.sites[0], at_sites(gpu.sites[1], sink.sites.rows)["line_id"]))
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],

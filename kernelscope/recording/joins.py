@@ -131,8 +131,8 @@ class RawActivities:
         Thread ident, start and end of the recorder's own calls, which are left out.
     has_correlation : bool
         Whether correlation ids are CUPTI's; they join the rows in any case.
-    lines : ndarray of int64, optional
-        The line that each call was made at, -1 for none.
+    lines : (ndarray of int64, ndarray of int64)
+        Correlation ids of calls of which it is known which line made them, in order, and those lines, -1 for none.
     """
 
     activities: Columns = field(default_factory=_no_activities)
@@ -142,10 +142,19 @@ class RawActivities:
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     own: list[tuple[int, int, int]] = field(default_factory=list)
     has_correlation: bool = True
-    lines: np.ndarray | None = None
+    lines: tuple[np.ndarray, np.ndarray] = field(
+        default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
 
     def __len__(self) -> int:
         return len(self.activities["kind"])
+
+    def lines_of(self, correlation: np.ndarray) -> np.ndarray:
+        """Return the lines of calls by their correlation ids, -1 for none."""
+        known, lines = self.lines
+        if not len(known) or not len(correlation):
+            return none(len(correlation))
+        at = np.minimum(np.searchsorted(known, correlation), len(known) - 1)
+        return np.where(known[at] == correlation, lines[at], UNKNOWN)
 
 
 @dataclass
@@ -238,7 +247,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
         "regs": seen["regs"],
         "cell_id": cell,
         "thread_id": asked.of(thread_of_call),
-        "line_id": _line_ids(asked, call, launch_of_call, thread_of_call, calls, launches),
+        "line_id": _line_ids(raw, seen, asked, call, launch_of_call, thread_of_call, calls, launches),
         "api": words(asked.of(calls["name"]), raw.names),
         "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
         "correlation_id": seen["correlation_id"] if raw.has_correlation else none(len(launch)),
@@ -271,7 +280,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
 
 def _without_own(raw: RawActivities) -> Columns:
     """The calls in order of their start, without the recorder's own; with a column of their lines."""
-    calls = raw.calls | {"line_id": none(len(raw.calls["ident"])) if raw.lines is None else raw.lines}
+    calls = raw.calls | {"line_id": raw.lines_of(raw.calls["correlation_id"])}
     if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
         calls = taken(calls, np.argsort(calls["start_ns"], kind="stable"))
     keep = np.ones(len(calls["ident"]), bool)
@@ -381,8 +390,8 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
     return found
 
 
-def _line_ids(asked: Rows, call: np.ndarray, launch_of_call: np.ndarray, thread_of_call: np.ndarray, calls: Columns,
-              launches: dict[str, Any]) -> np.ndarray:
+def _line_ids(raw: RawActivities, seen: Columns, asked: Rows, call: np.ndarray, launch_of_call: np.ndarray,
+              thread_of_call: np.ndarray, calls: Columns, launches: dict[str, Any]) -> np.ndarray:
     """The lines of the calls' launches; of other calls their own, or that of the launch around them, if there is one."""
     lines = np.append(launches["line_id"], UNKNOWN)
     own = calls["line_id"]
@@ -390,12 +399,15 @@ def _line_ids(asked: Rows, call: np.ndarray, launch_of_call: np.ndarray, thread_
         return none(len(call))
     line_of_call = np.where(launch_of_call == UNKNOWN, own, lines[launch_of_call])
     others = np.unique(call[call != UNKNOWN])
-    others = others[line_of_call[others] == UNKNOWN]
+    others = others[(launch_of_call[others] == UNKNOWN) & (own[others] == UNKNOWN)]
     if len(others):
         middle = (calls["start_ns"][others] + calls["end_ns"][others]) >> 1
         spans = Spans(launches["thread_id"], launches["start_ns"], _known(launches["end_ns"], FOREVER))
         line_of_call[others] = lines[spans.around(thread_of_call[others], middle)]
-    return asked.of(line_of_call)
+    found = asked.of(line_of_call)
+    if len(asked.missing) and len(raw.lines[0]):  # of calls that are not recorded themselves, such as queries
+        found[asked.missing] = raw.lines_of(seen["correlation_id"][asked.missing])
+    return found
 
 
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:

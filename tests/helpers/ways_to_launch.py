@@ -303,7 +303,7 @@ def program_of(folder: Path, program: str) -> Path:
 
 def run_program(path: Path, names: Mapping[str, Any]) -> None:
     """Run a program, as a module of its own with these names."""
-    exec(compile(path.read_text(), str(path), "exec"), dict(names))
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), {"__name__": "program", **names})
 
 
 def record_each(programs: Mapping[str, str], folder: Path, names: Mapping[str, Any],

@@ -76,6 +76,7 @@ typedef struct {
     _Atomic uint64_t token; /* of no other recording of the process; 0: there is none */
     _Atomic size_t inside;  /* threads that are in a callback */
     PyObject *ask;
+    ks_log *log;            /* of the launches that hooks record meanwhile */
     callback forward;
     bool logged[DOMAINS][MOST_FUNCTIONS], forwarded[DOMAINS][MOST_FUNCTIONS];
     _Atomic int32_t elsewhere; /* the site of threads that Python does not know */
@@ -208,6 +209,14 @@ static int32_t site_here(ks_calls *self, thread_calls *calls) {
     return ks_sites_of(&calls->sites, thread, elsewhere, &asker);
 }
 
+/* Whether a hook records the call as that of a launch, whose line it has; not what callbacks call that run meanwhile. */
+static inline bool is_submitted(const ks_calls *self) {
+    if (ks_this_thread.token != self->log->token)
+        return false;
+    const ks_slot *slot = ks_this_thread.state->slot;
+    return slot->submit_start_ns != KS_UNKNOWN && slot->submit_end_ns == KS_UNKNOWN;
+}
+
 KS_HOT static void call_back(void *user, int domain, uint32_t function, const void *data) {
     ks_calls *self = user;
     const call_data *call = data;
@@ -216,7 +225,7 @@ KS_HOT static void call_back(void *user, int domain, uint32_t function, const vo
     if (is_usual && call->site == BEFORE && self->logged[place][function]) {
         atomic_fetch_add(&self->inside, 1);
         uint64_t token = atomic_load(&self->token);
-        thread_calls *calls = token == 0 ? NULL : calls_here(self, token);
+        thread_calls *calls = token == 0 || is_submitted(self) ? NULL : calls_here(self, token);
         if (KS_LIKELY(calls != NULL && calls->latest != call->correlation)) {
             calls->latest = call->correlation; /* a driver's call inside of a runtime's has the same */
             int32_t site = site_here(self, calls);
@@ -276,12 +285,16 @@ static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-static PyObject *calls_start(ks_calls *self, PyObject *ask) {
+static PyObject *calls_start(ks_calls *self, PyObject *args) {
+    PyObject *ask, *log;
     static uint64_t tokens; /* of the process */
     if (self->token != 0) {
         PyErr_SetString(PyExc_RuntimeError, "calls are being logged already");
         return NULL;
     }
+    if (!PyArg_ParseTuple(args, "OO!:start", &ask, &ks_log_type, &log))
+        return NULL;
+    Py_XSETREF(self->log, (ks_log *)Py_NewRef(log));
     Py_XSETREF(self->ask, Py_NewRef(ask));
     atomic_store(&self->elsewhere, KS_NOT_THE_USERS);
     atomic_store(&self->unanswered, 0);
@@ -429,16 +442,20 @@ static PyObject *get_context(ks_calls *self, void *Py_UNUSED(closure)) { return 
 
 static int calls_traverse(ks_calls *self, visitproc visit, void *arg) {
     Py_VISIT(self->ask);
+    Py_VISIT(self->log);
     return 0;
 }
 
 static int calls_clear_references(ks_calls *self) {
     Py_CLEAR(self->ask);
+    if (self->token == 0)
+        Py_CLEAR(self->log);
     return 0;
 }
 
 static void calls_dealloc(ks_calls *self) {
     PyObject_GC_UnTrack(self);
+    self->token = 0;
     calls_clear_references(self);
     free_retired(self);
     free_threads(self->threads);
@@ -449,8 +466,10 @@ static void calls_dealloc(ks_calls *self) {
 }
 
 static PyMethodDef methods[] = {
-    {"start", (PyCFunction)calls_start, METH_O,
-     "start($self, ask, /)\n--\n\nLog from now on; `ask` gives a code object and an offset in it an id."},
+    {"start", (PyCFunction)calls_start, METH_VARARGS,
+     "start($self, ask, ring, /)\n--\n\n"
+     "Log from now on; `ask` gives a code object and an offset in it an id. What hooks submit that write to the ring is\n"
+     "left out."},
     {"stop", (PyCFunction)calls_stop, METH_NOARGS, "Log no more; what was logged stays until `clear`."},
     {"clear", (PyCFunction)calls_clear, METH_NOARGS, "Let go of what was logged."},
     {"wait", (PyCFunction)calls_wait, METH_NOARGS,

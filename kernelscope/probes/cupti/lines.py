@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelscope.native import core
-from kernelscope.native.log import NO_LINE, NOT_THE_USERS
+from kernelscope.native.log import NO_LINE, NOT_THE_USERS, LaunchLog
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.schema import UNKNOWN
 
@@ -22,6 +22,9 @@ _ROW = np.dtype([("correlation_id", np.uint32), ("site", np.int32)])
 
 class Resolver(Protocol):
     """Says whose code it is, and where: a recording's sink."""
+
+    #: Keeps the launches that hooks see.
+    log: LaunchLog
 
     def site_of_call(self, code: CodeType, offset: int) -> int:
         """Return the id of an instruction that calls the driver, on whichever thread: see `LaunchLog.serve`."""
@@ -52,7 +55,7 @@ class CallLines:
     def begin(self) -> None:
         """Log from now on."""
         self._calls.clear()
-        self._calls.start(self._site)
+        self._calls.start(self._site, self._resolver.log.ring)
         # None of `threading`'s: users who count or join those, or set a profiler for them, do not meet it.
         _thread.start_new_thread(_serve, (self._calls, self._site))
         self._backward.begin()

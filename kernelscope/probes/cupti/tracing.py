@@ -38,9 +38,9 @@ _CALLS = {
 #: Calls that have lines: what they make is an activity.
 _WITH_LINES = {
     DRIVER_API: ("cuLaunch", "cuMemcpy", "cuMemset", "cuGraphLaunch", "cuCtxSynchronize", "cuStreamSynchronize",
-                 "cuEventSynchronize", "cuStreamWaitEvent"),
+                 "cuEventSynchronize", "cuEventQuery", "cuStreamWaitEvent"),
     RUNTIME_API: ("cudaLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch", "cudaDeviceSynchronize",
-                  "cudaStreamSynchronize", "cudaEventSynchronize", "cudaStreamWaitEvent"),
+                  "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventQuery", "cudaStreamWaitEvent"),
 }
 _TRIES = 20
 #: Brackets wider than this are tried again: something else had the processor.
