@@ -2,9 +2,9 @@
 
     python benchmarks/record_workers.py OUTDIR [--ranks N]
 
-Each rank records itself, as `KERNELSCOPE_RECORD` in its environment tells it. Where there are fewer GPUs than ranks, the ranks share
-them and reduce gradients by gloo, through the host, because NCCL wants a GPU for each rank; which it was is printed. The last rank gets
-twice the work of the others.
+Each rank records itself, as `KERNELSCOPE_RECORD` in its environment tells it. Where there are fewer GPUs than ranks,
+the ranks share them and reduce gradients by gloo, through the host, because NCCL wants a GPU for each rank; which it
+was is printed. The last rank gets twice the work of the others.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ main()
 
 def main() -> int:
     """Record the run, merge what its ranks wrote, and say what is in it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Record a training run under torchrun.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ranks", type=int, default=4)
     options = parser.parse_args()

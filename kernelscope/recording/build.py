@@ -187,8 +187,8 @@ def process_table(held: Any, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 def _only_gpu(tables: Mapping[str, pa.Table]) -> str | None:
     """The UUID of the GPU that launches and activities were on; None where they were on several."""
-    used = {device for name in ("launches", "activities") for device in tables[name].column("device_id").unique().to_pylist()}
-    used.discard(None)
+    columns = (tables[name].column("device_id") for name in ("launches", "activities"))
+    used = {device for column in columns for device in column.unique().to_pylist() if device is not None}
     return tables["devices"].column("uuid")[used.pop()].as_py() if len(used) == 1 else None
 
 

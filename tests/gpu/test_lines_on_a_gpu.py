@@ -261,7 +261,8 @@ with torch.autocast("cuda", torch.bfloat16):
         # What is compiled belongs to several lines of the function: it has one of them, or that of the call.
         "a function": "def f(v):  # maybe\n    v = v * 2  # maybe\n    return v.sin() + 1  # maybe\n"
                       "g = torch.compile(f)\nfor _ in range(2):\n    g(t)  # maybe",
-        "a decorated function": "@torch.compile  # maybe\ndef f(v):  # maybe\n    return (v * 3).cos()  # maybe\nf(t)  # maybe",
+        "a decorated function": "@torch.compile  # maybe\ndef f(v):  # maybe\n    return (v * 3).cos()  # maybe\n"
+                                "f(t)  # maybe",
     },
     "triton": {
         "a launch": """\
