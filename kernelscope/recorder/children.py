@@ -23,7 +23,7 @@ from kernelscope.native.journal import is_held
 from kernelscope.processes import OPTIONS, RECORD
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recover import recovered
-from kernelscope.recorder.worker import STOP, spelled
+from kernelscope.recorder.worker import STOP, spelled, with_status
 from kernelscope.recording.file import load
 from kernelscope.recording.journal import find_journals, is_journal
 from kernelscope.recording.merge import merge
@@ -266,8 +266,8 @@ def read(path: Path) -> Recording:
     (journal,) = find_journals(path)
     recording = recovered(journal)
     if journal.is_live:
-        return _with_status(recording, "unfinished", "it was still recording: its launches until then")
-    return _with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
+        return with_status(recording, "unfinished", "it was still recording: its launches until then")
+    return with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
                         "recovered from its journal, without what the GPU did")
 
 
@@ -306,13 +306,6 @@ def _with_health(recording: Recording, notes: list[Row]) -> Recording:
         return recording
     health = table_of_rows("health", [*recording.rows("health"), *notes])
     return Recording({**{name: recording.arrow(name) for name in TABLES}, "health": health}, recording.metadata)
-
-
-def _with_status(recording: Recording, status: str, message: str) -> Recording:
-    """The recording of one process, with how that ended."""
-    table = table_of_rows("processes", [{**row, "status": status, "message": message}
-                                        for row in recording.rows("processes")])
-    return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
 
 
 def _is_installed() -> bool:
