@@ -87,7 +87,7 @@ class Children:
         self._before: dict[str, str | None] = {}
         self._set: dict[str, str] = {}
         self._older: set[int] = set()
-        self.notes: list[Row] = [] if _is_installed() else [_note(
+        self.notes: list[Row] = [] if _is_installed() else [note(
             "there is no kernelscope.pth beside this Python's packages: only child processes that call "
             "kernelscope.processes.start_from_environment() are recorded", "install kernelscope with pip")]
 
@@ -147,7 +147,7 @@ class Children:
         notes = [*self.notes, *gathered.notes]
         still = self._older & _python_children()
         if still:
-            notes.append(_note(
+            notes.append(note(
                 f"{counted(len(still), 'child process was', 'child processes were')} there before the recording began, "
                 f"and not recorded: pid {', '.join(map(str, sorted(still)[:_LISTED]))}",
                 "begin the recording before the pool of processes"))
@@ -156,7 +156,7 @@ class Children:
             whole = merge([own, *recordings], name=own.name) if recordings else own
         except ValueError as error:  # a dry run among others
             whole = own
-            notes.append(_note(f"the child processes were left out: {error}"))
+            notes.append(note(f"the child processes were left out: {error}"))
         except KeyboardInterrupt as error:
             whole, interrupt = own, error
         return _with_health(whole, notes), interrupt
@@ -223,8 +223,8 @@ def gather(paths: Sequence[Path], progress: Progress | None = None) -> Gathered:
     except KeyboardInterrupt as error:
         interrupt = error
         unread = len(paths) - len(recordings) - len(left_out)
-        notes.append(_note(f"interrupted: {counted(unread, 'process was', 'processes were')} not read"))
-    notes += [_note(f"a process was left out: {problem}") for problem in left_out]
+        notes.append(note(f"interrupted: {counted(unread, 'process was', 'processes were')} not read"))
+    notes += [note(f"a process was left out: {problem}") for problem in left_out]
     return Gathered(recordings, left_out, notes, interrupt)
 
 
@@ -271,7 +271,8 @@ def read(path: Path) -> Recording:
                         "recovered from its journal, without what the GPU did")
 
 
-def _note(message: str, fix: str | None = None) -> Row:
+def note(message: str, fix: str | None = None) -> Row:
+    """Return a row of ``health`` of what is missing."""
     return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
 
 

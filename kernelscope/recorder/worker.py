@@ -53,6 +53,7 @@ def start(folder: Path, options: str) -> bool:
         return True
     try:
         given = options_of(options)
+        folder = folder.expanduser().absolute()
         if PARENT in given and not _goes_on(folder):
             return False  # the recording has ended: its processes go on without
         worker = Worker(folder, given)
@@ -64,6 +65,12 @@ def start(folder: Path, options: str) -> bool:
             raise
         _complain(f"this process is not recorded: {type(error).__name__}: {error}")
         return False
+
+
+def known_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that this version knows, without those that say nothing to another process."""
+    known = {each.name for each in fields(RecordingOptions)} - set(_OWN)
+    return {name: value for name, value in given.items() if name in known}
 
 
 def spelled(options: RecordingOptions) -> str:
@@ -86,19 +93,17 @@ class Worker:
     active: ClassVar[Worker | None] = None
 
     def __init__(self, folder: Path, given: Mapping[str, Any]) -> None:
-        known = {each.name for each in fields(RecordingOptions)} - set(_OWN)
         self._folder = folder
         self._process = os.getpid()
         self._is_child = PARENT in given
         self._lock = threading.RLock()
         self._has_ended = threading.Event()
-        self.recorder = _OwnRecorder(_label(), journal=folder, **{
-            name: value for name, value in given.items() if name in known})
+        self.recorder = OwnRecorder(_label(), journal=folder, **known_options(given))
 
     def begin(self) -> None:
         """Start to record, and see to it that the end of the process is not missed."""
         self._folder.mkdir(mode=0o700, parents=not self._is_child, exist_ok=True)
-        self.recorder.folder = self._folder
+        self.recorder.folder, self.recorder.is_guest = self._folder, self._is_child
         self.recorder.start()
         self.recorder.begin_cell(self.recorder.name)
         atexit.register(self._at_exit)
@@ -171,10 +176,13 @@ class EndingSignal(KeyboardInterrupt):
     """What ended the cell of a process that a signal ended: its name."""
 
 
-class _OwnRecorder(Recorder):
+class OwnRecorder(Recorder):
     """Writes the recording into a file before its journal goes."""
 
     folder = Path()
+    file: Path | None = None
+    #: Whether somebody else makes and removes the folder, and so gives the recording up.
+    is_guest = False
     signal: EndingSignal | None = None
 
     def _load(self) -> None:
@@ -189,13 +197,13 @@ class _OwnRecorder(Recorder):
         made = cast("dict[str, Any]", recording.metadata.get("process") or {})
         is_one_of_many = "rank" in made or made.get("launcher") not in (None, "subprocess")
         did_nothing = not any(recording.arrow(name).num_rows for name in _WORK)
-        if (did_nothing and not is_one_of_many) or not self.folder.is_dir():
+        if (did_nothing and not is_one_of_many) or (self.is_guest and not self.folder.is_dir()):
             return  # such as a launcher, which imports a framework and uses no GPU
         if self.signal is not None:
             recording = with_status(recording, "terminated", f"it was ended by {self.signal}: what it had done until "
                                     "then is there, and what the GPU had")
         journal = None if session.journal is None else session.journal.folder.name
-        save_into(self.folder, recording, journal)
+        self.file = save_into(self.folder, recording, journal)
 
 
 def save_into(folder: Path, recording: Recording, journal: str | None = None) -> Path:
