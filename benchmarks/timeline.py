@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table, table_of_rows
 from kernelscope.views.page import write_page
@@ -183,9 +184,25 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.0f} ms ({min(values):.0f} to {max(values):.0f})"
 
 
-def realistic(launches: int) -> Recording:
+def many(workers: int, launches: int, is_gpu: bool) -> Recording:
+    """A merged recording of as many workers, eight a machine, each with so many launches; also of their kernels?"""
+    made: list[Recording] = []
+    for rank in range(workers):
+        held = realistic(launches, 3 + rank)
+        processes = [{"process_id": 0, "host": f"node{rank // 8}", "pid": 4_000 + rank, "rank": rank, "start_ns": rank,
+                      "status": "ok", "launcher": "torchrun", "clock_bound_ns": 9_000 + 100 * rank}]
+        tables = {name: table for name, table in held.tables.items() if is_gpu or name != "activities"}
+        for name in ("cells", "threads"):
+            tables[name] = table_of_rows(name, [row | {"process_id": 0} for row in held.rows(name)])
+        tables["devices"] = table_of_rows("devices", [
+            {"device_id": 0, "ordinal": rank % 8, "name": "a GPU", "uuid": f"GPU-{rank}"}])
+        made.append(Recording(tables | {"processes": table_of_rows("processes", processes)}, held.metadata))
+    return merge(made, "train")
+
+
+def realistic(launches: int, seed: int = 3) -> Recording:
     """A recording of so many launches, one kernel each, that runs ahead of the GPU at times."""
-    random = np.random.default_rng(3)
+    random = np.random.default_rng(seed)
     kernel = np.minimum(random.geometric(0.3, launches) - 1, KERNELS - 1)
 
     def jittered(typical: Any, share: float) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,12 +76,49 @@ class ProcessSummary:
     @property
     def label(self) -> str:
         """Return what to call it: its worker's name, rank or pid."""
-        row = self.row
-        if row["worker"] is not None:
-            return str(row["worker"])
-        if row["rank"] is not None:
-            return f"rank {row['rank']}"
-        return f"process {self.process_id}" if row["pid"] is None else f"pid {row['pid']}"
+        return process_label(self.row)
+
+
+def process_label(row: Mapping[str, Any]) -> str:
+    """Return what to call a process, a row of ``processes``: its worker's name, rank or pid."""
+    if row["worker"] is not None:
+        return str(row["worker"])
+    if row["rank"] is not None:
+        return f"rank {row['rank']}"
+    return f"process {row['process_id']}" if row["pid"] is None else f"pid {row['pid']}"
+
+
+def process_names(recording: Recording) -> list[str]:
+    """Return a name for each process that no other has: with its machine where two have one label, else its row."""
+    rows = recording.rows("processes")
+    labels = [process_label(row) for row in rows]
+    often = Counter(labels)
+    names = [f"{label} on {row['host']}" if often[label] > 1 and row["host"] is not None else label
+             for label, row in zip(labels, rows, strict=True)]
+    often = Counter(names)
+    return [f"{name} (process {at})" if often[name] > 1 else name for at, name in enumerate(names)]
+
+
+def device_names(recording: Recording) -> list[str]:
+    """Return what to call each device: its ordinal, and where there are several machines, the one that it is in."""
+    rows = recording.rows("devices")
+    names = [f"device {row['device_id'] if row['ordinal'] is None else row['ordinal']}" for row in rows]
+    return [name if host is None else f"{name} on {host}"
+            for name, host in zip(names, device_hosts(recording), strict=True)]
+
+
+def device_hosts(recording: Recording) -> list[str | None]:
+    """Return the machine of each device; None where it is not known, and of a recording of one machine."""
+    found: list[str | None] = [None] * recording.arrow("devices").num_rows
+    hosts = [row["host"] for row in recording.rows("processes")]
+    if len({*hosts} - {None}) < 2:
+        return found
+    for table in ("activities", "launches"):
+        used = np.zeros((len(found) + 1, len(hosts) + 1), dtype=np.bool_)  # the last of each stands for unknown
+        used[ints(recording, table, "device_id"), processes_of(recording, table)] = True
+        for device, process in np.argwhere(used[:-1, :-1]).tolist():
+            found[device] = found[device] or hosts[process]
+    return found
 
 
 @dataclass(frozen=True)
@@ -227,9 +265,14 @@ def _communicates(recording: Recording, is_kernel: Bools) -> Bools:
 
 def processes_of(recording: Recording, table: str) -> Ints:
     """Return the process of each row of a table, -1 where it is not known."""
-    if "process_id" in recording.arrow(table).schema.names:
-        return ints(recording, table, "process_id")
-    return np.append(ints(recording, "threads", "process_id"), UNKNOWN)[ints(recording, table, "thread_id")]
+    names = recording.arrow(table).schema.names
+    found = ints(recording, table, "process_id") if "process_id" in names else None
+    # What does not say it may have a thread, and what has no known thread a cell.
+    for name, owner in (("thread_id", "threads"), ("cell_id", "cells")):
+        if table != owner and name in names and (found is None or bool((found < 0).any())):
+            of_owner = np.append(ints(recording, owner, "process_id"), UNKNOWN)[ints(recording, table, name)]
+            found = of_owner if found is None else np.where(found >= 0, found, of_owner)
+    return ints(recording, table, "process_id") if found is None else found
 
 
 def by_process(recording: Recording) -> list[ProcessSummary]:
