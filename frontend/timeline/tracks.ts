@@ -31,7 +31,7 @@ export class Track {
 
   /** Without `ids` the track has all rows of its table. */
   constructor(
-    protected readonly model: Model, readonly spec: TrackSpec, readonly ids: Ids, times: Float64Array,
+    readonly model: Model, readonly spec: TrackSpec, readonly ids: Ids, times: Float64Array,
   ) {
     const { axis } = model;
     this.table = model.table(spec.table);
@@ -274,6 +274,18 @@ export class LaunchTrack extends Track {
       this.addPhases(i, spent);
     }
     return sums;
+  }
+}
+
+/** Add to each column of `step` nanoseconds the share in which a track was busy; the first begins at `least`. */
+export function addShares(track: Track, least: number, step: number, shares: Float64Array): void {
+  let begun = track.begunBy(least), busy = track.busyUntil(least, begun - 1);
+  for (let x = 0; x < shares.length; x++) {
+    const time = least + (x + 1) * step;
+    begun = track.begunBy(time, begun);
+    const until = track.busyUntil(time, begun - 1);
+    shares[x] += (until - busy) / step;
+    busy = until;
   }
 }
 

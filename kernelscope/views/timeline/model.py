@@ -21,6 +21,7 @@ from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.processes import device_hosts, process_names
 from kernelscope.analysis.ranges import SEPARATOR
+from kernelscope.palette import COMPILE_COLOR, KERNEL_COLORS, PHASE_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
@@ -47,6 +48,9 @@ EXACT = 2**52
 
 #: The groups of more processes than this begin folded.
 FEW_PROCESSES = 4
+
+#: By table, the colors in which a group's header shows how busy its processes were; what is first lies on top.
+BUSY_COLORS = {"compiles": COMPILE_COLOR, "launches": PHASE_COLORS["dispatch"], "gpu": KERNEL_COLORS[2]}
 
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
@@ -292,14 +296,19 @@ class Timeline:
     def _split(self) -> dict[str, dict[int, Ints | slice]]:
         return {}
 
-    def busy(self, process: int) -> dict[str, list[Intervals]]:
-        """Return when the host of a process, and when its GPUs were busy.
+    @property
+    def is_folded(self) -> bool:
+        """Return whether the groups of processes begin folded."""
+        return len(self.processes) > FEW_PROCESSES
+
+    def busy(self, process: int) -> dict[str, Intervals]:
+        """Return when any thread of a process was in launches or compiling, and when its GPUs were busy.
 
         Returns
         -------
-        dict of str to list of Intervals
-            As ``host`` when any of its threads was in a launch, and when any compiled; as ``gpu`` when it had anything
-            to do. Times are from the timeline's first instant; what has no known end counts as far as it was seen.
+        dict of str to Intervals
+            By table: ``compiles``, ``launches``, ``gpu``. Times are from the timeline's first instant; what has no
+            known end counts as far as it was seen.
         """
         tracks = [track for lane in self.lanes if lane.process == process for track in lane.tracks]
 
@@ -310,7 +319,7 @@ class Timeline:
             held = np.concatenate([np.arange(len(slices))[each] for each in rows] or [_NO_ROWS])
             return union(slices.start[held], slices.end[held])
 
-        return {"host": [of("launches"), of("compiles")], "gpu": [of("gpu")]}
+        return {table: of(table) for table in BUSY_COLORS}
 
     @cached_property
     def facts(self) -> dict[str, list[dict[str, Any]]]:
@@ -484,9 +493,10 @@ def _facts(recording: Recording) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _process_of(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+def _process_of(row: Mapping[str, Any], names: list[str]) -> dict[str, str]:
     """Return the name of the process that a row names, where there are several."""
-    return {} if len(names) < 2 or row["process_id"] is None else {"process": names[row["process_id"]]}
+    at = row["process_id"]
+    return {} if len(names) < 2 or at is None else {"process": str(names[at])}
 
 
 def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
