@@ -14,6 +14,8 @@ const KINDS: readonly [TableName, string, string, boolean][] = [
   ["launches", PHASE_COLORS[0], "host in launches", false], ["compiles", COLORS.compile, "compiling", false],
   ["gpu", KERNEL_COLORS[2], "GPU busy", true],
 ];
+/** The whole time has so many bins, from which columns are drawn that are no shorter. */
+const BINS = 8192;
 /** Columns of machines of more processes than `MANY` are this many pixels wide. */
 const MANY = 4, COARSE = 4;
 
@@ -45,35 +47,55 @@ export function groupsOf({ processes = [], folded = false }: Header): GroupSpec[
   return found;
 }
 
-/** The tracks of each process by kind: of several, one in which their events are together. */
+/** When a process was busy: its events as one track, and how long it was busy before each bin's end. */
+interface Held {
+  track: Track | null;
+  until: Float64Array;
+}
+
+/** How busy the processes were. */
 export class Busy {
-  private readonly held = new Map<string, Track | null>();
+  private readonly held = new Map<string, Held | null>();
 
   constructor(private readonly view: View) {}
 
-  private track(process: number, kind: number): Track | null {
-    const key = `${process} ${kind}`, { model, tracks } = this.view, [table] = KINDS[kind];
+  private of(process: number, kind: number): Held | null {
+    const key = `${process} ${kind}`;
     let found = this.held.get(key);
     if (found === undefined) {
-      const own = model.lanes.filter((lane) => lane.process === process).flatMap((lane) => lane.tracks)
-        .flatMap((spec) => (spec.table === table ? tracks.get(spec.track) ?? [] : []));
-      found = own.length > 1 ? together(own) : own[0] ?? null;
+      found = this.view.overview ? this.ofOverview(process, kind) : this.ofEvents(process, kind);
       this.held.set(key, found);
     }
     return found;
   }
 
+  private ofOverview(process: number, kind: number): Held | null {
+    const held = this.view.overview?.[`p${process}`]?.find(([color]) => color === KINDS[kind][1]);
+    return held ? { track: null, until: summed(Float64Array.from(atob(held[1]), (each) => each.charCodeAt(0) / 255)) }
+      : null;
+  }
+
+  private ofEvents(process: number, kind: number): Held | null {
+    const { model, tracks } = this.view, [table] = KINDS[kind];
+    const own = model.lanes.filter((lane) => lane.process === process).flatMap((lane) => lane.tracks)
+      .flatMap((spec) => (spec.table === table ? tracks.get(spec.track) ?? [] : []));
+    if (!own.length) return null;
+    const track = own.length > 1 ? together(own) : own[0], bins = new Float64Array(BINS);
+    addShares(track, 0, model.span / BINS, bins);
+    return { track, until: summed(bins) };
+  }
+
   /** The share of each column in which processes were busy, on average of those that have such events; null for none. */
   shares(processes: number[], kind: number, from: number, step: number, columns: number): Float64Array | null {
-    const { overview, model } = this.view, shares = new Float64Array(columns);
+    const { span } = this.view.model, shares = new Float64Array(columns);
     let known = 0;
     for (const process of processes) {
-      const track = overview ? null : this.track(process, kind);
-      const held = overview?.[`p${process}`]?.find(([color]) => color === KINDS[kind][1]);
-      if (track) addShares(track, from, step, shares);
-      else if (held) addBins(held[1], from / model.span, step / model.span, shares);
-      else continue;
+      const held = this.of(process, kind);
+      if (!held) continue;
       known += 1;
+      const { track, until } = held, bin = span / (until.length - 1);
+      if (track && step < bin) addShares(track, from, step, shares);
+      else addBins(until, from / bin, step / bin, shares);
     }
     for (let x = 0; x < columns; x++) shares[x] = Math.min(1, shares[x] / known);
     return known ? shares : null;
@@ -104,30 +126,55 @@ export class Busy {
 
 /** Draw columns of a group: bars as high as its processes were busy, the GPU's in the lower half. */
 export function busyColumns(view: View, processes: number[], image: Raster, wide: number, high: number) {
-  const { pixels, from, to, shows: { t0, step } } = image, hasGpu = view.model.header.tables.gpu.rows > 0;
-  const size = processes.length > MANY ? COARSE : 1, columns = Math.ceil((to - from) / size), left = t0 + from * step;
-  const isFaint: boolean[] = [];
+  const { from, to, shows: { t0, step } } = image, middle = view.model.header.tables.gpu.rows ? high >> 1 : high;
+  const size = processes.length > MANY ? COARSE : 1, isLost = new Uint8Array(wide);
   if (view.search) {
-    for (let x = 0; x < columns; x++) {
-      const begin = left + x * size * step;
-      isFaint.push(!view.busy.isFound(processes, begin, begin + size * step));
+    for (let x = from; x < to; x += size) {
+      const begin = t0 + x * step;
+      if (!view.busy.isFound(processes, begin, begin + size * step)) isLost.fill(1, x, x + size);
     }
   }
   KINDS.forEach(([, hex, , isGpu], kind) => {
-    const shares = view.busy.shares(processes, kind, left, step * size, columns);
-    if (!shares) return;
-    const color = view.theme.color(hex), middle = hasGpu ? high >> 1 : high;
-    const top = isGpu ? middle + 1 : 0, bottom = isGpu ? high : middle;
-    for (let column = 0; column < columns; column++) {
-      if (shares[column] <= 0) continue;
-      const full = bottom - Math.max(2, Math.round(shares[column] * (bottom - top) - 0.01));
-      const ink = isFaint[column] ? color.faintPixel : color.pixel, begin = from + column * size;
-      for (let x = begin; x < Math.min(to, begin + size); x++) {
-        // Compiles lie over what is there already.
-        for (let y = kind === 1 ? full : top; y < bottom; y++) pixels[y * wide + x] = y < full ? color.faintPixel : ink;
+    const shares = view.busy.shares(processes, kind, t0 + from * step, step * size, Math.ceil((to - from) / size));
+    const color = view.theme.color(hex), [top, bottom] = isGpu ? [middle + 1, high] : [0, middle];
+    // Compiles lie over what is there already.
+    const [faint, ink] = [kind === 1 ? null : color.faintPixel, color.pixel];
+    if (shares) paintBars(image, wide, top, bottom, faint, ink, shares, size, view.search ? isLost : null);
+  });
+}
+
+/** Bars between two rows of pixels, faint above; those that the search has not found are all faint. */
+function paintBars(
+  { pixels, from, to }: Raster, wide: number, top: number, bottom: number, faint: number | null, ink: number,
+  shares: Float64Array, size: number, isLost: Uint8Array | null,
+) {
+  const full = new Int16Array(wide), runs: number[] = [];
+  let least = bottom, most = top, isIn = false;
+  for (let column = 0, x = from; column < shares.length; column++, x += size) {
+    const share = shares[column], has = share > 0;
+    if (has !== isIn) { runs.push(x); isIn = has; }
+    if (!has) continue;
+    const tall = Math.max(2, Math.round(share * (bottom - top) - 0.01)), at = bottom - tall;
+    if (at < least) least = at;
+    if (at > most) most = at;
+    if (size === 1) full[x] = at; else full.fill(at, x, x + size);
+  }
+  if (isIn) runs.push(to);
+  for (let y = top; y < bottom; y++) {
+    const row = y * wide;
+    for (let run = 0; run < runs.length; run += 2) {
+      const begin = runs[run], end = Math.min(to, runs[run + 1]);
+      if (y < least) {
+        if (faint !== null) pixels.fill(faint, row + begin, row + end);
+      } else if (y >= most && !isLost) pixels.fill(ink, row + begin, row + end);
+      else {
+        for (let x = begin; x < end; x++) {
+          if (y >= full[x] && !isLost?.[x]) pixels[row + x] = ink;
+          else if (faint !== null) pixels[row + x] = faint;
+        }
       }
     }
-  });
+  }
 }
 
 /** Events of several tracks of a table as one track: they are in order of their rows. */
@@ -139,8 +186,21 @@ function together(tracks: Track[]): Track {
   return new Track(first.model, first.spec, ids, first.table.timesOf(ids));
 }
 
-/** Add shares of an overview's columns; `from` and `step` are shares of the whole time. */
-function addBins(packed: string, from: number, step: number, shares: Float64Array) {
-  const bins = Uint8Array.from(atob(packed), (each) => each.charCodeAt(0));
-  for (let x = 0; x < shares.length; x++) shares[x] += (bins[Math.floor((from + (x + 0.5) * step) * bins.length)] ?? 0) / 255;
+/** How much of bins is before each of them, and of all together. */
+function summed(bins: Float64Array): Float64Array {
+  const until = new Float64Array(bins.length + 1);
+  for (let at = 0; at < bins.length; at++) until[at + 1] = until[at] + bins[at];
+  return until;
+}
+
+/** Add the shares of columns that begin at `from` and last `step`, both in bins. */
+function addBins(until: Float64Array, from: number, step: number, shares: Float64Array) {
+  const last = until.length - 1, share = 1 / step;
+  let was = 0;
+  for (let x = -1; x < shares.length; x++) {
+    const place = from + (x + 1) * step, at = place | 0;
+    const now = place <= 0 ? 0 : place >= last ? until[last] : until[at] + (place - at) * (until[at + 1] - until[at]);
+    if (x >= 0) shares[x] += (now - was) * share;
+    was = now;
+  }
 }

@@ -9,7 +9,7 @@ long one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,6 +72,8 @@ _SHADES = (0.5, 0.75, 1.0)
 _BARELY = 1e-6
 _NOTHING = "nothing was recorded"
 _NONE = np.empty(0, dtype=np.int64)
+_OF_PROCESSES = {"host in launches": BUSY_COLORS["launches"], "compiling": BUSY_COLORS["compiles"],
+                 "GPU busy": BUSY_COLORS["gpu"]}
 
 
 @dataclass(frozen=True)
@@ -295,7 +297,8 @@ def _drawn(timeline: Timeline, rows: list[Row], left_out: str, columns: int) -> 
             bars += _bars(row.below, edges, middle + high / 4 + 0.5, high / 2)
         inside += _labels(row, span, bottom - _ROW)
     is_dense = any(each is not None for each in counts)
-    foot = [*_foot(_remarks(timeline, left_out, span / columns if is_dense else 0.0), tops[-1])]
+    legend = _OF_PROCESSES if timeline.is_folded else PHASE_COLORS
+    foot = [*_foot(legend, _remarks(timeline, left_out, span / columns if is_dense else 0.0), tops[-1])]
     height = tops[-1] + _LINE * len(foot) + 9
     title = escape(describe(timeline))
     # SVG alone has no width that is all but some pixels; HTML in it has.
@@ -465,18 +468,19 @@ def _shortened(text: str, room: float) -> str:
 def _remarks(timeline: Timeline, left_out: str, column_ns: float) -> list[str]:
     """Return what is to say below the lanes; `column_ns` is the length of a column where lanes have strips."""
     strips = f"bars above a lane: how many began in each {duration(round(_WIDE * column_ns))}" if column_ns else ""
-    busy = "a process: how busy its host was in launches, and below its GPUs" if timeline.processes else ""
+    is_mixed = timeline.processes and not timeline.is_folded
+    busy = "rows of processes: how busy the host was in launches, and below the GPUs" if is_mixed else ""
     worst = max(timeline.processes, key=lambda each: each.bound_ns or 0, default=None)
     clock = (f"times of processes can be off by up to ±{duration(worst.bound_ns)} ({worst.label})"
              if worst is not None and worst.bound_ns else "")
     return [text for text in (timeline.notice, strips, busy, clock, left_out) if text]
 
 
-def _foot(remarks: list[str], top: int) -> Iterator[str]:
-    """Draw the legend of phases, and below it each remark: a line each."""
+def _foot(named: Mapping[str, str], remarks: list[str], top: int) -> Iterator[str]:
+    """Draw the legend of colors, and below it each remark: a line each."""
     x, y = float(_LEFT), top + _LINE
     legend: list[str] = []
-    for phase, color in PHASE_COLORS.items():
+    for phase, color in named.items():
         legend.append(f"<rect x='{x:g}' y='{y - 9}' width='9' height='9' rx='2' fill='{color}'/>")
         legend.append(f"<text x='{x + 13:g}' y='{y}'>{phase}</text>")
         x += 24 + drawn_width(phase, _SIZE)
