@@ -335,7 +335,7 @@ function launched(model: Model, table: Table, row: number, add: Add) {
 function deviceOf(model: Model, device: number) {
   const held = model.facts.devices[device];
   return held ? `GPU ${held.ordinal ?? device}${held.name ? ` (${held.name})` : ""}${
-    held.host ? ` on ${held.host}` : ""}` : null;
+    held.owner ? ` of ${held.owner}` : ""}` : null;
 }
 
 function place(model: Model, table: Table, row: number, add: Add) {

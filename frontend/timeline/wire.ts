@@ -84,7 +84,7 @@ export interface Facts {
   /** Lines of code; those of libraries are empty. */
   lines: { at?: string; in?: string }[];
   threads: { label: string; ident: string; process?: string }[];
-  devices: { ordinal: number | null; name: string | null; cc: string | null; host?: string }[];
+  devices: { ordinal: number | null; name: string | null; cc: string | null; owner?: string }[];
   kernels: { name: string }[];
   specializations: {
     /** By what other views know it. */

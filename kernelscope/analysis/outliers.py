@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, rows_at, union
 from kernelscope.analysis.launches import LaunchPhases, launch_phases, long_ones
+from kernelscope.analysis.owners import has_processes
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -138,9 +139,20 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
 
 def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:
     used = ints(recording, "launches", "specialization_id")
-    is_first = bool(used[row] >= 0) and int(np.argmax(used == used[row])) == row
+    # Each process loads a specialization for itself.
+    own = _of_process(recording, "launches", int(ints(recording, "launches", "thread_id")[row]))
+    is_first = bool(used[row] >= 0) and int(np.argmax((used == used[row]) & own)) == row
     return LongLaunch(row, kernel, int(phases.launching_ns[row]), *phases.longest(row), is_first,
                       _meanwhile(recording, row))
+
+
+def _of_process(recording: Recording, table: str, thread: int) -> Bools:
+    """Return which rows of a table may be of the process of a thread: those of no other thread's process."""
+    if not has_processes(recording):
+        return np.ones(row_count(recording, table), dtype=np.bool_)
+    owner = np.append(ints(recording, "threads", "process_id"), UNKNOWN)
+    whose = owner[ints(recording, table, "thread_id")]
+    return (whose == owner[thread]) | (whose < 0) | bool(owner[thread] < 0)
 
 
 def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
@@ -172,14 +184,17 @@ def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
                ints(recording, "activities", "size_bytes"))
     if row_count(recording, "collections"):
         own = ints(recording, "collections", "thread_id") == thread
-        for kind, where in (("gc", own), ("other_gc", ~own)):
+        others = ~own & _of_process(recording, "collections", thread)
+        for kind, where in (("gc", own), ("other_gc", others)):
             during("collections", "start_ns", "end_ns", where, kind,
                    generation=ints(recording, "collections", "generation"))
     if row_count(recording, "compilations"):
-        during("compilations", "start_ns", "end_ns", ints(recording, "compilations", "thread_id") != thread, "compile")
+        others = ints(recording, "compilations", "thread_id") != thread
+        during("compilations", "start_ns", "end_ns", others & _of_process(recording, "compilations", thread), "compile")
     threads = ints(recording, "launches", "thread_id")
     begun, ended = ints(recording, "launches", "start_ns"), ints(recording, "launches", "end_ns")
-    others = np.flatnonzero((threads != thread) & (ended > start) & (begun < end))
+    others = np.flatnonzero((threads != thread) & (ended > start) & (begun < end)
+                            & _of_process(recording, "launches", thread))
     if len(others):
         times = union(np.maximum(begun[others], start), np.minimum(ended[others], end))
         found.append(Meanwhile("threads", len(np.unique(threads[others])), times.total_ns))

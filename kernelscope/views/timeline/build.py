@@ -14,7 +14,7 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Ints, Reader, ints, readers, rows_by
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
 from kernelscope.analysis.launches import cell_label
-from kernelscope.analysis.processes import process_names, processes_of
+from kernelscope.analysis.owners import process_names, processes_of
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities
 from kernelscope.palette import (
     ASKING_COLOR,

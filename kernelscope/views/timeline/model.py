@@ -19,7 +19,7 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Intervals, Ints, rows_by, union
 from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.launches import dims as dims_of
-from kernelscope.analysis.processes import device_hosts, process_names
+from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.analysis.ranges import SEPARATOR
 from kernelscope.palette import COMPILE_COLOR, KERNEL_COLORS, PHASE_COLORS
 from kernelscope.recording.model import Recording
@@ -330,7 +330,7 @@ class Timeline:
         """Return what to call each row of ``cells``, ``lines``, ``threads`` or ``devices``."""
         if table == "devices":
             return [device_label(at, row["ordinal"]) + (f" ({row['name']})" if row["name"] else "")
-                    + (f" on {row['host']}" if "host" in row else "")
+                    + (f" of {row['owner']}" if "owner" in row else "")
                     for at, row in enumerate(self.facts["devices"])]
         if table == "lines":
             return [" ".join(row.values()) for row in self.facts["lines"]]
@@ -487,8 +487,8 @@ def _facts(recording: Recording) -> dict[str, list[dict[str, Any]]]:
         "threads": [{"label": row["name"] or f"thread {row['thread_id']}", "ident": str(row["ident"]),
                      **_process_of(row, names)} for row in rows["threads"]],
         "devices": [{"ordinal": row["ordinal"], "name": row["name"], "cc": row["compute_capability"],
-                     **({} if host is None else {"host": host})}
-                    for row, host in zip(rows["devices"], device_hosts(recording), strict=True)],
+                     **({"owner": owner} if owner else {})}
+                    for row, owner in zip(rows["devices"], device_owners(recording), strict=True)],
         "configurations": [_configuration(row) for row in rows["configurations"]],
     }
 
