@@ -150,7 +150,8 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
 def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:
     used = ints(recording, "launches", "specialization_id")
     # Each process loads a specialization for itself.
-    own = _of_process(recording, "launches", int(ints(recording, "launches", "thread_id")[row]))
+    process = processes_of(recording, "launches")
+    own = process == process[row]
     is_first = bool(used[row] >= 0) and int(np.argmax((used == used[row]) & own)) == row
     return LongLaunch(row, kernel, int(phases.launching_ns[row]), *phases.longest(row), is_first,
                       _meanwhile(recording, row))
