@@ -381,14 +381,14 @@ def annotated(recording: Recording, rows: Sequence[LineSummary] | None = None) -
     rows = by_line(recording) if rows is None else rows
     if not rows:
         return None
-    held = recording.rows("lines")
+    line_rows = recording.rows("lines")
     cells = _sources(recording)
     of_cells: dict[int, dict[int, list[LineSummary]]] = {}
     elsewhere: dict[tuple[str, str | None], dict[int, list[LineSummary]]] = {}
     for each in rows:
         if each.line_id is None or each.file is None or each.line is None:
             continue
-        cell = held[each.line_id]["cell_id"]
+        cell = line_rows[each.line_id]["cell_id"]
         if cell is not None and 0 < each.line <= len(cells[cell]):
             place = of_cells.setdefault(cell, {})
         else:
@@ -397,7 +397,7 @@ def annotated(recording: Recording, rows: Sequence[LineSummary] | None = None) -
     sources = [Source(_cell_file(recording, cell), None, tuple([
         _source_line(number, text, done.get(number, ())) for number, text in enumerate(cells[cell], start=1)]), True)
         for cell, done in sorted(of_cells.items())]
-    others = [Source(file, function, _dedented(done, held)) for (file, function), done in elsewhere.items()]
+    others = [Source(file, function, _dedented(done, line_rows)) for (file, function), done in elsewhere.items()]
     others.sort(key=lambda each: -each.cost_ns)
     unknown = next((each for each in rows if each.line_id is None), None)
     return AnnotatedCode((*sources, *others), unknown, together(rows))
@@ -437,10 +437,10 @@ def _source_line(number: int, text: str | None, done: Sequence[LineSummary]) -> 
                       tuple(sorted([each.line_id for each in done if each.line_id is not None])))
 
 
-def _dedented(done: dict[int, list[LineSummary]], held: Sequence[dict[str, Any]]) -> tuple[SourceLine, ...]:
+def _dedented(done: dict[int, list[LineSummary]], line_rows: Sequence[dict[str, Any]]) -> tuple[SourceLine, ...]:
     """The lines of a function that did anything, without the indentation that they have in common."""
     numbers = sorted(done)
-    texts = [held[done[number][0].line_id or 0]["text"] for number in numbers]
+    texts = [line_rows[done[number][0].line_id or 0]["text"] for number in numbers]
     shown = iter(textwrap.dedent("\n".join([each for each in texts if each is not None])).split("\n"))
     return tuple([_source_line(number, None if text is None else next(shown), done[number])
                   for number, text in zip(numbers, texts, strict=True)])
