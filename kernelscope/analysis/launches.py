@@ -187,8 +187,11 @@ class LaunchPhases:
 
     def totals_by(self, groups: Ints, size: int) -> PhaseSums:
         """Sum own times by group (int64, one a launch; below 0 is left out), for `size` groups."""
+        every = count_by(groups, size)
+
         def known(values: Ints) -> Ints:
-            return np.where(count_by(groups, size, values >= 0) > 0, sum_by(groups, values, size), UNKNOWN)
+            counts = every if values.min(initial=0) >= 0 else count_by(groups, size, values >= 0)
+            return np.where(counts > 0, sum_by(groups, values, size), UNKNOWN)
 
         return PhaseSums(known(self.own_ns), {name: known(self._summable(name)) for name in PHASES})
 
