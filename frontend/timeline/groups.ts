@@ -15,7 +15,7 @@ const KINDS: readonly [TableName, string, string, boolean][] = [
   ["gpu", KERNEL_COLORS[2], "GPU busy", true],
 ];
 /** The whole time has so many bins, from which columns are drawn that are no shorter. */
-const BINS = 8192;
+const BINS = 32768;
 /** Columns of machines of more processes than `MANY` are this many pixels wide. */
 const MANY = 4, COARSE = 4;
 
