@@ -1,7 +1,8 @@
 // What is shown: the stretch of time, the scroll position, what is hovered, pinned, selected and searched for.
 
 import { contextOf } from "../shared/dom";
-import { type Color, type Theme, colorsOf } from "./colors";
+import type { Color, Theme } from "../shared/theme";
+import { colorsOf } from "./colors";
 import { type Break, above, axisOf } from "./axis";
 import { Busy } from "./groups";
 import { type Kept, type Lane, Layout, type Row } from "./layout";
@@ -55,6 +56,7 @@ export class View {
   /** What is drawn as long as nothing else is known. */
   overview: Header["overview"];
   private readonly lengths = new Map<string, number>();
+  private readonly colors = new Map<TableName, (row: number) => Color>();
   private readonly rasters = new Map<Track | Lane, Raster>();
   /** How busy processes were. */
   busy = new Busy(this);
@@ -208,13 +210,18 @@ export class View {
 
   /** From a row of a table to its color. */
   colorsOf(table: TableName): (row: number) => Color {
-    const held = this.theme.byTable;
-    let found = held.get(table);
+    let found = this.colors.get(table);
     if (!found) {
       found = colorsOf(this.model, this.theme, table);
-      held.set(table, found);
+      this.colors.set(table, found);
     }
     return found;
+  }
+
+  /** Take the colors from the page. */
+  retheme() {
+    this.theme.read();
+    this.colors.clear();
   }
 
   /** The width of a text; measured once. */
