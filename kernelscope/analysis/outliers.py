@@ -151,7 +151,8 @@ def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str
     used = ints(recording, "launches", "specialization_id")
     # Each process loads a specialization for itself.
     process = processes_of(recording, "launches")
-    is_first = bool(used[row] >= 0) and int(np.argmax((used == used[row]) & (process == process[row]))) == row
+    own = process == process[row]
+    is_first = bool(used[row] >= 0) and int(np.argmax((used == used[row]) & own)) == row
     return LongLaunch(row, kernel, int(phases.launching_ns[row]), *phases.longest(row), is_first,
                       _meanwhile(recording, row))
 
