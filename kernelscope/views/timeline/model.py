@@ -299,7 +299,7 @@ class Timeline:
     @property
     def is_folded(self) -> bool:
         """Return whether the groups of processes begin folded."""
-        return len(self.processes) > FEW_PROCESSES or bool(self.processes) and len(self.lanes) > FEW_LANES
+        return len(self.processes) > FEW_PROCESSES or (bool(self.processes) and len(self.lanes) > FEW_LANES)
 
     def busy(self, process: int) -> dict[str, Intervals]:
         """Return when any thread of a process was in launches or compiling, and when its GPUs were busy.
