@@ -15,7 +15,7 @@ const KINDS: readonly [TableName, string, string, boolean][] = [
   ["gpu", KERNEL_COLORS[2], "GPU busy", true],
 ];
 /** The whole time has so many bins, from which columns are drawn that are no shorter. */
-const BINS = 8192;
+const BINS = 32768;
 /** Columns of machines of more processes than `MANY` are this many pixels wide. */
 const MANY = 4, COARSE = 4;
 
@@ -112,15 +112,19 @@ export class Busy {
 
   /** What a group did at a place of the axis, and what is known of it. */
   describe({ spec, processes }: Lane, time: number, step: number): Description {
-    const { header } = this.view.model, own = header.processes?.[processes[0]];
+    const all = this.view.model.header.processes ?? [], own = all[processes[0]];
     const rows: Description["rows"] = [];
     KINDS.forEach(([, color, name], kind) => {
       const share = this.shares(processes, kind, time - step, 2 * step, 1)?.[0];
       if (share !== undefined) rows.push([name, percent(share), color]);
     });
-    if (processes.length > 1 || !own) return { title: spec.label, kind: spec.note, rows };
-    const clock = own.bound === null ? "not known how far it is off" : `its times can be off by ±${duration(own.bound)}`;
-    return { title: own.label, kind: "process", rows: [...rows, ...own.about, ["clock", clock]] };
+    if (processes.length > 1) return { title: spec.label, kind: spec.note, rows };
+    rows.push(...own.about);
+    // Processes of one machine share its clock.
+    const isApart = all.some(({ host }) => host !== own.host);
+    if (own.bound !== null) rows.push(["clock", `its times can be off by ±${duration(own.bound)}`]);
+    else if (isApart) rows.push(["clock", "not known how far it is off"]);
+    return { title: own.label, kind: "process", rows };
   }
 }
 

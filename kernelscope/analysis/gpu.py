@@ -283,7 +283,7 @@ def _compiles(recording: Recording, thread_id: int | Ints | None) -> tuple[Bools
 def _calls(recording: Recording, thread_id: int | Ints | None) -> dict[str, Intervals]:
     """Return the intervals of what a thread called that was no recorded launch, by state.
 
-    The recorder's own waits for the device, after a cell's end, are of no thread.
+    The recorder's own waits for the device, after a cell's end, are of no thread but of the cell's process.
     """
     found: dict[str, list[tuple[Ints, Ints]]] = {state: [] for state in _CALLS}
     if row_count(recording, "graph_events"):
@@ -304,8 +304,11 @@ def _calls(recording: Recording, thread_id: int | Ints | None) -> dict[str, Inte
         waits &= _of_thread(recording, "activities", thread_id)
         found["wait"].append((ints(recording, "activities", "start_ns")[waits],
                               ints(recording, "activities", "end_ns")[waits]))
-    if thread_id is None:
-        found["wait"].append((ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns")))
+    if not isinstance(thread_id, int):
+        cells = np.ones(row_count(recording, "cells"), dtype=np.bool_) if thread_id is None else np.isin(
+            ints(recording, "cells", "process_id"), ints(recording, "threads", "process_id")[thread_id])
+        found["wait"].append((ints(recording, "cells", "end_ns")[cells],
+                              ints(recording, "cells", "synchronized_ns")[cells]))
     return {state: joined(*[_known(*times) for times in found[state]]) for state in _FIRST if state in found}
 
 

@@ -608,7 +608,8 @@ def _health(shown: Overview) -> tuple[Health, ...]:
         each = Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", cut(row.fix or ""), row.is_trouble)
         alike.setdefault((each, -1 if row.process else at), {})[clean(row.process)] = None
     for (each, at), names in alike.items():
-        where = listed([*names], FIRST_FAILED) if each.is_trouble else counted(len(names), "process", "processes")
+        where = (listed([*names], FIRST_FAILED) if each.is_trouble or len(names) == 1 else
+                 counted(len(names), "process", "processes"))
         found.append(replace(each, text=f"{each.text} ({where})") if at < 0 else each)
     return tuple(found)
 
@@ -911,7 +912,8 @@ def _process_row(each: ProcessSummary, found: Comparison) -> Row:
 
 def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
     """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
-    return Row(f"{each.label} of {clean(each.process)}" if each.process else each.label, _phase_values(each.totals) | {
+    is_alike = each.process in ("", each.label)
+    return Row(each.label if is_alike else f"{each.label} of {clean(each.process)}", _phase_values(each.totals) | {
         "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
         "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
         "wall": duration(each.wall_ns), "status": labels.cell_problem(each), "gpu": percent(busy),

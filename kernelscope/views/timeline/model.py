@@ -46,8 +46,8 @@ MOST_PASSES = 8
 #: The longest time that is exact in JavaScript's numbers: 52 days.
 EXACT = 2**52
 
-#: The groups of more processes than this begin folded.
-FEW_PROCESSES = 4
+#: The groups of more processes, or of more lanes, begin folded.
+FEW_PROCESSES, FEW_LANES = 4, 24
 
 #: By table, the colors in which a group's header shows how busy its processes were; what is first lies on top.
 BUSY_COLORS = {"compiles": COMPILE_COLOR, "launches": PHASE_COLORS["dispatch"], "gpu": KERNEL_COLORS[2]}
@@ -299,7 +299,7 @@ class Timeline:
     @property
     def is_folded(self) -> bool:
         """Return whether the groups of processes begin folded."""
-        return len(self.processes) > FEW_PROCESSES
+        return len(self.processes) > FEW_PROCESSES or (bool(self.processes) and len(self.lanes) > FEW_LANES)
 
     def busy(self, process: int) -> dict[str, Intervals]:
         """Return when any thread of a process was in launches or compiling, and when its GPUs were busy.

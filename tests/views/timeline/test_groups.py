@@ -62,7 +62,7 @@ def test_more_than_a_few_groups_begin_folded(number: int, is_folded: bool) -> No
     header = pack(timeline_of(workers(number, 1))).header
     assert header["folded"] is is_folded and json.loads(json.dumps(header["processes"][1])) == {
         "label": "rank 1", "host": "node9", "bound": 1_000,
-        "about": [["machine", "node9"], ["pid", "1"], ["rank", "1"], ["status", "ok"]]}
+        "about": [["machine", "node9"], ["pid", "1"], ["rank", "1"], ["GPU", "GPU-1"], ["status", "ok"]]}
     assert [lane["process"] for lane in header["lanes"]] == [at for at in range(number) for _ in range(3)]
 
 
