@@ -211,48 +211,6 @@ def test_what_is_no_recording_is_left_out_and_said(ranks: Path, folder: Path, cl
         kernelscope.processes.collect(tmp_path / "nothing")
 
 
-ENGINES = """
-import os, signal, sys
-import ipyparallel
-from IPython.core.interactiveshell import InteractiveShell
-
-shell = InteractiveShell.instance()
-shell.run_line_magic("load_ext", "kernelscope")
-
-def run(*lines):
-    shell.run_cell("\\n".join(lines), store_history=True).raise_error()
-
-with ipyparallel.Cluster(n=2, log_level=40) as rc:
-    shell.user_ns["rc"] = rc
-    rc[:].activate()
-    run("%%kernelscope --px -q -o one.kscope", "%%px --block", "from work import work", "work(3)")
-    run("%%px --block", "%load_ext kernelscope")
-    for _ in range(2):
-        run("%%px --block", f"%%kernelscope -q -o {os.getcwd()}/engines/", "work(2)")
-    pid = int(rc[1].execute("import os; print(os.getpid())", block=True).stdout)
-    run("%%kernelscope --px rc -q -o killed.kscope", "rc[:].execute('work(4)', block=True)", "import os, time",
-        f"os.kill({pid}, {int(signal.SIGKILL)})", "while 1 in rc.ids: time.sleep(0.05)")
-"""
-
-
-def test_ipyparallels_engines_are_one_recording(folder: Path, tmp_path: Path) -> None:
-    ran = subprocess.run([sys.executable, "-c", ENGINES], cwd=tmp_path, capture_output=True, text=True, timeout=200,
-                         check=False, env=environment(IPYTHONDIR=str(tmp_path / "ipython"),
-                                                      PYTHONPATH=f"{folder}{os.pathsep}{ROOT}"))
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    one, killed = (kernelscope.load(tmp_path / f"{name}.kscope") for name in ("one", "killed"))
-    for recording, launches, status in ((one, 3, "ok"), (killed, 4, "killed")):
-        rows = recording.processes.sort_values("rank")
-        assert rows["rank"].tolist()[:2] == [0, 1] and rows.launcher.tolist()[:2] == ["ipyparallel"] * 2
-        assert rows.status.tolist() == ["ok", status, "ok"], "the notebook's own process has no rank"
-        assert sorted(launches_by_process(recording).values()) == [launches, launches]
-    assert one.cells.execution_count.dropna().tolist() == [1]
-    assert any("engine 1 did not finish its recording" in message for message in killed.health.message)
-    recording = kernelscope.processes.collect(tmp_path / "engines")
-    assert sorted(recording.processes.worker) == ["engine 0", "engine 1"]
-    assert len(recording.cells) == 4 and set(launches_by_process(recording).values()) == {4}
-
-
 def test_without_the_variable_nothing_is_loaded() -> None:
     code = "import sys; print('kernelscope_at_start' in sys.modules, 'kernelscope' in sys.modules)"
     for changes, wanted in (({}, "False False"), ({"KERNELSCOPE_RECORD": "x"}, "True False")):
