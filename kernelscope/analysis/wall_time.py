@@ -7,8 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Intervals, codes, count_by, ints, row_count, sum_by, union
-from kernelscope.analysis.gpu import STATES, HostStates, host_states
+from kernelscope.analysis.columns import (
+    Intervals,
+    codes,
+    count_by,
+    ints,
+    row_count,
+    sum_by,
+    union,
+    unique_pairs,
+)
+from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
 from kernelscope.recording.model import Recording
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
@@ -91,8 +100,11 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     main = _main_threads(recording, cells)
     costs = _recording_costs(recording, cells)
     names = {row["thread_id"]: row["name"] or "" for row in recording.rows("threads")}
-    states = {thread: host if host is not None and active == [thread] else host_states(recording, thread)
-              for thread in dict.fromkeys((*main, *active[:MOST_THREADS + 1])) if thread is not None}
+    threads = [thread for thread in dict.fromkeys((*main, *active[:MOST_THREADS + 1])) if thread is not None]
+    if host is not None and len(threads) == 1 and threads == active:
+        states = {threads[0]: host}
+    else:
+        states = host_states_of(recording, threads)
     found = {thread: each.times_in(windows) for thread, each in states.items()}
     garbage = {thread: _garbage(recording, thread) for thread in dict.fromkeys(main) if thread is not None}
     collected = {thread: states[thread].times_in([_inside(held, each) for each in windows])
@@ -162,9 +174,13 @@ def _main_threads(recording: Recording, cells: Sequence[int]) -> list[int | None
     named = [row["thread_id"] for row in rows if row["name"] == _MAIN] or ([0] if len(rows) == 1 else [])
     if len(named) < 2:
         return [named[0] if named else None] * len(cells)
-    cell_of, thread_of = ints(recording, "launches", "cell_id"), ints(recording, "launches", "thread_id")
-    counts = {thread: count_by(cell_of[thread_of == thread], max(cells) + 1) for thread in named}
-    return [max(named, key=lambda thread: int(counts[thread][cell])) for cell in cells]
+    pairs, pair_of_row = unique_pairs(ints(recording, "launches", "cell_id"), ints(recording, "launches", "thread_id"))
+    most: dict[int, tuple[int, int]] = {}  # by cell, how many launches its busiest one made, and the thread
+    order = {thread: -place for place, thread in enumerate(named)}
+    for (cell, thread), count in zip(pairs.tolist(), count_by(pair_of_row, len(pairs)).tolist(), strict=True):
+        if thread in order:
+            most[cell] = max(most.get(cell, (0, order[named[0]])), (count, order[thread]))
+    return [named[-most[cell][1]] if cell in most else named[0] for cell in cells]
 
 
 def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:

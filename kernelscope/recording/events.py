@@ -33,7 +33,9 @@ _PIECE = 1 << 18
 #: Of so many starts one is looked at to place the pieces.
 _SAMPLE = 64
 #: Bytes of arrays that stay in memory; those that follow go to the scratch file.
-_IN_MEMORY = 128 << 20
+_IN_MEMORY = 64 << 20
+#: So many slices of a file are read before their memory is given back.
+_PARTS = 256
 _SMALLER = (np.int8, np.int16, np.int32)
 
 
@@ -87,20 +89,57 @@ class Scratch:
         if found is not into:
             into[:] = found
 
-    def array(self, rows: int) -> np.ndarray:
+    def numbers(self, rows: int) -> Numbers:
         """Return room for as many numbers: in a file of its own where there is one and they are many."""
         if self.file is None or rows <= _PIECE:
-            return np.empty(rows, np.int32)
+            return Numbers(np.empty(rows, np.int32))
         with tempfile.TemporaryFile(dir=Path(self.file.name).parent) as file:
             os.posix_fallocate(file.fileno(), 0, rows * 4)  # where the disk is full, now and not in the middle of it
-            return np.frombuffer(mmap.mmap(file.fileno(), 0), np.int32)
+            mapped = mmap.mmap(file.fileno(), 0)
+        return Numbers(np.frombuffer(mapped, np.int32), mapped)
 
 
-def release(values: np.ndarray) -> None:
-    """Give the memory of an array back that lies in a file; it is read again where it is needed."""
-    mapped: Any = getattr(values.base, "obj", None)
-    if isinstance(mapped, mmap.mmap):
-        mapped.madvise(mmap.MADV_DONTNEED)
+class Numbers:
+    """Where each row of a table stands: an array of int32, in memory or in a file.
+
+    Parameters
+    ----------
+    held : ndarray of int32
+        The numbers.
+    mapped : mmap, optional
+        The file.
+    """
+
+    def __init__(self, held: np.ndarray, mapped: mmap.mmap | None = None) -> None:
+        self._held, self._mapped = held, mapped
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._held)
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """Return where some rows stand."""
+        return self._held[rows]
+
+    def put(self, low: int, high: int, values: np.ndarray) -> None:
+        """Say where the rows from `low` to `high` stand."""
+        self._held[low:high] = values
+
+    def slices(self, parts: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Return where the rows of some slices stand."""
+        found = np.empty(sum(high - low for low, high in parts), np.int32)
+        at = 0
+        for number, (low, high) in enumerate(parts):
+            found[at:at + high - low] = self._held[low:high]
+            at += high - low
+            if not number % _PARTS:  # Linux maps many pages around the one that is read
+                self.release()
+        return found
+
+    def release(self) -> None:
+        """Give memory back that is the file's."""
+        if self._mapped is not None:
+            self._mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class _Part(NamedTuple):
@@ -129,7 +168,7 @@ class Events:
         self._sampled: list[np.ndarray] = []
         self._cuts: np.ndarray = np.zeros((0, 2), np.int64)
         #: Of each row as it came, where it stands.
-        self.new: np.ndarray = np.empty(0, np.int32)
+        self.new = Numbers(np.empty(0, np.int32))
 
     @property
     def total(self) -> int:
@@ -152,7 +191,7 @@ class Events:
     def order(self) -> None:
         """Find where each row stands when those of all recordings are in order of start."""
         counts = np.diff(self._firsts)
-        self.new = self._scratch.array(self.total)
+        self.new = self._scratch.numbers(self.total)
         bounds = np.empty(0, np.int64)
         if self._scratch.file is not None and self.total > _PIECE:
             starts = np.sort(np.concatenate(self._sampled))
@@ -175,12 +214,13 @@ class Events:
                 placed = np.empty(rows, np.int32)
                 placed[np.argsort(starts, kind="stable")] = new
                 new = placed
-            for run, low, high, at in parts:
-                self.new[self._firsts[run] + low:self._firsts[run] + high] = new[at:at + high - low]
-            release(self.new)
+            for number, (run, low, high, at) in enumerate(parts):
+                self.new.put(self._firsts[run] + low, self._firsts[run] + high, new[at:at + high - low])
+                if not number % _PARTS:
+                    self.new.release()
             base += rows
 
-    def pieces(self, places: Mapping[str, np.ndarray]) -> Iterator[pa.Table]:
+    def pieces(self, places: Mapping[str, Numbers]) -> Iterator[pa.Table]:
         """Yield the rows in order; `places` says where the rows of tables of events stand."""
         base, schema = 0, arrow_schema(self._table)
         if not len(self._cuts):  # those that are in no order
@@ -192,8 +232,8 @@ class Events:
                 continue
             order, of_part = None, np.repeat(np.arange(len(parts)), [part.high - part.low for part in parts])
             if len(self.new):
-                new = np.concatenate([self.new[self._firsts[run] + low:self._firsts[run] + high]
-                                      for run, low, high, _ in parts])
+                new = self.new.slices([(self._firsts[run] + low, self._firsts[run] + high)
+                                       for run, low, high, _ in parts])
                 if (new[1:] < new[:-1]).any():
                     order = np.empty(rows, np.int64)
                     order[new - base] = np.arange(rows)
@@ -213,7 +253,7 @@ class Events:
             if own is not None:
                 arrays[own] = pa.array(np.arange(base, base + rows), schema.field(own).type)
             for each in places.values():
-                release(each)
+                each.release()
             yield pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
             base += rows
 
@@ -229,9 +269,8 @@ class Events:
         if _is_text(column):
             return self._coded(column.name, values)
         if referred is not None:
-            if not values.null_count:
-                return place[referred][values.to_numpy()]
-            return np.append(place[referred], UNKNOWN)[values.fill_null(UNKNOWN).to_numpy()]
+            ids = (values.fill_null(UNKNOWN) if values.null_count else values).to_numpy()
+            return np.append(place[referred], UNKNOWN)[ids]
         if pa.types.is_boolean(values.type):
             values = values.cast(pa.int8())
         if values.null_count:
@@ -247,7 +286,7 @@ class Events:
         indices = coded.indices.fill_null(UNKNOWN) if coded.indices.null_count else coded.indices
         return np.array([*new, UNKNOWN], np.int32)[indices.to_numpy(zero_copy_only=False)]
 
-    def _placed(self, column: Column, values: np.ndarray, places: Mapping[str, np.ndarray]) -> np.ndarray:
+    def _placed(self, column: Column, values: np.ndarray, places: Mapping[str, Numbers]) -> np.ndarray:
         """Ids of events by where these stand; all else as it is."""
         place = places.get(REFERENCES.get(column.name, ""))
         if place is None:
@@ -255,7 +294,7 @@ class Events:
         known = np.flatnonzero(values >= 0)
         if len(known):
             values = values.copy()
-            values[known] = place[values[known]]
+            values[known] = place.of(values[known])
         return values
 
     def _arrow(self, column: Column, values: np.ndarray, words: pa.Array) -> pa.Array:

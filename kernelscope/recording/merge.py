@@ -449,7 +449,7 @@ class _Merger:
         """Find where each event stands, and return the tables that are not of events."""
         for name in IN_ORDER:
             self._events[name].order()
-        cells = self._events["cells"].new
+        cells = self._events["cells"].new.of(np.arange(self._events["cells"].total))
         for row in self._shared["lines"].rows:
             row["cell_id"] = None if row["cell_id"] is None else int(cells[row["cell_id"]])
         processes = self._shared["processes"].rows

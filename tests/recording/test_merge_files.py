@@ -141,9 +141,8 @@ def run(name, progress=None):
     return name, how
 
 def left():
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread() and thread.name == "kernelscope-work":
-            thread.join()
+    while any(thread.name == "kernelscope-work" for thread in threading.enumerate()):
+        time.sleep(0.01)
     assert {each: each.read_bytes() for each in files} == before
     assert {*folder.iterdir()} == {*files, *[target] * target.exists()}
     return len(load(target).rows("processes")) if target.exists() else None
