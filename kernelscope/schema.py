@@ -212,12 +212,14 @@ _TABLES = (
         _text("worker", "Its name as a worker, such as that of a Dask worker."),
         _word("launcher", "What started it: torchrun, mpi, slurm, ipyparallel, dask, multiprocessing, or subprocess; "
               "null for a process on its own.", nullable=True),
-        _text("gpu_uuid", "The GPU that was given to it; null where it has all, and where that is not known."),
+        _text("gpu_uuid", "The GPU that it was given, or the only one that it used; null where it used several, and "
+              "where that is not known."),
         _time("start_ns", "When KernelScope was first used in it: with the pid, what tells processes apart.",
               nullable=True),
         _time("end_ns", "The last that is known of it.", nullable=True),
-        _word("status", "ok; killed (recovered from its journal after it had died); cut off (its file is damaged, "
-              "and part of it is there); or unfinished (it was still recording when it was read)."),
+        _word("status", "ok; terminated (by SIGTERM or SIGHUP, after it had written its file); killed (recovered from "
+              "its journal after it had died); cut off (its file is damaged, and part of it is there); or unfinished "
+              "(it was still recording when it was read)."),
         _text("message", "What is not so with it, in one line."),
         Column("clock_offset_ns", "int64", "What was added to its times to bring them to the recording's clock, at its "
                "start; null where nothing was measured.", unit="ns", nullable=True, low=-MAX_TIME_NS,

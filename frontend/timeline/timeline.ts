@@ -2,18 +2,19 @@
 
 import STYLE from "./timeline.css";
 import {
-  Undoing, button, closest, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
+  button, closest, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
 } from "../shared/dom";
+import { DrawnView } from "../shared/drawn";
 import { frame, keysOf, searchField } from "../shared/frame";
 import { remember, remembered } from "../shared/memory";
 import { hasInspector, inspectHere, offerTimeline } from "../shared/places";
 import { clean, count, counted, duration, moment } from "../shared/text";
+import { Theme } from "../shared/theme";
 import { unpacked } from "../shared/inflate";
 import { followCard } from "../card/card";
 import type { Links } from "../card/links";
-import { mount as mountFlame } from "../flame/flame";
 import type { Break } from "./axis";
-import { Theme } from "./colors";
+import { type Description, describe } from "./describe";
 import { Controls } from "./controls";
 import type { Kept, Lane } from "./layout";
 import { Minimap } from "./minimap";
@@ -40,7 +41,12 @@ export interface Options extends Packed {
   height?: number;
   /** Opens an inspector beside the timeline where the page has none; whether that can be done. */
   inspect?: (key: string) => Promise<boolean>;
+  /** Draws the call paths of the header; there where it has any. */
+  mountFlame?: MountFlame;
 }
+
+/** The flame graph's own `mount`: the bundle of it comes with a recording that has call paths. */
+export type MountFlame = (place: HTMLElement, options: { payload: BufferSource }) => { destroy(): void };
 
 /** Draw a recording into an element; what it holds already is kept. `ready` is kept after the first paint. */
 export function mount(host: HTMLElement, options: Options): Timeline {
@@ -48,20 +54,20 @@ export function mount(host: HTMLElement, options: Options): Timeline {
   timeline.undoing.add(offerTimeline({
     root: timeline.root, has: (key) => timeline.has(key), showCompile: (key) => timeline.goToFirst("compiles", key),
     showLaunches: (key) => timeline.goToFirst("launches", key),
-  }), followCard(host, Object.assign(timeline.links, { flame: flameOf(options.header) })));
+  }), followCard(host, Object.assign(timeline.links, { flame: flameOf(options) })));
   return timeline;
 }
 
 /** What shows the recording's call paths in its card, where there are any. */
-function flameOf({ flame }: Header): ((place: HTMLElement) => () => void) | undefined {
-  return flame === undefined ? undefined : (place) => {
+function flameOf({ header: { flame }, mountFlame }: Options): ((place: HTMLElement) => () => void) | undefined {
+  return flame === undefined || !mountFlame ? undefined : (place) => {
     const view = mountFlame(place, { payload: unpacked(flame) });
     Object.assign(place, { kernelscope: view }); // for whoever looks into a page
     return () => view.destroy();
   };
 }
 
-export class Timeline {
+export class Timeline extends DrawnView {
   readonly ready: Promise<this>;
   readonly root: HTMLElement;
   /** When the page mounted this, first painted it and had all of it, and how long its frames took: for benchmarks. */
@@ -75,7 +81,6 @@ export class Timeline {
   private minimap: Minimap | null = null;
   controls!: Controls;
   private readonly maximum: number;
-  readonly undoing = new Undoing();
   /** Lanes' labels, by their keys. */
   private readonly gutter = new Map<string, LaneLabel>();
   /** The list of what the search has found, while it is shown. */
@@ -83,8 +88,6 @@ export class Timeline {
   private readonly parts = new Map<string, HTMLElement>();
   /** What Escape closes, what was opened last at the end: with each, how. */
   private readonly opened = new Map<string, () => void>();
-  private isGone = false;
-  private request = 0;
   private widest = 0;
 
   /** What the card does with this timeline, and this timeline with the card. */
@@ -92,6 +95,7 @@ export class Timeline {
   private readonly inspect: Options["inspect"];
 
   constructor(host: HTMLElement, { header, payload, height, inspect }: Options) {
+    super();
     this.inspect = inspect;
     this.links = {
       go: (table, row) => this.goTo(table as TableName, row), search: (name) => this.searchFor(name), open: inspect,
@@ -156,11 +160,8 @@ export class Timeline {
     return this;
   }
 
-  destroy() {
-    this.isGone = true;
-    this.undoing.run();
-    if (this.request) cancelAnimationFrame(this.request);
-    this.root.remove();
+  override destroy() {
+    super.destroy();
     // What still refers to this, as a notebook's output may, keeps no recording.
     Object.assign(this, { model: null, view: null, minimap: null, controls: null });
   }
@@ -173,7 +174,7 @@ export class Timeline {
   }
 
   private retheme() {
-    this.view.theme.read();
+    this.view.retheme();
     this.minimap?.forget();
     this.widest = 0;
     this.resize();
@@ -211,11 +212,16 @@ export class Timeline {
   /** How wide the lanes' labels are in the page's font; 0 while they are not seen. */
   private widestLabel() {
     const range = document.createRange();
-    const widths = [...this.part("lanes").querySelectorAll(".kst-name, .kst-note")].map((text) => {
-      range.selectNodeContents(text);
-      return range.getBoundingClientRect().width;
+    const widths = this.view.layout.lanes.map(({ key, processes, around }) => {
+      const [name, note] = [".kst-name", ".kst-note"].map((text) => {
+        const found = this.gutter.get(key)?.box.querySelector(text);
+        if (found) range.selectNodeContents(found);
+        return found ? range.getBoundingClientRect().width : 0;
+      });
+      // A group's header has both in one line.
+      return (processes.length ? name + note + 10 : Math.max(name, note)) + 9 * around.length;
     });
-    return Math.max(0, ...widths);
+    return widths.reduce((most, width) => Math.max(most, width), 0);
   }
 
   scrollTo(y: number) {
@@ -225,7 +231,6 @@ export class Timeline {
 
   private labels() {
     this.gutter.clear();
-    for (const lane of this.view.layout.lanes) this.gutter.set(lane.key, this.label(lane));
     this.part("gutter").replaceChildren();
     this.placeLabels();
   }
@@ -243,7 +248,10 @@ export class Timeline {
     pin.append(element("span", "kst-pushpin"));
     const box = element("div", "kst-label", fold, pin);
     box.dataset.lane = key;
-    return { box, fold, pin, sign };
+    box.style.setProperty("--kst-deep", String(lane.around.length));
+    const made = { box, fold, pin, sign };
+    this.gutter.set(key, made);
+    return made;
   }
 
   private laneOf(key: string): Lane {
@@ -261,9 +269,8 @@ export class Timeline {
   private placeLabels() {
     const focused = document.activeElement, [stuck, others] = [this.part("stuck"), this.part("gutter")];
     for (const lane of this.view.layout.lanes) {
-      const made = this.gutter.get(lane.key);
-      if (!made) return; // not made yet
-      const { box, fold, pin, sign } = made, name = `${clean(lane.spec.label)} ${clean(lane.spec.note)}`.trim();
+      const { box, fold, pin, sign } = this.gutter.get(lane.key) ?? this.label(lane);
+      const name = nameOf(lane);
       box.style.top = `${lane.y}px`;
       box.style.height = `${lane.height}px`;
       fold.setAttribute("aria-expanded", String(!lane.isFolded));
@@ -302,15 +309,11 @@ export class Timeline {
 
   private arranged() {
     remember(LANES, this.view.kept);
+    this.placeLabels();
+    this.widest = Math.max(this.widest, this.widestLabel());
     this.resize();
     this.scrollTo(this.view.scroll);
     this.changed();
-  }
-
-  /** Draw at the next frame. */
-  changed() {
-    if (this.request || this.isGone) return;
-    this.request = requestAnimationFrame(() => { this.request = 0; if (!this.isGone) this.draw(); });
   }
 
   draw() {
@@ -365,13 +368,14 @@ export class Timeline {
     }
   }
 
-  /** Show the tooltip of what the pointer is on, at a place of the window; or nothing. */
-  point(event: TimelineEvent | null, x = 0, y = 0) {
+  /** Show the tooltip of what the pointer is on, an event or a group's header, at a place of the window; or nothing. */
+  point(event: TimelineEvent | null, x = 0, y = 0, group?: Description) {
     const { view } = this, tip = this.part("tip");
     const isSame = event && view.hover && event.track === view.hover.track && event.index === view.hover.index;
     view.hover = event;
-    if (!event) { this.hideTip(); return; }
-    if (!isSame || tip.hidden) fillTip(tip, view, event);
+    if (group) fillTip(tip, group);
+    else if (!event) { this.hideTip(); return; }
+    else if (!isSame || tip.hidden) fillTip(tip, describe(event, view.model));
     tip.hidden = false;
     if (canPop && !tip.matches(":popover-open")) tip.showPopover();
     const { width, height } = tip.getBoundingClientRect(), root = this.root.getBoundingClientRect();
@@ -395,7 +399,7 @@ export class Timeline {
     pinned.hidden = !event;
     this.note("pin", event && (() => this.pin(null)));
     if (event) {
-      fillTip(pinned, view, event);
+      fillTip(pinned, describe(event, view.model));
       const key = keyOf(view.model, event), { inspect } = this;
       if (key && (inspect || hasInspector(this.root, key))) {
         pinned.append(button("ksv-button kst-inspect", "Inspect", "open the inspector at this specialization (i)",
@@ -620,6 +624,11 @@ function painted(): Promise<void> {
   });
 }
 
+/** What a lane is called: in a group, with the group's name. */
+function nameOf({ spec, around }: Lane) {
+  return clean([spec.label, spec.note, ...(around.length ? ["of", around[0].spec.label] : [])].filter(Boolean).join(" "));
+}
+
 /** A lane's label with its buttons. */
 interface LaneLabel {
   box: HTMLElement;
@@ -650,7 +659,8 @@ function framed(header: Header) {
       tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"), boxed, help));
   const chosen = element("div", "ksv-live kst-chosen", "nothing is chosen");
   chosen.id = `kst-chosen-${frames++}`;
-  const canvas = picture("kst-canvas", `lanes: ${header.lanes.map((lane) => clean(lane.label)).join(", ")}`);
+  const lanesOf = header.processes ?? header.lanes;
+  const canvas = picture("kst-canvas", `lanes: ${lanesOf.map((lane) => clean(lane.label)).join(", ")}`);
   canvas.setAttribute("aria-describedby", chosen.id);
   const lanes = element("div", "kst-lanes", element("div", "kst-stuck"), element("div", "kst-gutter"), canvas);
   const body = element("div", "ksv-drawn kst-body", lanes);

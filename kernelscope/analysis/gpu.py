@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from kernelscope.analysis.columns import (
     union,
 )
 from kernelscope.analysis.launches import PHASES
+from kernelscope.analysis.owners import device_names, device_processes, has_processes
 from kernelscope.recording.model import Recording
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ _CALLS: dict[str, re.Pattern[str]] = {
 
 #: States in the order in which tables list them.
 STATES: tuple[str, ...] = (*PHASES, "unsplit", "graph", "copy", "memory", "call", "wait", "outside")
+
+#: Of so many devices a summary tells one by one.
+MOST_DEVICES = 4
 
 #: Those of a launch that compiles nothing.
 LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unsplit")
@@ -134,23 +138,20 @@ class HostStates:
         return found
 
 
-_Thread = TypeVar("_Thread", int, "int | None")
-
-
-def host_states(recording: Recording, thread_id: int | None = None) -> HostStates:
+def host_states(recording: Recording, thread_id: int | Ints | None = None) -> HostStates:
     """Return what the host was doing when.
 
     Parameters
     ----------
     recording : Recording
         What was recorded.
-    thread_id : int, optional
-        The row in ``threads`` of the one to look at; without it, all are.
+    thread_id : int or ndarray of int64, optional
+        The row in ``threads`` of the one to look at, or the rows of several; without it, all are.
     """
-    return host_states_of(recording, [thread_id])[thread_id]
+    return _states(_Host(recording), thread_id)
 
 
-def host_states_of(recording: Recording, threads: Iterable[_Thread]) -> dict[_Thread, HostStates]:
+def host_states_of(recording: Recording, threads: Iterable[int]) -> dict[int, HostStates]:
     """Return `host_states` of several threads; the columns are looked through once for all of them."""
     host = _Host(recording)
     return {thread: _states(host, thread) for thread in threads}
@@ -170,15 +171,20 @@ class _Host:
         self._rows: dict[str, tuple[Ints, Ints]] = {}
 
     @overload
-    def rows(self, table: str, thread_id: int | None) -> Ints | slice: ...
+    def rows(self, table: str, thread_id: int | Ints | None) -> Ints | slice: ...
 
     @overload
-    def rows(self, table: str, thread_id: int | None, where: Bools) -> Ints: ...
+    def rows(self, table: str, thread_id: int | Ints | None, where: Bools) -> Ints: ...
 
-    def rows(self, table: str, thread_id: int | None, where: Bools | None = None) -> Ints | slice:
-        """Return which rows of a table are a thread's, of those for which `where` holds; all, without a thread."""
+    def rows(self, table: str, thread_id: int | Ints | None, where: Bools | None = None) -> Ints | slice:
+        """Return which rows of a table are a thread's, or of several, where `where` holds; all, without a thread."""
         if thread_id is None:
             return slice(None) if where is None else np.flatnonzero(where)
+        if not isinstance(thread_id, int):
+            is_wanted = np.zeros(row_count(self.recording, "threads") + 1, dtype=np.bool_)  # the last: of none known
+            is_wanted[thread_id] = True
+            those = is_wanted[ints(self.recording, table, "thread_id")]
+            return np.flatnonzero(those if where is None else those & where)
         if table not in self._rows:
             owner = ints(self.recording, table, "thread_id")
             # Of 16 bits NumPy sorts by counting.
@@ -215,7 +221,7 @@ class _Host:
         return {state: rows & alone for state, rows in _by_state(self.recording, "activities", "api").items()}
 
 
-def _states(host: _Host, thread_id: int | None) -> HostStates:
+def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
     rows = host.rows("launches", thread_id)
     bounds = [each[rows] for each in host.bounds]
     start, end = bounds[0], bounds[-1]
@@ -311,7 +317,7 @@ def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Int
     return start[known], end[known]
 
 
-def _compiles(host: _Host, thread_id: int | None, launches: Ints | slice) -> tuple[Bools, Intervals]:
+def _compiles(host: _Host, thread_id: int | Ints | None, launches: Ints | slice) -> tuple[Bools, Intervals]:
     """Return which of a thread's launches compiled or loaded something, and the intervals of all its compiles."""
     recording, (start, dispatched, *_), spent = host.recording, host.bounds, host.compile_ns
     rows = host.rows("compilations", thread_id)
@@ -332,7 +338,7 @@ def _compiles(host: _Host, thread_id: int | None, launches: Ints | slice) -> tup
     )
 
 
-def _calls(host: _Host, thread_id: int | None) -> dict[str, Intervals]:
+def _calls(host: _Host, thread_id: int | Ints | None) -> dict[str, Intervals]:
     """Return the intervals of what a thread called that was no recorded launch, by state.
 
     The recorder's own waits for the device, after a cell's end, are of no thread.
@@ -670,19 +676,17 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
     joined = joined or join(recording)
     activities = gpu_activities(recording)
     within = windows(recording)
-    execution = by_execution(recording, joined)
+    execution, working = by_execution(recording, joined), tuple(busy(recording, within, activities=activities))
     alone = joined.execute_ns[joined.kernel < 0]
     executed = np.concatenate((joined.kernel_execute_ns, alone[alone >= 0]))
     errors = floats(recording, "health", "clock_error_ns")
     known = errors[np.isfinite(errors)]
     return GpuSummary(
         source=_source(recording),
-        devices={
-            row["device_id"]: f"device {row['ordinal']}" for row in recording.rows("devices")
-            if row["ordinal"] is not None
-        },
-        busy=tuple(busy(recording, within, activities=activities)),
-        idle=tuple(gaps(recording, within, by_stream=False, activities=activities, host=host)),
+        devices=dict(enumerate(device_names(recording))),
+        busy=working,
+        idle=(tuple(_idle_of_processes(recording, within, activities, working)) if has_processes(recording) else
+              tuple(gaps(recording, within, by_stream=False, activities=activities, host=host))),
         by_cell={
             cell: max(shares) for cell, each in enumerate(busy_by_cell(recording, activities=activities))
             if (shares := [row.share for row in each if row.share is not None])
@@ -697,6 +701,27 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
         untimed=activities.untimed,
         clock_error_ns=float(known.max()) if len(known) else None,
     )
+
+
+def told_devices(busy: Sequence[Busy]) -> Sequence[Busy]:
+    """Return the devices of which a summary tells one by one: of more than `MOST_DEVICES` the least and most busy."""
+    if len(busy) <= MOST_DEVICES:
+        return busy
+    order = sorted(busy, key=lambda each: each.share or 0.0)
+    return order[0], order[-1]
+
+
+def _idle_of_processes(recording: Recording, within: Intervals, activities: Activities,
+                       busy: Sequence[Busy]) -> Iterator[LaneGaps]:
+    """Yield what the processes that used a device did while it idled; no others made it wait."""
+    told, users = {each.device_id for each in told_devices(busy)}, device_processes(recording)
+    owner = ints(recording, "threads", "process_id")
+    for device, own in activities.by_device():
+        number = known_id(device)
+        if number in told:
+            threads = np.flatnonzero(np.isin(owner, [] if number is None else users[number]))
+            idle, busy_ns = _idle(own, within)
+            yield LaneGaps(number, None, True, len(own), busy_ns, idle, host_states(recording, threads).time_in(idle))
 
 
 def _source(recording: Recording) -> str:

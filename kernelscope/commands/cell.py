@@ -41,6 +41,8 @@ class CellOptions:
         Whether to show charts under the card.
     timeline : bool
         Whether the timeline follows the card.
+    px : str or None
+        The variable with the view of ipyparallel's engines that are recorded too; empty for the view of ``%%px``.
     """
 
     recording: RecordingOptions = field(default_factory=RecordingOptions)
@@ -49,6 +51,7 @@ class CellOptions:
     quiet: bool = False
     charts: bool = False
     timeline: bool = True
+    px: str | None = None
 
 
 def cell_parser() -> NotebookParser:
@@ -66,6 +69,9 @@ def cell_parser() -> NotebookParser:
     parser.add_argument("--charts", action="store_true",
                         help="show charts under the card: time by phase, compile time, queue and execute, GPU busy")
     parser.add_argument("--no-timeline", dest="timeline", action="store_false", help="show the card alone")
+    parser.add_argument("--px", nargs="?", const="", metavar="VIEW",
+                        help="record ipyparallel's engines too: those of %%%%px, or of the view or client that "
+                             "this variable holds")
     return parser
 
 
@@ -85,7 +91,8 @@ def parse_cell(line: str) -> CellOptions:
     if unknown:
         _refuse(parser, words, unknown)
     recording = recording_options(found, parser, name=found.name or None)
-    return CellOptions(recording, found.output, found.returns, found.quiet, found.charts, found.timeline)
+    return CellOptions(recording, found.output, found.returns, found.quiet, found.charts, found.timeline,
+                       found.px)
 
 
 def _refuse(parser: NotebookParser, words: list[str], unknown: list[str]) -> NoReturn:

@@ -337,9 +337,7 @@ class NotebookSession:
         if cell.options is None:
             return
         try:
-            from kernelscope.recorder.recorder import recorder_of
-
-            recorder = recorder_of(cell.options.recording)
+            recorder = self._recorder(cell.options)
             cell.recorder = recorder  # before it starts: the cell's end stops it, whatever comes in between
             recorder.start()
         except (Exception, KeyboardInterrupt) as problem:
@@ -355,6 +353,29 @@ class NotebookSession:
         except (Exception, KeyboardInterrupt) as problem:
             output.report(problem)
         recorder.begin_cell(cell.options.recording.name, execution_count=cell.number, source=cell.text)
+
+    def _recorder(self, options: CellOptions) -> Recorder:
+        """Return what records a cell: this process, and ipyparallel's engines where they are asked for."""
+        if options.px is not None:
+            from kernelscope.ipyparallel import EnginesRecorder
+
+            return EnginesRecorder(self._view(options.px), options.recording)
+        from kernelscope.recorder.recorder import recorder_of
+
+        return recorder_of(options.recording)
+
+    def _view(self, variable: str) -> Any:
+        """Return the view in a variable, or that of ``%%px``."""
+        if not variable:
+            magics = self.shell.magics_manager.registry.get("ParallelMagics")
+            if magics is None:
+                raise KernelScopeError("--px records the engines of %%px, and there is no such magic yet: "
+                                       "rc[:].activate() makes it, or name a view: --px view")
+            return magics.view
+        if variable not in self.shell.user_ns:
+            raise KernelScopeError(f"there is no variable {variable!r}: --px takes the name of one that holds a view "
+                                   "of ipyparallel's engines, or a client")
+        return self.shell.user_ns[variable]
 
     def _finish(self, cell: OpenCell, error: BaseException | None) -> Recording | None:
         """Stop if that was not done yet; keep and save the recording. None where there is none."""

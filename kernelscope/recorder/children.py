@@ -23,7 +23,7 @@ from kernelscope.native.journal import is_held
 from kernelscope.processes import OPTIONS, RECORD
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recover import recovered
-from kernelscope.recorder.worker import STOP, spelled
+from kernelscope.recorder.worker import STOP, spelled, with_status
 from kernelscope.recording.file import load
 from kernelscope.recording.journal import find_journals, is_journal
 from kernelscope.recording.merge import gather
@@ -66,7 +66,7 @@ class Children:
         self._set: dict[str, str] = {}
         self._older: set[int] = set()
         self._is_unread = False
-        self.notes: list[Row] = [] if _is_installed() else [_note(
+        self.notes: list[Row] = [] if _is_installed() else [note(
             "there is no kernelscope.pth beside this Python's packages: only child processes that call "
             "kernelscope.processes.start_from_environment() are recorded", "install kernelscope with pip")]
 
@@ -124,7 +124,7 @@ class Children:
         notes = [*self.notes]
         still = self._older & _python_children()
         if still:
-            notes.append(_note(
+            notes.append(note(
                 f"{counted(len(still), 'child process was', 'child processes were')} there before the recording began, "
                 f"and not recorded: pid {', '.join(map(str, sorted(still)[:_LISTED]))}",
                 "begin the recording before the pool of processes"))
@@ -136,7 +136,7 @@ class Children:
             unread = error
         if unread is not None:
             self._is_unread = True
-            notes.append(_note(f"interrupted: what was not read of the child processes stays in {folder}",
+            notes.append(note(f"interrupted: what was not read of the child processes stays in {folder}",
                                "make one recording of this one and that folder: kernelscope merge FILE FOLDER"))
         return _with_health(whole, notes), unread or interrupt
 
@@ -184,12 +184,13 @@ def read(path: Path) -> Recording:
     (journal,) = find_journals(path)
     recording = recovered(journal)
     if journal.is_live:
-        return _with_status(recording, "unfinished", "it was still recording: its launches until then")
-    return _with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
+        return with_status(recording, "unfinished", "it was still recording: its launches until then")
+    return with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
                         "recovered from its journal, without what the GPU did")
 
 
-def _note(message: str, fix: str | None = None) -> Row:
+def note(message: str, fix: str | None = None) -> Row:
+    """Return a row of ``health`` of what is missing."""
     return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
 
 
@@ -224,13 +225,6 @@ def _with_health(recording: Recording, notes: list[Row]) -> Recording:
         return recording
     health = table_of_rows("health", [*recording.rows("health"), *notes])
     return Recording({**{name: recording.arrow(name) for name in TABLES}, "health": health}, recording.metadata)
-
-
-def _with_status(recording: Recording, status: str, message: str) -> Recording:
-    """The recording of one process, with how that ended."""
-    table = table_of_rows("processes", [{**row, "status": status, "message": message}
-                                        for row in recording.rows("processes")])
-    return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
 
 
 def _is_installed() -> bool:

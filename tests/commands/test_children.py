@@ -137,8 +137,8 @@ def test_how_children_ended_is_said(family: tuple[kernelscope.Recording, dict[st
     found = launches_by_process(recording)
     by_count = {found[row.process_id]: row for row in recording.processes.itertuples()}
     status = {end: by_count[count].status for end, count in ENDS.items()}
-    assert status == {"returns": "ok", "raises": "ok", "os._exit": "killed", "SIGTERM": "killed", "SIGKILL": "killed",
-                      "SIGINT": "ok", "lives": "ok"}
+    assert status == {"returns": "ok", "raises": "ok", "os._exit": "killed", "SIGTERM": "terminated",
+                      "SIGKILL": "killed", "SIGINT": "ok", "lives": "ok"}
     assert "recovered from its journal" in by_count[ENDS["SIGKILL"]].message
     cells = {row.process_id: row for row in recording.cells.itertuples()}
     assert cells[by_count[ENDS["raises"]].process_id].error == "ValueError: on purpose"
@@ -211,31 +211,46 @@ def test_what_is_no_recording_is_left_out_and_said(ranks: Path, folder: Path, cl
         kernelscope.processes.collect(tmp_path / "nothing")
 
 
-ENGINE = """
-import sys
-from types import SimpleNamespace
+ENGINES = """
+import os, signal, sys
+import ipyparallel
 from IPython.core.interactiveshell import InteractiveShell
 
 shell = InteractiveShell.instance()
-shell.kernel = SimpleNamespace(engine_id=int(sys.argv[1]))  # as ipyparallel's engines have it
 shell.run_line_magic("load_ext", "kernelscope")
-for _ in range(2):
-    shell.run_cell("%%kernelscope -q -o engines/\\nfrom work import work\\nwork(3)", store_history=True).raise_error()
+
+def run(*lines):
+    shell.run_cell("\\n".join(lines), store_history=True).raise_error()
+
+with ipyparallel.Cluster(n=2, log_level=40) as rc:
+    shell.user_ns["rc"] = rc
+    rc[:].activate()
+    run("%%kernelscope --px -q -o one.kscope", "%%px --block", "from work import work", "work(3)")
+    run("%%px --block", "%load_ext kernelscope")
+    for _ in range(2):
+        run("%%px --block", f"%%kernelscope -q -o {os.getcwd()}/engines/", "work(2)")
+    pid = int(rc[1].execute("import os; print(os.getpid())", block=True).stdout)
+    run("%%kernelscope --px rc -q -o killed.kscope", "rc[:].execute('work(4)', block=True)", "import os, time",
+        f"os.kill({pid}, {int(signal.SIGKILL)})", "while 1 in rc.ids: time.sleep(0.05)")
 """
 
 
-def test_cells_of_ipyparallels_engines_go_into_one_folder(folder: Path) -> None:
-    engines = [subprocess.Popen(
-        [sys.executable, "-c", ENGINE, str(number)], cwd=folder, stdout=subprocess.PIPE, text=True,
-        env=environment(IPYTHONDIR=str(folder / "ipython"))) for number in range(2)]
-    for each in engines:
-        said = each.communicate(timeout=120)[0]
-        assert each.returncode == 0 and said.count("kernelscope: wrote engines/rank") == 2, said
-    recording = kernelscope.processes.collect(folder / "engines")
-    rows = recording.processes
-    assert sorted(zip(rows["rank"], rows.worker, rows.launcher, strict=True)) == [
-        (0, "engine 0", "ipyparallel"), (1, "engine 1", "ipyparallel")]
-    assert len(recording.cells) == 4 and set(launches_by_process(recording).values()) == {6}
+def test_ipyparallels_engines_are_one_recording(folder: Path, tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", ENGINES], cwd=tmp_path, capture_output=True, text=True, timeout=200,
+                         check=False, env=environment(IPYTHONDIR=str(tmp_path / "ipython"),
+                                                      PYTHONPATH=f"{folder}{os.pathsep}{ROOT}"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    one, killed = (kernelscope.load(tmp_path / f"{name}.kscope") for name in ("one", "killed"))
+    for recording, launches, status in ((one, 3, "ok"), (killed, 4, "killed")):
+        rows = recording.processes.sort_values("rank")
+        assert rows["rank"].tolist()[:2] == [0, 1] and rows.launcher.tolist()[:2] == ["ipyparallel"] * 2
+        assert rows.status.tolist() == ["ok", status, "ok"], "the notebook's own process has no rank"
+        assert sorted(launches_by_process(recording).values()) == [launches, launches]
+    assert one.cells.execution_count.dropna().tolist() == [1]
+    assert any("engine 1 did not finish its recording" in message for message in killed.health.message)
+    recording = kernelscope.processes.collect(tmp_path / "engines")
+    assert sorted(recording.processes.worker) == ["engine 0", "engine 1"]
+    assert len(recording.cells) == 4 and set(launches_by_process(recording).values()) == {4}
 
 
 def test_without_the_variable_nothing_is_loaded() -> None:
@@ -260,8 +275,10 @@ def test_what_keeps_a_process_from_being_recorded_is_said(tmp_path: Path, capsys
     assert not start(tmp_path, '{"detail": "everything"}')
     assert "detail 'everything' is not one of" in capsys.readouterr().err
     (tmp_path / "file").touch()
-    assert not start(tmp_path / "file", "")
-    assert f"pid {os.getpid()}: this process is not recorded: " in capsys.readouterr().err
+    for folder in ("file", "file/below", "x" * 300, "\0", "~nobody-of-this-name/x"):
+        assert not start(tmp_path / folder if folder[0] != "~" else Path(folder), "")
+        said = capsys.readouterr().err
+        assert f"pid {os.getpid()}: this process is not recorded: " in said and said.count("\n") == 1
     assert Session.active is None
 
 
