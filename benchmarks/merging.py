@@ -25,10 +25,12 @@ from kernelscope.recording.model import Recording
 def worker(number: int, launches: int) -> Recording:
     """Return what a worker records: launches with jitter of two kernels from one thread, and their compiles."""
     rng = np.random.default_rng(number)
-    start = 5 * 10**12 + number * 1_000 + np.cumsum(rng.gamma(4, 2500, launches).astype(np.int64) + 4000)
-    times = [start]
-    for shape, scale in ((6, 250), (6, 400), (8, 500), (4, 150)):
-        times.append(times[-1] + rng.gamma(shape, scale, launches).astype(np.int64))
+    durations = [rng.gamma(shape, scale, launches).astype(np.int64)
+                 for shape, scale in ((6, 250), (6, 400), (8, 500), (4, 150))]
+    # Launches of one thread follow one another.
+    start = 5 * 10**12 + number * 1_000 + np.cumsum(
+        rng.gamma(4, 2500, launches).astype(np.int64) + np.concatenate(([0], sum(durations)[:-1])))
+    times = [start, *(start + spent for spent in np.cumsum(durations, axis=0))]
     raw = RawRecording()
     names = ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
     raw.launches |= dict(zip(names, times, strict=True)) | {

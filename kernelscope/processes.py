@@ -40,7 +40,8 @@ def collect(*folders: str | Path, name: str | None = None) -> Recording:
     """Return one recording of the processes that recorded themselves into these folders.
 
     Journals of processes that were killed are recovered, and the launches so far are taken of those that still record.
-    What is no recording is left out; the table ``health`` says which.
+    What is no recording is left out; the table ``health`` says which. Ctrl-C ends the reading, and what was read until
+    then is returned.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ def collect(*folders: str | Path, name: str | None = None) -> Recording:
     RecordingFileError
         There is no recording in them; the message says what there is.
     """
-    from kernelscope.recorder.children import collected
+    from kernelscope.recorder.children import found, read
+    from kernelscope.recording.merge import gather
 
-    return collected([Path(folder).expanduser() for folder in folders], name)[0]
+    paths = [Path(folder).expanduser() for folder in folders]
+    return gather(found(paths), name=name or paths[0].resolve().stem, read=read).recording

@@ -30,6 +30,8 @@ Bools = NDArray[np.bool_]
 _Row = TypeVar("_Row")
 #: So many rows are made at once.
 _AT_ONCE = 1024
+#: A table of so many keys is small.
+_FEW_KEYS = 1 << 16
 
 
 def ints(recording: Recording, table: str, name: str) -> Ints:
@@ -313,9 +315,7 @@ def distinct_by(groups: Ints, values: Ints, size: int) -> Ints:
     if not keep.any():
         return np.zeros(size, dtype=np.int64)
     width = int(values[keep].max()) + 1
-    # Sorted, they are counted several times faster than by the hashes of NumPy's `unique`.
-    keys = np.sort(groups[keep] * width + values[keep])
-    keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    keys = _distinct(groups[keep] * width + values[keep])[0]
     return np.bincount(keys // width, minlength=size)[:size].astype(np.int64, copy=False)
 
 
@@ -329,9 +329,22 @@ def unique_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     if not keep.any():
         return np.empty((0, 2), dtype=np.int64), pair_of_row
     width = int(right[keep].max()) + 1
-    keys, inverse = np.unique(left[keep] * width + right[keep], return_inverse=True)
-    pair_of_row[keep] = inverse
+    keys, place = _distinct(left[keep] * width + right[keep])
+    pair_of_row[keep] = place()
     return np.stack([keys // width, keys % width], axis=1), pair_of_row
+
+
+def _distinct(keys: Ints) -> tuple[Ints, Callable[[], Ints]]:
+    """Return the distinct keys, 0 or more, in order, and what finds the place of each row among them."""
+    most = int(keys.max()) + 1
+    if most <= max(len(keys), _FEW_KEYS):  # a table of all keys that there can be is faster than to sort
+        there = np.zeros(most, dtype=np.bool_)
+        there[keys] = True
+        return np.flatnonzero(there), lambda: (np.cumsum(there) - 1)[keys]
+    # Sorted, they are found several times faster than by the hashes of NumPy's `unique`.
+    held = np.sort(keys)
+    held = held[np.append(True, held[1:] != held[:-1])]
+    return held, lambda: np.searchsorted(held, keys)
 
 
 def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float]) -> Floats:

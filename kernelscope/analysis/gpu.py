@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -147,21 +148,92 @@ def host_states(recording: Recording, thread_id: int | Ints | None = None) -> Ho
     thread_id : int or ndarray of int64, optional
         The row in ``threads`` of the one to look at, or the rows of several; without it, all are.
     """
-    rows = slice(None) if thread_id is None else _of_thread(recording, "launches", thread_id)
-    bounds = [
-        ints(recording, "launches", name)[rows]
-        for name in ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
-    ]
+    return _states(_Host(recording), thread_id)
+
+
+def host_states_of(recording: Recording, threads: Iterable[int]) -> dict[int, HostStates]:
+    """Return `host_states` of several threads; the columns are looked through once for all of them."""
+    host = _Host(recording)
+    return {thread: _states(host, thread) for thread in threads}
+
+
+class _Host:
+    """What the states of the host are made of, with the rows of a thread at hand."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.bounds = [ints(recording, "launches", name) for name in (
+            "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")]
+        self.compile_ns = ints(recording, "launches", "compile_ns")
+        self.compiled = (self.compile_ns > 0) & (self.bounds[1] >= 0)
+        #: False; for whoever needs a mark on some launches, and takes it away.
+        self.marked = np.zeros(len(self.compiled), dtype=np.bool_)
+        self._rows: dict[str, tuple[Ints, Ints]] = {}
+
+    @overload
+    def rows(self, table: str, thread_id: int | Ints | None) -> Ints | slice: ...
+
+    @overload
+    def rows(self, table: str, thread_id: int | Ints | None, where: Bools) -> Ints: ...
+
+    def rows(self, table: str, thread_id: int | Ints | None, where: Bools | None = None) -> Ints | slice:
+        """Return which rows of a table are a thread's, or of several, where `where` holds; all, without a thread."""
+        if thread_id is None:
+            return slice(None) if where is None else np.flatnonzero(where)
+        if not isinstance(thread_id, int):
+            is_wanted = np.zeros(row_count(self.recording, "threads") + 1, dtype=np.bool_)  # the last: of none known
+            is_wanted[thread_id] = True
+            those = is_wanted[ints(self.recording, table, "thread_id")]
+            return np.flatnonzero(those if where is None else those & where)
+        if table not in self._rows:
+            owner = ints(self.recording, table, "thread_id")
+            # Of 16 bits NumPy sorts by counting.
+            order = np.argsort(owner.astype(np.int16) if len(owner) and owner.max() < 1 << 15 else owner, kind="stable")
+            self._rows[table] = order, owner[order]
+        order, owner = self._rows[table]
+        rows = order[slice(*np.searchsorted(owner, (thread_id, thread_id + 1)).tolist())]
+        return rows if where is None else rows[where[rows]]
+
+    @cached_property
+    def built(self) -> Bools:
+        """Which rows of ``builds`` took time to build."""
+        return ~matches(self.recording, "builds", "outcome", "hit")
+
+    @cached_property
+    def events(self) -> Bools:
+        """Which rows of ``graph_events`` are calls: between the two ends of a capture other code runs."""
+        return ~matches(self.recording, "graph_events", "kind", "capture")
+
+    @cached_property
+    def waits(self) -> Bools:
+        """Which rows of ``activities`` are waits."""
+        return matches(self.recording, "activities", "kind", "sync")
+
+    @cached_property
+    def calls(self) -> dict[str, Bools]:
+        """By state, which rows of ``api_calls`` are of it."""
+        return _by_state(self.recording, "api_calls", "name")
+
+    @cached_property
+    def asked(self) -> dict[str, Bools]:
+        """By state, which rows of ``activities`` a call of it asked for that was no recorded launch."""
+        alone = (ints(self.recording, "activities", "launch_id") < 0) & ~self.waits
+        return {state: rows & alone for state, rows in _by_state(self.recording, "activities", "api").items()}
+
+
+def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
+    rows = host.rows("launches", thread_id)
+    bounds = [each[rows] for each in host.bounds]
     start, end = bounds[0], bounds[-1]
-    compiled, compiling = _compiles(recording, thread_id)
-    calls = _calls(recording, thread_id)
+    compiled, compiling = _compiles(host, thread_id, rows)
+    calls = _calls(host, thread_id)
     if _follow_one_another(start, end):
         if bool((bounds[1] < 0).all()) and not len(compiling):
             parts = {"unsplit": [Intervals(start, end)]}
             return HostStates(_outside_launches(parts, start, end, compiling, calls))
         if all(_in_order(left, right) for left, right in pairwise(bounds)):
-            return HostStates(_regular(bounds, np.flatnonzero(compiled[rows]), compiling, calls))
-    return HostStates(_by_priority(bounds, compiled[rows], compiling, calls))
+            return HostStates(_regular(bounds, np.flatnonzero(compiled), compiling, calls))
+    return HostStates(_by_priority(bounds, compiled, compiling, calls))
 
 
 def dominant(by_state: dict[str, int]) -> str | None:
@@ -245,70 +317,51 @@ def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Int
     return start[known], end[known]
 
 
-def _of_thread(recording: Recording, table: str, thread_id: int | Ints | None) -> Bools:
-    """Return which rows of a table are a thread's, or of any of several; all, without one."""
-    if thread_id is None:
-        return np.ones(row_count(recording, table), dtype=np.bool_)
-    if not isinstance(thread_id, int):
-        is_wanted = np.zeros(row_count(recording, "threads") + 1, dtype=np.bool_)  # the last is for none that is known
-        is_wanted[thread_id] = True
-        return is_wanted[ints(recording, table, "thread_id")]
-    return ints(recording, table, "thread_id") == thread_id
-
-
-def _compiles(recording: Recording, thread_id: int | Ints | None) -> tuple[Bools, Intervals]:
-    """Return which launches compiled or loaded something, and the intervals of all compiles of a thread."""
-    start, dispatched = ints(recording, "launches", "start_ns"), ints(recording, "launches", "dispatch_end_ns")
-    spent = ints(recording, "launches", "compile_ns")
-    rows = _of_thread(recording, "compilations", thread_id)
+def _compiles(host: _Host, thread_id: int | Ints | None, launches: Ints | slice) -> tuple[Bools, Intervals]:
+    """Return which of a thread's launches compiled or loaded something, and the intervals of all its compiles."""
+    recording, (start, dispatched, *_), spent = host.recording, host.bounds, host.compile_ns
+    rows = host.rows("compilations", thread_id)
     begun, ended, asked = (ints(recording, "compilations", name)[rows] for name in ("start_ns", "end_ns", "launch_id"))
     timed = (begun >= 0) & (ended > begun)
     inside = asked[timed & (asked >= 0) & (asked < len(start))]
-    compiled = (spent > 0) & (dispatched >= 0)
+    host.marked[inside] = True
+    compiled = host.compiled[launches] | host.marked[launches]
     # A compile whose times were not recorded is taken to be the end of dispatch.
-    alone = compiled.copy()
-    alone[inside] = False
-    if thread_id is not None:
-        alone &= _of_thread(recording, "launches", thread_id)
-    compiled[inside] = True
-    requests = _of_thread(recording, "builds", thread_id)
-    asked_for = _both(ints(recording, "builds", "start_ns")[requests], ints(recording, "builds", "end_ns")[requests],
-                      ~matches(recording, "builds", "outcome", "hit")[requests])
+    alone = host.rows("launches", thread_id, host.compiled)
+    alone = alone[~host.marked[alone]]
+    host.marked[inside] = False
+    requests = host.rows("builds", thread_id, host.built)
+    asked_for = _both(ints(recording, "builds", "start_ns")[requests], ints(recording, "builds", "end_ns")[requests])
     return compiled, union(
         np.concatenate((begun[timed], np.maximum(dispatched[alone] - spent[alone], start[alone]), asked_for[0])),
         np.concatenate((ended[timed], dispatched[alone], asked_for[1])),
     )
 
 
-def _calls(recording: Recording, thread_id: int | Ints | None) -> dict[str, Intervals]:
+def _calls(host: _Host, thread_id: int | Ints | None) -> dict[str, Intervals]:
     """Return the intervals of what a thread called that was no recorded launch, by state.
 
     The recorder's own waits for the device, after a cell's end, are of no thread but of the cell's process.
     """
+    recording = host.recording
     found: dict[str, list[tuple[Ints, Ints]]] = {state: [] for state in _CALLS}
+
+    def add(state: str, table: str, rows: Ints | Bools | slice, start: str = "start_ns",
+            end: str = "end_ns") -> None:
+        found[state].append((ints(recording, table, start)[rows], ints(recording, table, end)[rows]))
+
     if row_count(recording, "graph_events"):
-        # A capture is no call: between its two ends other code runs.
-        rows = ~matches(recording, "graph_events", "kind", "capture")
-        rows &= _of_thread(recording, "graph_events", thread_id)
-        found["graph"].append((ints(recording, "graph_events", "start_ns")[rows],
-                               ints(recording, "graph_events", "end_ns")[rows]))
-    for table, name, start, end in (("api_calls", "name", "start_ns", "end_ns"),
-                                    ("activities", "api", "submit_start_ns", "submit_end_ns")):
-        if row_count(recording, table):
-            rows = _of_thread(recording, table, thread_id)
-            if table == "activities":
-                rows &= (ints(recording, table, "launch_id") < 0) & ~matches(recording, table, "kind", "sync")
-            _sort_calls(recording, table, (name, start, end), rows, found)
+        add("graph", "graph_events", host.rows("graph_events", thread_id, host.events))
+    for state, rows in host.calls.items():
+        add(state, "api_calls", host.rows("api_calls", thread_id, rows))
+    for state, rows in host.asked.items():
+        add(state, "activities", host.rows("activities", thread_id, rows), "submit_start_ns", "submit_end_ns")
     if row_count(recording, "activities"):
-        waits = matches(recording, "activities", "kind", "sync")
-        waits &= _of_thread(recording, "activities", thread_id)
-        found["wait"].append((ints(recording, "activities", "start_ns")[waits],
-                              ints(recording, "activities", "end_ns")[waits]))
+        add("wait", "activities", host.rows("activities", thread_id, host.waits))
     if not isinstance(thread_id, int):
-        cells = np.ones(row_count(recording, "cells"), dtype=np.bool_) if thread_id is None else np.isin(
+        cells = slice(None) if thread_id is None else np.isin(
             ints(recording, "cells", "process_id"), ints(recording, "threads", "process_id")[thread_id])
-        found["wait"].append((ints(recording, "cells", "end_ns")[cells],
-                              ints(recording, "cells", "synchronized_ns")[cells]))
+        add("wait", "cells", cells, "end_ns", "synchronized_ns")
     return {state: joined(*[_known(*times) for times in found[state]]) for state in _FIRST if state in found}
 
 
@@ -357,17 +410,14 @@ def by_call(recording: Recording) -> tuple[CallSummary, ...]:
     return tuple(sorted(summaries, key=lambda each: (-each.times.total_ns, each.name)))
 
 
-def _sort_calls(recording: Recording, table: str, columns: tuple[str, str, str], rows: Bools,
-                found: Mapping[str, list[tuple[Ints, Ints]]]) -> None:
-    """Add the times of some calls to those of the state that their name tells."""
-    called, names = codes(recording, table, columns[0])
+def _by_state(recording: Recording, table: str, column: str) -> dict[str, Bools]:
+    """Return by the state that a call's name tells which rows are of it."""
+    called, names = codes(recording, table, column)
     states = [next(state for state, pattern in _CALLS.items() if pattern.search(name)) for name in (*names, "")]
-    for state in dict.fromkeys(states):
-        chosen = rows & np.isin(called, [place if place < len(names) else -1
-                                         for place, each in enumerate(states) if each == state])
-        if chosen.any():
-            start, end = (ints(recording, table, name)[chosen] for name in columns[1:])
-            found[state].append((start, end))
+    return {} if not len(called) else {
+        state: np.isin(called, [place if place < len(names) else -1
+                                for place, each in enumerate(states) if each == state])
+        for state in dict.fromkeys(states)}
 
 
 def _near(part: Intervals, first: int, last: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelscope.analysis.columns import Intervals, Ints, codes, count_by, ints, row_count, sum_by, union
-from kernelscope.analysis.gpu import STATES, HostStates, host_states
+from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -94,8 +94,11 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     watched = dict.fromkeys((*main, *[each for each in active if each not in main][:MOST_THREADS]))
     costs = _recording_costs(recording, cells)
     names = {row["thread_id"]: row["name"] or "" for row in recording.rows("threads")}
-    states = {thread: host if host is not None and active == [thread] else host_states(recording, thread)
-              for thread in watched if thread is not None}
+    threads = [thread for thread in watched if thread is not None]
+    if host is not None and len(threads) == 1 and threads == active:
+        states = {threads[0]: host}
+    else:
+        states = host_states_of(recording, threads)
     found = {thread: each.times_in(windows) for thread, each in states.items()}
     garbage = {thread: _garbage(recording, thread) for thread in dict.fromkeys(main) if thread is not None}
     collected = {thread: states[thread].times_in([_inside(held, each) for each in windows])

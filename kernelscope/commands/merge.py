@@ -6,10 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernelscope.commands.export import check_recording_name, progress_printer
+from kernelscope.commands.export import check_recording_name
 from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb
-from kernelscope.errors import KernelScopeError
 
 _ABOUT = """\
 Make one .kscope file of what many processes recorded: those that recorded themselves into a folder because
@@ -36,13 +35,9 @@ def main(arguments: argparse.Namespace) -> int:
     output = arguments.output or f"{folders[0].resolve().stem or 'merged'}.kscope"
     check_recording_name(output)
     name = arguments.name or folders[0].resolve().stem
-    try:
-        merged = merge_files(found(folders), output, name=name, read=read, progress=progress_printer())
-    except ValueError as error:  # of different kinds
-        raise KernelScopeError(str(error)) from None
+    merged = merge_files(found(folders), output, name=name, read=read)
     for part, problem in merged.missing.items():
-        said = problem.removeprefix(f"{part}: ")
-        print(f"kernelscope: left out: {part}: {' '.join(said.split())}", file=sys.stderr)
+        print(f"kernelscope: left out: {part}: {' '.join(problem.split())}", file=sys.stderr)
     print(f"{loaded(str(merged.path)).summary()}\nwrote {merged.path}", flush=True)
     return 1 if merged.missing else 0
 

@@ -14,19 +14,19 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from kernelscope.errors import KernelScopeError, RecordingFileError
+from kernelscope.errors import RecordingFileError
 from kernelscope.native.journal import is_held
 from kernelscope.processes import OPTIONS, RECORD
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recover import recovered
-from kernelscope.recorder.worker import STOP, spelled
+from kernelscope.recorder.worker import STOP, spelled, with_status
 from kernelscope.recording.file import load
 from kernelscope.recording.journal import find_journals, is_journal
-from kernelscope.recording.merge import merge
+from kernelscope.recording.merge import gather
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import TABLES
@@ -34,7 +34,6 @@ from kernelscope.suggestions import did_you_mean_file
 from kernelscope.units import counted
 
 Row = dict[str, Any]
-Progress = Callable[[float, str], None]
 
 #: Of the folders of a recording's children.
 SUFFIX = ".children"
@@ -42,27 +41,6 @@ SUFFIX = ".children"
 _PATIENCE_S = 5.0
 _BETWEEN_S = 0.02
 _LISTED = 5
-
-
-class Gathered(NamedTuple):
-    """What was read of what several processes left.
-
-    Attributes
-    ----------
-    recordings
-        What they recorded.
-    left_out
-        A line for each that cannot be read.
-    notes
-        The same, as rows of health, and what was not read.
-    interrupt
-        What ended the reading before it was through.
-    """
-
-    recordings: list[Recording]
-    left_out: list[str]
-    notes: list[Row]
-    interrupt: KeyboardInterrupt | None
 
 
 class Children:
@@ -87,7 +65,8 @@ class Children:
         self._before: dict[str, str | None] = {}
         self._set: dict[str, str] = {}
         self._older: set[int] = set()
-        self.notes: list[Row] = [] if _is_installed() else [_note(
+        self._is_unread = False
+        self.notes: list[Row] = [] if _is_installed() else [note(
             "there is no kernelscope.pth beside this Python's packages: only child processes that call "
             "kernelscope.processes.start_from_environment() are recorded", "install kernelscope with pip")]
 
@@ -142,29 +121,29 @@ class Children:
             self._wait(folder)
         except KeyboardInterrupt as error:
             interrupt = error
-        gathered = gather(found_in(folder))
-        interrupt = gathered.interrupt or interrupt
-        notes = [*self.notes, *gathered.notes]
+        notes = [*self.notes]
         still = self._older & _python_children()
         if still:
-            notes.append(_note(
+            notes.append(note(
                 f"{counted(len(still), 'child process was', 'child processes were')} there before the recording began, "
                 f"and not recorded: pid {', '.join(map(str, sorted(still)[:_LISTED]))}",
                 "begin the recording before the pool of processes"))
-        recordings = gathered.recordings
+        whole = own
         try:
-            whole = merge([own, *recordings], name=own.name) if recordings else own
-        except ValueError as error:  # a dry run among others
-            whole = own
-            notes.append(_note(f"the child processes were left out: {error}"))
+            gathered = gather([own, *found_in(folder)], name=own.name, read=read)
+            whole, unread = gathered.recording, gathered.interrupt
         except KeyboardInterrupt as error:
-            whole, interrupt = own, error
-        return _with_health(whole, notes), interrupt
+            unread = error
+        if unread is not None:
+            self._is_unread = True
+            notes.append(note(f"interrupted: what was not read of the child processes stays in {folder}",
+                               "make one recording of this one and that folder: kernelscope merge FILE FOLDER"))
+        return _with_health(whole, notes), unread or interrupt
 
     def close(self) -> None:
-        """Remove the folder; journals in it that are still written to go on without their names."""
+        """Remove the folder, unless something in it was not read; journals that are still written to go on nameless."""
         self.end()
-        if self._folder is not None and os.getpid() == self._process:
+        if self._folder is not None and os.getpid() == self._process and not self._is_unread:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _wait(self, folder: Path) -> None:
@@ -198,67 +177,6 @@ def found_in(folder: Path) -> list[Path]:
     return paths
 
 
-def gather(paths: Sequence[Path], progress: Progress | None = None) -> Gathered:
-    """Return what these files and journals hold; a Ctrl-C ends the reading, and what was read until then is there.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        ``.kscope`` files, and folders of journals.
-    progress : callable, optional
-        Called with a fraction from 0 to 1 and a text, before each is read.
-    """
-    recordings: list[Recording] = []
-    left_out: list[str] = []
-    notes: list[Row] = []
-    interrupt = None
-    try:
-        for number, path in enumerate(paths):
-            if progress is not None:
-                progress(number / len(paths), f"reading {path.name}")
-            try:
-                recordings.append(read(path))
-            except KernelScopeError as error:
-                left_out.append(str(error))
-    except KeyboardInterrupt as error:
-        interrupt = error
-        unread = len(paths) - len(recordings) - len(left_out)
-        notes.append(_note(f"interrupted: {counted(unread, 'process was', 'processes were')} not read"))
-    notes += [_note(f"a process was left out: {problem}") for problem in left_out]
-    return Gathered(recordings, left_out, notes, interrupt)
-
-
-def collected(folders: Sequence[Path], name: str | None = None,
-              progress: Progress | None = None) -> tuple[Recording, Gathered]:
-    """Return one recording of what the processes left in these folders, and what was read and left out.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-        Folders, ``.kscope`` files and journals.
-    name : str, optional
-        What to call it; otherwise as the first of the folders.
-    progress : callable, optional
-        Called with a fraction from 0 to 1 and a text, before each is read.
-
-    Raises
-    ------
-    RecordingFileError
-        There is no recording in them, or they cannot be in one.
-    """
-    gathered = gather(found(folders), progress)
-    where = ", ".join(map(str, folders))
-    if not gathered.recordings:
-        reasons = "; ".join(gathered.left_out[:_LISTED] + [str(each["message"]) for each in gathered.notes[:1]][
-            :gathered.interrupt is not None])
-        raise RecordingFileError(f"there is no recording in {where}" + (f": {reasons}" if reasons else ""))
-    try:
-        merged = merge(gathered.recordings, name=name or folders[0].resolve().stem)
-        return _with_health(merged, gathered.notes), gathered
-    except ValueError as error:
-        raise RecordingFileError(f"{where}: {error}") from None
-
-
 def read(path: Path) -> Recording:
     """Return what one process left: its file, or its journal."""
     if not path.is_dir():
@@ -266,12 +184,13 @@ def read(path: Path) -> Recording:
     (journal,) = find_journals(path)
     recording = recovered(journal)
     if journal.is_live:
-        return _with_status(recording, "unfinished", "it was still recording: its launches until then")
-    return _with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
+        return with_status(recording, "unfinished", "it was still recording: its launches until then")
+    return with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
                         "recovered from its journal, without what the GPU did")
 
 
-def _note(message: str, fix: str | None = None) -> Row:
+def note(message: str, fix: str | None = None) -> Row:
+    """Return a row of ``health`` of what is missing."""
     return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
 
 
@@ -306,13 +225,6 @@ def _with_health(recording: Recording, notes: list[Row]) -> Recording:
         return recording
     health = table_of_rows("health", [*recording.rows("health"), *notes])
     return Recording({**{name: recording.arrow(name) for name in TABLES}, "health": health}, recording.metadata)
-
-
-def _with_status(recording: Recording, status: str, message: str) -> Recording:
-    """The recording of one process, with how that ended."""
-    table = table_of_rows("processes", [{**row, "status": status, "message": message}
-                                        for row in recording.rows("processes")])
-    return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
 
 
 def _is_installed() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -11,7 +12,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 import kernelscope
 from kernelscope.errors import RecordingFileError
+from kernelscope.progress import Progress
 from kernelscope.recording.integrity import check_depth, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import Budget, decode, empty_table, encode, fixed_bytes
@@ -46,6 +48,7 @@ _LOCAL_MAGIC, _ENTRY_MAGIC, _END_MAGIC = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\
 _NAME = re.compile(rb"[a-z_]{1,40}\.(json|parquet)")
 _MAX_MEMBERS = 100
 _ENCRYPTED = 1
+_CHUNK = 1 << 20
 # The same for every file, so that equal recordings give equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -58,13 +61,33 @@ class Member(NamedTuple):
 
 
 def write_members(file: BinaryIO, members: Mapping[str, Any]) -> None:
-    """Write the members, bytes or buffers by name, to `file` as a zip, stored and in order."""
+    """Write the members (bytes, buffers, or files that have them) by name to `file` as a zip, stored and in order."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name, _DATE)
             info.create_system = 3
             info.external_attr = 0o644 << 16
-            archive.writestr(info, memoryview(content))
+            with archive.open(info, "w") as member:
+                for chunk in _chunks(content):
+                    member.write(chunk)
+
+
+def _chunks(content: Any) -> Iterator[memoryview]:
+    """The bytes of a member; those of a file are not all in memory at once."""
+    if not isinstance(content, Path):
+        yield memoryview(content)
+        return
+    with open(content, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield memoryview(chunk)
+
+
+def _crc32(content: Any) -> int:
+    return functools.reduce(lambda found, chunk: zlib.crc32(chunk, found), _chunks(content), 0)
+
+
+def _size(content: Any) -> int:
+    return content.stat().st_size if isinstance(content, Path) else len(content)
 
 
 def read_members(data: memoryview) -> dict[str, Member]:
@@ -182,9 +205,6 @@ def _shown(raw: bytes) -> str:
 # this module checks the zip, `kernelscope.recording.parquet` the Parquet pages before they are decoded, and
 # `kernelscope.recording.integrity` what they held.
 
-#: Told how far a long `save` or `load` is: a fraction from 0 to 1, and what it is at.
-Progress = Callable[[float, str], object]
-
 #: The suffix that `save` gives to a name without one.
 SUFFIX = ".kscope"
 #: A manifest holds versions and names; a larger one was made to harm.
@@ -251,8 +271,8 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
     ----------
     target : Path
         Where to, as `target_of` says.
-    tables : mapping of str to bytes or buffer
-        Each table as `kernelscope.recording.parquet.encode` has it.
+    tables : mapping of str to bytes, buffer or Path
+        Each table as `kernelscope.recording.parquet.encode` has it, or the file that has these bytes.
     rows : mapping of str to int
         How many rows each has.
     metadata : mapping
@@ -268,7 +288,7 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
     members = {f"{name}.parquet": table for name, table in tables.items()}
     try:
         members = {MANIFEST: _manifest(rows, members, metadata), **members}
-        size = sum(len(member) for member in members.values())
+        size = sum(_size(member) for member in members.values())
         Budget(size).take(fixed_bytes(rows), "the recording")
         if size > MAX_FILE_BYTES:
             raise RecordingFileError(f"the recording has {size} bytes; a file holds at most {MAX_FILE_BYTES}")
@@ -386,7 +406,7 @@ def _manifest(rows: Mapping[str, int], members: Mapping[str, Any], metadata: Map
         "kernelscope_version": kernelscope.__version__,
         "metadata": dict(metadata),
         "tables": {
-            name: {"rows": count, "crc32": zlib.crc32(members[f"{name}.parquet"])} for name, count in rows.items()
+            name: {"rows": count, "crc32": _crc32(members[f"{name}.parquet"])} for name, count in rows.items()
         },
     }
     try:

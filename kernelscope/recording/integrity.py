@@ -91,6 +91,8 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
         ``launch_config`` or ``key_parts`` is not a JSON object; a graph is none: see `kernelscope.recording.integrity`.
     """
     for name, table in tables.items():
+        if not table.num_rows:
+            continue
         own = own_id(name)
         ends: dict[str, Ends] = {}
         for column in TABLES[name].columns:

@@ -1,44 +1,38 @@
-"""Several recordings as one: in memory, or files that are read one at a time into another file."""
+"""Several recordings as one: in memory, or files that are read one at a time into another file.
+
+One way leads to both. `_Merger.add` takes one recording: rows that recordings share become one at once, rows of events
+(what happened at a time) are kept as columns of numbers until all are there; see `kernelscope.recording.events`. What
+reads files and writes one is done in a thread, so that a Ctrl-C finds nothing half done.
+"""
 
 from __future__ import annotations
 
-import mmap
-import os
+import hashlib
 import tempfile
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.errors import JournalError, RecordingFileError
+from kernelscope.errors import KernelScopeError, RecordingFileError
+from kernelscope.progress import Progress, Work, bar, carried_out
 from kernelscope.recording.clocks import before_cause, by_pings, on_one_clock
-from kernelscope.recording.file import Progress, load, target_of, write_tables
-from kernelscope.recording.integrity import REFERENCES, own_id
+from kernelscope.recording.events import EVENTS, IN_ORDER, Events, Scratch
+from kernelscope.recording.file import load, target_of, write_tables
+from kernelscope.recording.integrity import REFERENCES
 from kernelscope.recording.model import Recording, Renumbering, numbered, renumbered
-from kernelscope.recording.parquet import (
-    arrow_schema,
-    empty_table,
-    encode,
-    integer_array,
-    make_table,
-    table_of_rows,
-    writer,
-)
+from kernelscope.recording.parquet import empty_table, encode, make_table, table_of_rows, writer
 from kernelscope.recording.redact import without_paths
-from kernelscope.schema import MAX_COUNT, TABLES, UNKNOWN, Column
-from kernelscope.units import counted, listed
+from kernelscope.schema import MAX_COUNT, TABLES, UNKNOWN
+from kernelscope.units import listed
 
-# How it works: `_Merger.add` takes one recording. Rows that recordings share are made one at once; rows of events (what
-# happened at a time) are kept as columns of numbers, in memory or in a scratch file, until all are there, for only then
-# is it known where each stands in order of start. They come out in pieces of a span of time each, so that of files that
-# are merged into a file no more is in memory than one of them and one piece.
-
+Source = Recording | str | Path
 
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
 _SHARED = ("processes", "threads", "devices", "dispatchers", "configurations", "specializations")
@@ -63,22 +57,18 @@ _FACTS = {
         "spill_load_bytes", "max_threads", "launch_config_sensitive", "cubin_bytes", "entry_name",
     ),
 }
-# Tables of events: in order of start, all but the last.
-_IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges",
-             "collections")
-_EVENTS = (*_IN_ORDER, "passes")
 _FACT = ("process_id", "probe", "status", "message", "fix")
 _SUMMED = ("dropped", "errors", "total_cost_ns")
 #: What metadata are put together from those of all recordings.
 _OF_ALL = ("own_cost", "recorder", "code", "merged")
 #: Recordings of one pid are of one process where they say that it began at the same time, on clocks that may be off.
 _SAME_START_NS = 1_000_000_000
-#: Rows of a piece: what is sorted and written at once where rows are kept in a file.
-_PIECE = 1 << 19
-#: Of so many starts one is looked at to place the pieces.
-_SAMPLE = 64
 #: Files that are read before they are needed.
 _AHEAD = 2
+#: Names in a message.
+_LISTED = 5
+#: Which part of the progress is the reading.
+_READING = 0.7
 
 
 def merge(recordings: Sequence[Recording | str | Path], name: str | None = None) -> Recording:
@@ -113,14 +103,37 @@ def merge(recordings: Sequence[Recording | str | Path], name: str | None = None)
     """
     if not recordings:
         raise ValueError("merge needs at least one recording")
-    merger = _Merger()
-    for each in recordings:
-        merger.add(each if isinstance(each, Recording) else load(each))
-    tables = merger.finish()
-    for table in _EVENTS:
-        pieces = list(merger.pieces(table))
-        tables[table] = pieces[0] if pieces else empty_table(table)
-    return Recording(tables, merger.metadata(name))
+    if all(isinstance(each, Recording) for each in recordings):
+        merger = _Merger()
+        for each in recordings:
+            merger.add(cast("Recording", each))
+        return merger.recording(name)
+    gathered = _gathered(recordings, name, load, None, keep_going=False)
+    if gathered.interrupt is not None:
+        raise gathered.interrupt
+    return gathered.recording
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What `gather` made.
+
+    Attributes
+    ----------
+    recording : Recording
+        One of all that could be read.
+    merged : int
+        How many are in it.
+    missing : dict of str to str
+        By name, those that are not, and why.
+    interrupt : KeyboardInterrupt or None
+        The Ctrl-C that ended the reading.
+    """
+
+    recording: Recording
+    merged: int
+    missing: dict[str, str]
+    interrupt: KeyboardInterrupt | None
 
 
 @dataclass(frozen=True)
@@ -142,14 +155,44 @@ class MergedFile:
     missing: dict[str, str]
 
 
+def gather(sources: Sequence[Source], *, name: str | None = None, read: Callable[[Path], Recording] = load,
+           progress: Progress | None = None) -> Gathered:
+    """Return one recording of many files; see `merge`.
+
+    What is refused, cannot be read, is of another kind than the first, or was there already is left out, which the
+    table ``health`` says. Ctrl-C ends the reading, and what was read until then is there; a second one gives up.
+
+    Parameters
+    ----------
+    sources : sequence of Recording, str or Path
+        What to merge, each path as `read` takes it.
+    name : str, optional
+        The name of the result; without one, the first's.
+    read : callable, optional
+        Makes a recording of a path; called in a thread. Without it `kernelscope.load`.
+    progress : callable, optional
+        Called with a fraction from 0 to 1 and a text, before each source. Without it a terminal or a notebook has a
+        progress bar where tqdm is installed.
+
+    Raises
+    ------
+    ValueError
+        There is no source.
+    RecordingFileError
+        No source could be read.
+    """
+    if not sources:
+        raise ValueError("merge needs at least one recording")
+    return _gathered(sources, name, read, progress, keep_going=True)
+
+
 def merge_files(sources: Sequence[str | Path], path: str | Path, *, name: str | None = None, paths: bool = False,
                 overwrite: bool = True, read: Callable[[Path], Recording] = load,
                 progress: Progress | None = None) -> MergedFile:
-    """Merge files into one ``.kscope`` file, with one of them in memory at a time; see `merge`.
+    """Merge files into one ``.kscope`` file, with few of them in memory at a time; see `merge` and `gather`.
 
-    Files that are refused or cannot be read are left out, which the table ``health`` says. Ctrl-C while files are read
-    ends the reading, and what was read until then is written; a second one leaves nothing. The file appears whole or
-    not at all.
+    Ctrl-C while files are read ends the reading, and what was read until then is written; a later one leaves nothing.
+    The file appears whole or not at all.
 
     Parameters
     ----------
@@ -166,87 +209,158 @@ def merge_files(sources: Sequence[str | Path], path: str | Path, *, name: str | 
     read : callable, optional
         Makes a recording of a source; called in a thread. Without it `kernelscope.load`.
     progress : callable, optional
-        Called with a fraction from 0 to 1 and a text, once a file and once a table.
+        Called with a fraction from 0 to 1 and a text, once a file and once a table. Without it a terminal or a notebook
+        has a progress bar where tqdm is installed.
 
     Raises
     ------
     ValueError
-        There is no source, or they are of different kinds: see `merge`.
+        There is no source.
     RecordingFileError
         No source could be read, or the file cannot be written.
     """
     if not sources:
         raise ValueError("merge needs at least one recording")
     target = target_of(path, overwrite)
-    names, missing, done = [Path(each).name for each in sources], dict[str, str](), 0
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(
-            prefix=f".{target.name[:100]}-", suffix=".partial", dir=target.parent, ignore_cleanup_errors=True)))
-        merger = _Merger(stack.enter_context(open(folder / "events", "w+b")))
-        pool = stack.enter_context(ThreadPoolExecutor(_AHEAD))
-        waiting: list[Future[Recording]] = []
+    files = _Files(sources, read)
+
+    def write(work: Work) -> MergedFile:
         try:
-            for at, each in enumerate(names):
-                waiting += [pool.submit(read, Path(source)) for source in sources[at + len(waiting):at + _AHEAD]]
-                if progress:
-                    progress(0.8 * at / len(sources), f"reading {each}")
+            with ExitStack() as stack:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(
+                    prefix=f".{target.name[:100]}-", suffix=".partial", dir=target.parent, ignore_cleanup_errors=True)))
+                merger = _Merger(Scratch(stack.enter_context(open(folder / "events", "w+b"))))
+                files.read_into(merger, work, cut=not paths)
+                pool = stack.enter_context(ThreadPoolExecutor(1))
+                tables = merger.finish()
+                members: dict[str, Any] = {}
+                rows: dict[str, int] = {}
+                for at, table in enumerate(TABLES):
+                    work.tell(_READING + (1 - _READING) * at / len(TABLES), f"writing {table}")
+                    rows[table] = tables[table].num_rows if table in tables else merger.rows(table)
+                    members[table] = (encode(table, tables[table]) if table in tables else
+                                      _written(table, merger, folder, work, pool))
+                write_tables(target, members, rows, merger.metadata(name), overwrite=overwrite)
+        except OSError as error:
+            raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
+        work.tell(1.0, f"wrote {target.name}")
+        return MergedFile(target, merger.merged, files.missing)
+
+    return carried_out(write, progress or bar("merging"))[0]
+
+
+def _gathered(sources: Sequence[Source], name: str | None, read: Callable[[Path], Recording],
+              progress: Progress | None, *, keep_going: bool) -> Gathered:
+    files = _Files(sources, read, keep_going=keep_going)
+
+    def make(work: Work) -> Gathered:
+        merger = _Merger()
+        files.read_into(merger, work)
+        return Gathered(merger.recording(name), merger.merged, files.missing, None)
+
+    made, interrupt = carried_out(make, progress or bar("merging"))
+    return Gathered(made.recording, made.merged, made.missing, interrupt)
+
+
+@dataclass
+class _Files:
+    """What is to be merged, and which of it was not."""
+
+    sources: Sequence[Source]
+    read: Callable[[Path], Recording]
+    keep_going: bool = True
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+
+    def read_into(self, merger: _Merger, work: Work, *, cut: bool = False) -> None:
+        """Read all and say in health what is missing; the next ones are read while one is merged.
+
+        Raises
+        ------
+        RecordingFileError
+            None could be read.
+        """
+        names, same = _names(self.sources), _same(self.sources) if self.keep_going else {}
+        waiting: deque[Future[Recording]] = deque()
+        with ThreadPoolExecutor(_AHEAD) as pool:
+            for at, name in enumerate(names):
+                work.tell(_READING * at / len(names), f"reading {name}")
+                if work.is_ending:
+                    self.missing |= dict.fromkeys(names[at:], "merging was interrupted")
+                    break
+                waiting.extend(pool.submit(self._read, source, same.get(number)) for number, source in enumerate(
+                    self.sources[at + len(waiting):at + _AHEAD], at + len(waiting)))
                 try:
-                    recording = waiting.pop(0).result()
-                except (RecordingFileError, JournalError) as error:
-                    missing[each] = str(error)
-                    continue
-                merger.add(recording, cut=not paths)
-                done += 1
-        except KeyboardInterrupt:
-            for future in waiting:
-                future.cancel()
-            missing |= dict.fromkeys(names[done + len(missing):], "merging was interrupted")
-        done = merger.commit()
-        if not done:
-            raise RecordingFileError("nothing was merged: " + listed([f"{key}: {why}" for key, why in missing.items()]))
-        _say_missing(merger, missing, len(names))
-        tables = merger.finish()
-        members: dict[str, Any] = {}
-        rows: dict[str, int] = {}
-        for at, table in enumerate(TABLES):
-            if progress:
-                progress(0.8 + 0.2 * at / len(TABLES), f"writing {table}")
-            if table in tables:
-                rows[table], members[table] = tables[table].num_rows, encode(table, tables[table])
-            else:
-                rows[table], members[table] = _written(table, merger, folder, stack, pool)
-        write_tables(target, members, rows, merger.metadata(name), overwrite=overwrite)
-    if progress:
-        progress(1.0, f"wrote {target.name}")
-    return MergedFile(target, done, missing)
+                    merger.add(waiting.popleft().result(), cut=cut)
+                except (KernelScopeError, ValueError) as error:
+                    if not self.keep_going:
+                        raise
+                    self.missing[name] = str(error).removeprefix(f"{name}: ")
+            for each in waiting:
+                each.cancel()
+        work.is_finishing = True
+        if not merger.merged:
+            if work.is_ending:
+                work.interrupt()
+                work.check()
+            raise RecordingFileError("nothing was merged: " + listed([
+                f"{name}: {why}" for name, why in self.missing.items()], _LISTED))
+        reasons: dict[str, list[str]] = {}
+        for name, why in self.missing.items():
+            reasons.setdefault(why, []).append(name)
+        for why, those in reasons.items():
+            of = f"{len(those):,} of {len(names):,}"
+            merger.say({"probe": "recorder", "status": "degraded",
+                        "message": f"{of} recordings not merged: {listed(those, _LISTED)}: {why}"})
+
+    def _read(self, source: Source, first: int | None) -> Recording:
+        if first is not None:
+            raise RecordingFileError(f"the same file as {_names(self.sources)[first]}")
+        return source if isinstance(source, Recording) else self.read(Path(source))
 
 
-def _say_missing(merger: _Merger, missing: Mapping[str, str], total: int) -> None:
-    """Add to health what is not in the file."""
-    reasons: dict[str, list[str]] = {}
-    for name, why in missing.items():
-        reasons.setdefault(why.removeprefix(f"{name}: "), []).append(name)
-    for why, names in reasons.items():
-        merger.say({"probe": "recorder", "status": "degraded",
-                    "message": f"{counted(len(names), 'of', 'of')} {total} recordings not merged: {listed(names, 5)}: "
-                               f"{why}"})
+def _names(sources: Sequence[Source]) -> list[str]:
+    """What messages call each source: its file's name, or all of its path where several have that name."""
+    names = [each.name if isinstance(each, Recording) else Path(each).name for each in sources]
+    often = Counter(names)
+    return [str(each) if often[name] > 1 and not isinstance(each, Recording) else name
+            for each, name in zip(sources, names, strict=True)]
 
 
-def _written(table: str, merger: _Merger, folder: Path, stack: ExitStack, pool: Executor) -> tuple[int, Any]:
-    """Write one table of events to a file of its own, piece by piece; how many rows, and its bytes."""
+def _same(sources: Sequence[Source]) -> dict[int, int]:
+    """Of files that are copies of another one: which that is."""
+    sizes: dict[int, list[int]] = {}
+    for at, each in enumerate(sources):
+        if not isinstance(each, Recording) and (path := Path(each)).is_file():
+            sizes.setdefault(path.stat().st_size, []).append(at)
+    found: dict[int, int] = {}
+    for those in sizes.values():
+        seen: dict[bytes, int] = {}
+        for at in those if len(those) > 1 else ():
+            try:
+                with open(Path(cast("str", sources[at])), "rb") as file:
+                    first = seen.setdefault(hashlib.file_digest(file, "blake2b").digest(), at)
+            except OSError:  # `read` says why
+                continue
+            if first != at:
+                found[at] = first
+    return found
+
+
+def _written(table: str, merger: _Merger, folder: Path, work: Work, pool: Executor) -> Any:
+    """Write one table of events to a file of its own, piece by piece; return the file."""
     if not merger.rows(table):
-        return 0, encode(table, empty_table(table))
+        return encode(table, empty_table(table))
     file = folder / f"{table}.parquet"
-    with open(file, "wb") as sink, writer(table, sink) as held:
+    with open(file, "wb") as sink, writer(table, sink, merger.rows(table)) as held:
         under_way: Future[None] | None = None
         for piece in merger.pieces(table):  # one is made while the one before is compressed
+            work.check()
             if under_way is not None:
                 under_way.result()
             under_way = pool.submit(held.write_table, piece)
         if under_way is not None:
             under_way.result()
-    with open(file, "rb") as opened:
-        return merger.rows(table), stack.enter_context(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+    return file
 
 
 class _Merger:
@@ -254,26 +368,36 @@ class _Merger:
 
     Parameters
     ----------
-    scratch : binary file, optional
+    scratch : Scratch, optional
         Where rows of events are kept until all are there; in memory without one.
     """
 
-    def __init__(self, scratch: BinaryIO | None = None) -> None:
+    def __init__(self, scratch: Scratch | None = None) -> None:
         self._shared = {name: _Shared(name) for name in (*_SHARED, "lines")}
         self._stacks: dict[tuple[int, int], int] = {}
         self._graphs = _Graphs()
-        self._events = {name: _Events(name, scratch) for name in _EVENTS}
+        scratch = scratch or Scratch()
+        self._events = {name: Events(name, scratch) for name in EVENTS}
         self._distinct: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {"occupancies": {}, "code": {}}
         self._health: dict[Any, dict[str, Any]] = {}
         self._metadata: list[dict[str, Any]] = []
         self._first: Recording | None = None
-        self._staged: list[Callable[[], None]] = []
         self._kinds: dict[str, str] = {}
         self._kind: dict[str, Any] = {}
 
+    @property
+    def merged(self) -> int:
+        """How many recordings there are."""
+        return len(self._metadata)
+
     def add(self, recording: Recording, *, cut: bool = False) -> None:
-        """Add a recording; with `cut`, without the paths of its machine."""
-        self.commit()
+        """Add a recording; with `cut`, without the paths of its machine.
+
+        Raises
+        ------
+        ValueError
+            It is of another kind than those before; nothing was added.
+        """
         # What launched nothing is of no kind: such as the process that only started the others.
         ran = any(recording.arrow(name).num_rows for name in ("launches", "activities"))
         kinds = {**({recording.notice or "recorded on a GPU": recording.name} if ran else {}), **self._kinds}
@@ -284,36 +408,26 @@ class _Merger:
         if cut:
             recording = without_paths(recording)
         place: dict[str, Renumbering] = {
-            name: np.arange(recording.arrow(name).num_rows) + self._events[name].total for name in _IN_ORDER}
+            name: np.arange(recording.arrow(name).num_rows) + self._events[name].total for name in IN_ORDER}
         for name in _SHARED:
             self._shared[name].add(recording, place)
         self._graphs.add(recording, place)
         self._shared["lines"].add(recording, place)  # they name cells
         self._add_stacks(recording, place)
-        staged = [self._events[name].staged(recording.arrow(name), place) for name in _EVENTS]
-        health = renumbered(recording.arrow("health"), "health", place).to_pylist()
+        for name in EVENTS:
+            self._events[name].add(recording.arrow(name), place)
+        for row in renumbered(recording.arrow("health"), "health", place).to_pylist():
+            self.say(row)
         for name, found in self._distinct.items():
             for row in renumbered(recording.arrow(name), name, place).to_pylist():
                 found.setdefault(tuple(row.values()), row)
-        number, held = len(self._metadata), recording.metadata
-        first = Recording({}, held) if self._first is None else self._first
-
-        def take_over() -> None:
-            self._kinds, self._first = kinds, first
-            if ran:
-                self._kind = {key: held[key] for key in ("dry_run", "simulator") if key in held}
-            self._metadata[number:] = [{key: held[key] for key in _OF_ALL if key in held}]
-
-        # From here on an interruption changes nothing: `commit` goes on where it was interrupted.
-        self._staged = [*staged, *(partial(self.say, row) for row in health), take_over]
-        self.commit()
-
-    def commit(self) -> int:
-        """Take over what was staged, also where that was interrupted; how many recordings there are."""
-        while self._staged:
-            self._staged[0]()
-            self._staged.pop(0)
-        return len(self._metadata)
+        held = recording.metadata
+        self._kinds = kinds
+        if self._first is None:
+            self._first = Recording({}, held)
+        if ran:
+            self._kind = {key: held[key] for key in ("dry_run", "simulator") if key in held}
+        self._metadata.append({key: held[key] for key in _OF_ALL if key in held})
 
     def say(self, row: Mapping[str, Any]) -> None:
         """Add a row of health; those of one fact are combined."""
@@ -328,14 +442,14 @@ class _Merger:
 
     def pieces(self, table: str) -> Iterator[pa.Table]:
         """Yield the rows of a table of events in order, once `finish` was called."""
-        places = {name: self._events[name].new for name in _IN_ORDER}
+        places = {name: self._events[name].new for name in IN_ORDER}
         return self._events[table].pieces(places)
 
     def finish(self) -> dict[str, pa.Table]:
         """Find where each event stands, and return the tables that are not of events."""
-        for name in _IN_ORDER:
+        for name in IN_ORDER:
             self._events[name].order()
-        cells = self._events["cells"].new
+        cells = self._events["cells"].new.of(np.arange(self._events["cells"].total))
         for row in self._shared["lines"].rows:
             row["cell_id"] = None if row["cell_id"] is None else int(cells[row["cell_id"]])
         processes = self._shared["processes"].rows
@@ -348,6 +462,14 @@ class _Merger:
         tables |= {name: table_of_rows(name, list(found.values())) for name, found in self._distinct.items()}
         tables["health"] = table_of_rows("health", list(self._health.values()))
         return tables | self._graphs.tables()
+
+    def recording(self, name: str | None) -> Recording:
+        """Return all as a recording, in memory."""
+        tables = self.finish()
+        for table in EVENTS:
+            pieces = list(self.pieces(table))
+            tables[table] = pieces[0] if pieces else empty_table(table)
+        return Recording(tables, self.metadata(name))
 
     def metadata(self, name: str | None) -> dict[str, Any]:
         """Return the first recording's metadata with what all have together."""
@@ -531,227 +653,6 @@ class _Graphs:
 
 #: What one recording may know of a node and another not.
 _GRAPH_COLUMNS = ("specialization_id", "configuration_id")
-
-
-class _Events:
-    """The rows of one table of all recordings, as columns of numbers: a run of rows a recording.
-
-    Ids of events count the rows as they came; words stand in `_words`. A column of a run is one number, where it is the
-    same in all its rows, or an array, or a place in the scratch file.
-    """
-
-    def __init__(self, table: str, scratch: BinaryIO | None) -> None:
-        self._table, self._scratch = table, scratch
-        self._columns = [column for column in TABLES[table].columns if column.name != own_id(table)]
-        self._dtypes = {column.name: _dtype(column) for column in self._columns}
-        self._words: dict[str, dict[str, int]] = {name: {} for name in self._dtypes}
-        self._runs: list[dict[str, Any]] = []
-        self._firsts = [0]
-        self._sampled: list[np.ndarray] = []
-        self._cuts: np.ndarray = np.zeros((0, 2), np.int64)
-        #: Of each row as it came, where it stands.
-        self.new: np.ndarray = np.empty(0, np.int32)
-
-    @property
-    def total(self) -> int:
-        """How many rows there are."""
-        return self._firsts[-1]
-
-    def staged(self, rows: pa.Table, place: Mapping[str, Renumbering]) -> Callable[[], None]:
-        """Keep a recording's rows; what is returned takes them over, however often it is called."""
-        if not rows.num_rows:
-            return lambda: None
-        run: dict[str, Any] = {}
-        sampled = None
-        for column in self._columns:
-            values = self._numbers(column, rows.column(column.name), place)
-            if column.name == "start_ns":
-                sampled = values[::_SAMPLE].copy()
-            if values[0] == values[-1] and bool((values == values[0]).all()):
-                run[column.name] = values[0]
-            else:
-                run[column.name] = values if self._scratch is None else self._kept(values)
-        number, total = len(self._runs), self.total + rows.num_rows
-
-        def take_over() -> None:
-            self._runs[number:] = [run]
-            self._firsts[number + 1:] = [total]
-            if sampled is not None:
-                self._sampled[number:] = [sampled]
-
-        return take_over
-
-    def order(self) -> None:
-        """Find where each row stands when those of all recordings are in order of start."""
-        counts = np.diff(self._firsts)
-        self.new = self._array(self.total)
-        bounds = np.empty(0, np.int64)
-        if self._scratch is not None and self.total > _PIECE:
-            starts = np.sort(np.concatenate(self._sampled))
-            bounds = np.unique(starts[::max(len(starts) * _PIECE // self.total, 1)][1:])
-        self._cuts = np.zeros((len(counts), len(bounds) + 2), np.int64)
-        self._cuts[:, -1] = counts
-        for run, count in enumerate(counts.tolist()):
-            if len(bounds):
-                self._cuts[run, 1:-1] = np.searchsorted(self._column("start_ns", run, 0, count), bounds)
-        base = 0
-        for piece in range(len(bounds) + 1):
-            starts = self._gathered("start_ns", piece)
-            rows = len(starts)
-            new = np.arange(base, base + rows, dtype=np.int32)
-            if (starts[1:] < starts[:-1]).any():
-                order = np.argsort(starts, kind="stable")
-                placed = np.empty(rows, np.int32)
-                placed[order] = new
-                new = placed
-            for _, first, low, high, at in self._parts(piece):
-                self.new[first + low:first + high] = new[at:at + high - low]
-            base += rows
-
-    def pieces(self, places: Mapping[str, np.ndarray]) -> Iterator[pa.Table]:
-        """Yield the rows in order; `places` says where the rows of tables of events stand."""
-        base = 0
-        if not len(self._cuts):  # those that are in no order
-            self._cuts = np.stack([np.zeros(len(self._runs), np.int64), np.diff(self._firsts)], axis=1)
-        for piece in range(self._cuts.shape[1] - 1):
-            rows = int((self._cuts[:, piece + 1] - self._cuts[:, piece]).sum())
-            if not rows:
-                continue
-            order = None
-            if len(self.new):
-                new = np.empty(rows, np.int64)
-                for _, first, low, high, at in self._parts(piece):
-                    new[at:at + high - low] = self.new[first + low:first + high]
-                if (new[1:] < new[:-1]).any():
-                    order = np.empty(rows, np.int64)
-                    order[new - base] = np.arange(rows)
-            arrays = {column.name: self._arrow(column, self._gathered(column.name, piece), order, places)
-                      for column in self._columns}
-            own = own_id(self._table)
-            if own is not None:
-                arrays[own] = pa.array(np.arange(base, base + rows), arrow_schema(self._table).field(own).type)
-            yield pa.Table.from_arrays([arrays[name] for name in TABLES[self._table].names],
-                                       schema=arrow_schema(self._table))
-            base += rows
-
-    def _numbers(self, column: Column, values: pa.ChunkedArray, place: Mapping[str, Renumbering]) -> np.ndarray:
-        """A column as numbers: ids where they go, words by their number, nulls as `_null`."""
-        dtype = self._dtypes[column.name]
-        if column.dtype in ("string", "category"):
-            return self._coded(column.name, values)
-        referred = REFERENCES.get(column.name)
-        if values.null_count == len(values):
-            return np.broadcast_to(_null(dtype) if referred is None else dtype.type(UNKNOWN), len(values))
-        if referred is not None:
-            ids = (values.fill_null(UNKNOWN) if values.null_count else values).to_numpy()
-            return np.append(place[referred], UNKNOWN)[ids].astype(dtype, copy=False)
-        if pa.types.is_boolean(values.type):
-            values = values.cast(pa.int8())
-        filled = values.fill_null(_null(dtype).item()) if values.null_count else values
-        return filled.to_numpy().astype(dtype, copy=False)
-
-    def _coded(self, name: str, values: pa.ChunkedArray) -> np.ndarray:
-        coded = (values if pa.types.is_dictionary(values.type) else values.dictionary_encode())
-        coded = coded.unify_dictionaries().combine_chunks()
-        words = self._words[name]
-        new = [words.setdefault(word, len(words)) for word in coded.dictionary.to_pylist()]
-        indices = coded.indices.fill_null(UNKNOWN) if coded.indices.null_count else coded.indices
-        return np.array([*new, UNKNOWN], np.int32)[indices.to_numpy(zero_copy_only=False)]
-
-    def _arrow(self, column: Column, values: np.ndarray, order: np.ndarray | None,
-               places: Mapping[str, np.ndarray]) -> pa.Array:
-        """A column in order, as Arrow has it."""
-        wanted = arrow_schema(self._table).field(column.name).type
-        is_same = not any(values.strides)
-        if order is not None and not is_same:
-            values = values.take(order)
-        referred = REFERENCES.get(column.name)
-        if referred is not None and referred in places:
-            known = values >= 0
-            if known.any():
-                values = np.where(known, places[referred][np.where(known, values, 0)], UNKNOWN)
-        if column.dtype in ("string", "category"):
-            words = pa.array(list(self._words[column.name]), pa.string())
-            held = pa.DictionaryArray.from_arrays(integer_array(values, pa.int32()), words, safe=False)
-            return held if column.dtype == "category" else held.dictionary_decode()
-        if referred is not None:
-            return integer_array(values, wanted)
-        null = _null(values.dtype)
-        mask = np.isnan(values) if column.dtype == "float64" else values == null
-        if is_same and mask[0]:
-            return pa.nulls(len(values), wanted)
-        held = pa.array(values, mask=mask) if mask.any() else pa.array(values)
-        return held.cast(wanted)
-
-    def _parts(self, piece: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """Of each run with rows in a piece: its number, its first row, from and to which, and where in the piece."""
-        at = 0
-        lows, highs = self._cuts[:, piece], self._cuts[:, piece + 1]
-        for run in np.flatnonzero(highs > lows).tolist():
-            low, high = int(lows[run]), int(highs[run])
-            yield run, self._firsts[run], low, high, at
-            at += high - low
-
-    def _gathered(self, name: str, piece: int) -> np.ndarray:
-        """A column of all runs in a piece; of one that has one value, without strides."""
-        parts = list(self._parts(piece))
-        rows = sum(high - low for _, _, low, high, _ in parts)
-        held = [self._runs[run][name] for run, *_ in parts]
-        if all(isinstance(each, np.generic) for each in held) and len(set(held)) == 1:
-            return np.broadcast_to(held[0], rows)
-        if len(parts) == 1 and isinstance(held[0], np.ndarray):
-            return held[0][parts[0][2]:parts[0][3]]
-        found = np.empty(rows, self._dtypes[name])
-        for run, _, low, high, at in parts:
-            self._read(name, run, low, high, found[at:at + high - low])
-        return found
-
-    def _column(self, name: str, run: int, low: int, high: int) -> np.ndarray:
-        found = np.empty(high - low, self._dtypes[name])
-        self._read(name, run, low, high, found)
-        return found
-
-    def _read(self, name: str, run: int, low: int, high: int, into: np.ndarray) -> None:
-        held = self._runs[run][name]
-        if not isinstance(held, int):
-            into[:] = held[low:high] if isinstance(held, np.ndarray) else held
-            return
-        assert self._scratch is not None
-        left, place = memoryview(cast("Any", into)).cast("B"), held + low * into.itemsize
-        while len(left):
-            taken = os.preadv(self._scratch.fileno(), [left], place)
-            if not taken:
-                raise RecordingFileError("the scratch file of the merging is cut off: is the disk full?")
-            left, place = left[taken:], place + taken
-
-    def _kept(self, values: np.ndarray) -> int:
-        """Write values to the scratch file; where they begin."""
-        assert self._scratch is not None
-        place = self._scratch.tell()
-        self._scratch.write(memoryview(cast("Any", np.ascontiguousarray(values))).cast("B"))
-        self._scratch.flush()
-        return place
-
-    def _array(self, rows: int) -> np.ndarray:
-        """Room for as many numbers: in a file of its own where rows are kept in one."""
-        if self._scratch is None or rows <= _PIECE:
-            return np.empty(rows, np.int32)
-        with tempfile.TemporaryFile(dir=Path(self._scratch.name).parent) as file:
-            file.truncate(rows * 4)
-            return np.memmap(file, np.int32, "r+", shape=(rows,))
-
-
-def _dtype(column: Column) -> np.dtype[Any]:
-    """What a column is kept as."""
-    if REFERENCES.get(column.name) in _IN_ORDER:
-        return np.dtype(np.int64)
-    kinds = {"string": np.int32, "category": np.int32, "bool": np.int8}
-    return np.dtype(kinds.get(column.dtype, column.dtype))
-
-
-def _null(dtype: np.dtype[Any]) -> Any:
-    """What stands for null in a column that is neither ids nor words: no table may hold it."""
-    return np.float64(np.nan) if dtype.kind == "f" else dtype.type(np.iinfo(dtype).min)
 
 
 def _add_fact(fact: dict[str, Any], row: Mapping[str, Any]) -> None:

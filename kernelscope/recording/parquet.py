@@ -180,7 +180,8 @@ _FALSE, _LIST, _STRUCT = 2, 9, 12
 _BITS = {I16: 16, I32: 32, I64: 64}
 
 
-def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) -> tuple[dict[int, Any], int]:
+def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any], *, after: int = 0,
+                until: int = 0) -> tuple[dict[int, Any], int]:
     """Return the struct at `place` as values by field number, and where it ends.
 
     Parameters
@@ -192,6 +193,8 @@ def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) ->
     fields : dict
         What it may contain: for each field number a type, a dict of fields, the bytes of a struct, or a list of one of
         these.
+    after, until : int, optional
+        Begin behind one field and end behind another.
 
     Raises
     ------
@@ -201,7 +204,7 @@ def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) ->
         It does not end within `data`.
     """
     found: dict[int, Any] = {}
-    field = 0
+    field = after
     while head := data[place]:
         place += 1
         # The long form, with the field's number after the type, is never needed for so few fields; without it the
@@ -221,6 +224,8 @@ def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) ->
             found[field], place = read_struct(data, place, cast("dict[int, Any]", expected))
         else:
             found[field], place = _value(data, place, kind, expected)
+        if field == until:
+            return found, place
     return found, place + 1
 
 
@@ -302,8 +307,13 @@ def _varint(data: memoryview | bytes, place: int, bits: int) -> tuple[int, int]:
 
 _ROW_GROUP = 128 * 1024
 _MAX_FOOTER_BYTES = 1 << 20
+_MAX_SCHEMA_BYTES = 1 << 14
 _FIXED_BYTES = {"int64": 8, "int32": 4, "float64": 8, "bool": 1, "string": 8, "category": 4}
 _TEXT = ("string", "category")
+# Ids of which few are in a long table, each many times, but for those of the table's own rows.
+_WHOSE = ("process_id", "cell_id", "thread_id", "line_id", "stack_id", "device_id", "dispatcher_id",
+          "specialization_id", "configuration_id")
+_MANY_ROWS = 1 << 14
 
 # What follows is from parquet.thrift of parquet-format 2.x: its enums, and its structs as far as `encode` writes them.
 _MAGIC = b"PAR1"
@@ -397,7 +407,7 @@ class Budget:
 def encode(name: str, table: pa.Table) -> pa.Buffer:
     """Return the table called `name` as the bytes of a Parquet file; see `writer`."""
     sink = pa.BufferOutputStream()
-    with writer(name, sink) as held:
+    with writer(name, sink, table.num_rows) as held:
         held.write_table(table)
     return sink.getvalue()
 
@@ -418,20 +428,24 @@ class Writer:
 
 
 @contextmanager
-def writer(name: str, sink: Any) -> Generator[Writer]:
-    """Write the table called `name` to `sink` as a Parquet file.
+def writer(name: str, sink: Any, rows: int) -> Generator[Writer]:
+    """Write the table called `name`, of so many rows, to `sink` as a Parquet file.
 
-    Row groups have 128k rows and are compressed with zstd; integers are DELTA_BINARY_PACKED, text has dictionaries.
+    Row groups have 128k rows and are compressed with zstd; integers are DELTA_BINARY_PACKED, text has dictionaries. So
+    have ids in long tables that say whose a row is: there are few, and many processes come in any order.
     """
     columns = TABLES[name].columns
+    whose = {*_WHOSE} - {own_id(name)} if rows >= _MANY_ROWS else ()
+    coded = {column.name for column in columns if column.dtype in _TEXT or column.name in whose}
     with pq.ParquetWriter(
         sink,
         arrow_schema(name),
         compression="zstd",
         # A list is allowed, though pyarrow's signature says bool.
-        use_dictionary=cast("Any", [column.name for column in columns if column.dtype in _TEXT]),
+        use_dictionary=cast("Any", [column.name for column in columns if column.name in coded]),
         column_encoding={
-            column.name: "DELTA_BINARY_PACKED" for column in columns if column.dtype in ("int64", "int32")
+            column.name: "DELTA_BINARY_PACKED" for column in columns
+            if column.dtype in ("int64", "int32") and column.name not in coded
         },
         write_statistics=False,
         store_schema=False,
@@ -471,20 +485,23 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
     """
     footer = _footer(name, data)
     try:
-        columns = _stored_columns(name, footer)
+        columns = _stored_columns(name, footer[2])
         if footer[3] != rows:
             raise RecordingFileError(f"table {name!r} has {footer[3]} rows; the manifest says {rows}")
         _check_chunks(name, columns, data, footer, budget)
     except (LookupError, ValueError) as error:
         raise RecordingFileError(f"table {name!r} has a damaged footer") from error
+    if not rows:
+        return empty_table(name)
     text = [column.name for column in columns if column.dtype in _TEXT]
     try:
         # Text is read as dictionaries: a row costs an index, however often a hostile page repeats a long string.
         with pq.ParquetFile(pa.py_buffer(data), read_dictionary=text) as file:
-            table = file.read()
+            table = file.read(use_threads=rows > _ROW_GROUP)  # for fewer, to share them out takes longer
         arrays: list[Any] = []
+        stored = {column.name for column in columns}
         for column in TABLES[name].columns:
-            if column not in columns:
+            if column.name not in stored:
                 arrays.append(_nulls(_ARROW_TYPES[column.dtype], rows, _zeros))
             elif column.dtype in _TEXT:
                 arrays.append(_text(column.dtype, table.column(column.name), budget))
@@ -498,6 +515,11 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
         raise RecordingFileError(f"table {name!r} cannot be decoded: {ascii(reason[:200])[1:-1]}") from error
 
 
+_NOTHING: dict[int, Any] = {}
+# By table, with which bytes the footer that was read last began, up to its schema, and what they say.
+_schemas: dict[str, tuple[bytes, dict[int, Any]]] = {}
+
+
 def _footer(name: str, data: memoryview) -> dict[int, Any]:
     """The footer's values by field number; what `encode` does not write is not in it, or refused."""
     if len(data) < 12 or bytes(data[:4]) != _MAGIC or bytes(data[-4:]) != _MAGIC:
@@ -505,8 +527,17 @@ def _footer(name: str, data: memoryview) -> dict[int, Any]:
     size = int.from_bytes(data[-8:-4], "little")
     if size > min(len(data) - 12, _MAX_FOOTER_BYTES):
         raise RecordingFileError(f"table {name!r} has a footer of {size} bytes")
+    held = bytes(data[-8 - size : -8])
     try:
-        footer, end = read_struct(bytes(data[-8 - size : -8]), 0, _FOOTER)
+        # A footer begins with the schema, which is the same in nearly every file of a table.
+        begin, known = _schemas.get(name, (b"", _NOTHING))
+        if not begin or not held.startswith(begin):
+            known, place = read_struct(held, 0, _FOOTER, until=2)
+            begin = held[:place]
+            if 2 in known and len(begin) < _MAX_SCHEMA_BYTES:
+                _schemas[name] = begin, known
+        found, end = read_struct(held, len(begin), _FOOTER, after=2) if 2 in known else ({}, len(begin))
+        footer = {**known, **found}
     except (IndexError, ValueError) as error:
         raise RecordingFileError(f"table {name!r} has a damaged footer, or one of another program: {error}") from None
     if end != size:
@@ -517,13 +548,14 @@ def _footer(name: str, data: memoryview) -> dict[int, Any]:
     return footer
 
 
-def _stored_columns(name: str, footer: dict[int, Any]) -> tuple[Column, ...]:
+def _stored_columns(name: str, schema: list[dict[int, Any]]) -> tuple[Column, ...]:
     """Return the columns that a file has, in the schema's order: all but nullable ones that were added after it."""
-    root, *elements = footer[2]
+    root, *elements = schema
     names = [element[4].decode() for element in elements]
-    columns = tuple(column for column in TABLES[name].columns if column.name in names)
+    stored = set(names)
+    columns = tuple(column for column in TABLES[name].columns if column.name in stored)
     for column in TABLES[name].columns:
-        if not column.nullable and column not in columns:
+        if not column.nullable and column.name not in stored:
             raise RecordingFileError(f"table {name!r} has no column {column.name!r}")
     if names != [column.name for column in columns]:
         extra = [found for found in names if found not in TABLES[name].names] or names

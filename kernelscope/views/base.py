@@ -10,12 +10,13 @@ import shutil
 import textwrap
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.progress import Progress as Progress
 from kernelscope.units import MISSING, counted, size
 
 # Control characters (terminal escape sequences begin with one), line separators, invisible characters and bidi
@@ -283,9 +284,6 @@ def columns(width: int | None) -> int:
 
 
 # Files and folders that appear whole or not at all: written beside their place, then moved there.
-
-#: Told how far a long export is: a fraction from 0 to 1, and what it is at.
-Progress = Callable[[float, str], object]
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +12,11 @@ import pytest
 from worker_recordings import worker
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording import merge as merging
+from kernelscope.recording import events, file
 from kernelscope.recording.file import load, save
 from kernelscope.recording.merge import merge, merge_files
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import encode, make_table
 
 Same = Callable[[Recording, Recording], None]
 
@@ -29,14 +33,15 @@ def files(tmp_path: Path) -> list[Path]:
 @pytest.fixture(params=[None, 16], ids=["one piece", "pieces of 16 rows"])
 def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param is not None:
-        monkeypatch.setattr(merging, "_PIECE", request.param)
-        monkeypatch.setattr(merging, "_SAMPLE", 4)
+        for name, value in (("_PIECE", request.param), ("_SAMPLE", 4), ("_IN_MEMORY", 1000)):
+            monkeypatch.setattr(events, name, value)
 
 
 @pytest.mark.usefixtures("piece")
 def test_a_file_holds_what_merging_in_memory_gives(files: list[Path], full: Recording, tmp_path: Path,
                                                    assert_same: Same) -> None:
-    files += [save(each, tmp_path / f"full{at}", paths=True) for at, each in enumerate([full, full])]
+    again = Recording(full.tables, {**full.metadata, "merged": 1})
+    files += [save(each, tmp_path / f"full{at}", paths=True) for at, each in enumerate([full, again])]
     told: list[float] = []
     made = merge_files(files, tmp_path / "all", paths=True, progress=lambda fraction, text: told.append(fraction))
     assert (made.path, made.merged, made.missing) == (tmp_path / "all.kscope", 5, {})
@@ -53,16 +58,44 @@ def test_paths_are_cut_and_hosts_stay(files: list[Path], tmp_path: Path) -> None
         merge_files(files, tmp_path / "all", overwrite=False)
 
 
-def test_a_refused_file_is_left_out_and_named(files: list[Path], tmp_path: Path) -> None:
-    files[1].write_bytes(files[1].read_bytes()[:-100])
-    made = merge_files([*files, tmp_path / "gone.kscope"], tmp_path / "all", name="all of it")
-    assert made.merged == 2 and list(made.missing) == ["worker1.kscope", "gone.kscope"]
+def test_what_is_wrong_with_a_file_is_said_and_the_others_are_merged(
+        files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, whole = files[0], worker(4, launches=3)
+    folder = tmp_path / "wrong"
+    folder.mkdir()
+    (folder / "torn.kscope").write_bytes(good.read_bytes()[:-100])
+    (folder / "empty.kscope").touch()
+    (folder / "text.kscope").write_text("no recording")
+    (folder / "copy.kscope").write_bytes(good.read_bytes())
+    (folder / "link.kscope").symlink_to(good)
+    save(Recording(whole.tables, {**whole.metadata, "dry_run": True}), folder / "dry.kscope")
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "SCHEMA_VERSION", 99)
+        save(whole, folder / "newer.kscope")
+    launches = whole.arrow("launches").to_pydict()
+    held = {**whole.tables, "launches": make_table("launches", {**launches, "cell_id": [7, 7, 7]})}
+    file.write_tables(folder / "hostile.kscope", {name: encode(name, table) for name, table in held.items()},
+                      {name: table.num_rows for name, table in held.items()}, whole.metadata, overwrite=False)
+    wrong = {
+        "torn.kscope": "is damaged, or cut off at byte", "empty.kscope": "is empty",
+        "text.kscope": "is not a recording", "copy.kscope": "the same file as worker0.kscope",
+        "link.kscope": "the same file as worker0.kscope",
+        "dry.kscope": "recordings of different kinds cannot be merged", "newer.kscope": "written with schema 99",
+        "hostile.kscope": "column launches.cell_id has 7 in row 0, which is no row of table 'cells'",
+        "gone.kscope": "there is no such file", "wrong": "is a folder, not a file",
+    }
+    sources = [good, *(folder / name for name in wrong if name != "wrong"), folder, *files[1:]]
+    made = merge_files(sources, tmp_path / "all", name="all of it")
+    assert made.merged == 3 and list(made.missing) == list(wrong)
+    for name, why in made.missing.items():
+        assert wrong[name] in why and "\n" not in why
     found = load(made.path)
-    assert found.name == "all of it" and len(found.rows("processes")) == 2
-    assert [row["message"].partition(": ")[0] for row in found.rows("health") if row["probe"] == "recorder"] == [
-        "1 of 4 recordings not merged"] * 2
-    with pytest.raises(RecordingFileError, match=r"nothing was merged: worker1.kscope: worker1.kscope: "):
-        merge_files([files[1]], tmp_path / "none")
+    assert found.name == "all of it" and [row["rank"] for row in found.rows("processes")] == [0, 1, 2]
+    said = [row["message"] for row in found.rows("health") if row["probe"] == "recorder"]
+    assert f"2 of {len(sources)} recordings not merged: copy.kscope, link.kscope: {wrong['copy.kscope']}" in said
+    assert all(sum(name in each for each in said) == 1 for name in wrong if name != "wrong")
+    with pytest.raises(RecordingFileError, match=r"nothing was merged: torn.kscope: its directory"):
+        merge_files([folder / "torn.kscope"], tmp_path / "none")
     assert not list(tmp_path.glob("none*")) and not list(tmp_path.glob(".*"))
 
 
@@ -85,40 +118,96 @@ def test_an_interruption_keeps_what_was_read(files: list[Path], tmp_path: Path) 
     assert not list(tmp_path.glob("again*")) and not list(tmp_path.glob(".*"))
 
 
-def test_an_interruption_between_rows_loses_none(files: list[Path], tmp_path: Path,
-                                                 monkeypatch: pytest.MonkeyPatch, assert_same: Same) -> None:
-    # Wherever Ctrl-C arrives in the taking over of a file, the file is there whole or not at all.
-    for step in range(0, 12, 3):
-        with monkeypatch.context() as patch:
-            held, calls = merging._Events.staged, [0]
+INTERRUPTED = """
+import json, os, resource, signal, sys, threading, time
+from pathlib import Path
+from kernelscope.errors import RecordingFileError
+from kernelscope.recording.file import load
+from kernelscope.recording.merge import gather, merge_files
 
-            def staged(self: object, *arguments: object, held: Callable[..., Callable[[], None]] = held,
-                       calls: list[int] = calls, step: int = step) -> Callable[[], None]:
-                take_over = held(self, *arguments)
+folder, target = Path(sys.argv[1]), Path(sys.argv[1]) / "all.kscope"
+files = sorted(folder.glob("worker*.kscope"))
+before = {each: each.read_bytes() for each in files}
+found = {}
 
-                def taking() -> None:
-                    calls[0] += 1
-                    if calls[0] == 10 + step:  # of the second file
-                        take_over()
-                        raise KeyboardInterrupt
-                    take_over()
+def run(name, progress=None):
+    target.unlink(missing_ok=True)
+    try:
+        how = merge_files(files, target, progress=progress).merged
+    except KeyboardInterrupt:
+        how = "interrupted"
+    except RecordingFileError as error:
+        how = str(error)
+    return name, how
 
-                return taking
+def left():
+    while any(thread.name == "kernelscope-work" for thread in threading.enumerate()):
+        time.sleep(0.01)
+    assert {each: each.read_bytes() for each in files} == before
+    assert {*folder.iterdir()} == {*files, *[target] * target.exists()}
+    return len(load(target).rows("processes")) if target.exists() else None
 
-            patch.setattr(merging._Events, "staged", staged)
-            made = merge_files(files, tmp_path / f"all{step}", paths=True)
-        found = load(made.path)
-        assert made.merged == len(found.rows("cells")) and made.merged >= 1
-        for name, table in merge(files[:made.merged]).tables.items():
-            if name != "health":
-                assert table.to_pylist() == found.rows(name)
+def at(*steps):
+    def progress(fraction, text):
+        if text in steps:
+            os.kill(os.getpid(), signal.SIGINT)
+    return progress
+
+for steps in (["reading worker0.kscope"], ["reading worker2.kscope"], ["reading worker1.kscope", "writing lines"],
+              ["writing processes"], ["writing launches"], ["writing health"], ["wrote all.kscope"]):
+    name, how = run(", ".join(steps), at(*steps))
+    found[name] = how, left()
+
+# At any moment, and twice in a row.
+begun = time.perf_counter()
+run("")
+took = time.perf_counter() - begun
+for number in range(12):
+    ended = threading.Event()
+    def kill(seconds, times):
+        for _ in range(times):
+            if not ended.wait(seconds):
+                os.kill(os.getpid(), signal.SIGINT)
+    thread = threading.Thread(target=kill, args=(took * number / 12, 1 + number % 2))
+    try:
+        thread.start()
+        how = run("")[1]
+    except KeyboardInterrupt:  # after the merging, or twice
+        how = "interrupted"
+    ended.set()
+    while True:
+        try:
+            thread.join()
+            there = left()
+            break
+        except KeyboardInterrupt:
+            pass
+    assert there in (None, 1, 2, 3) and (not isinstance(how, int) or how == there), (how, there)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+found["full"] = run("")[1], left()
+print(json.dumps(found))
+"""
 
 
-def test_kinds_are_not_mixed(files: list[Path], tmp_path: Path) -> None:
-    dry = worker(4)
-    files.append(save(Recording(dry.tables, {**dry.metadata, "dry_run": True}), tmp_path / "dry"))
-    with pytest.raises(ValueError, match="recordings of different kinds cannot be merged"):
-        merge_files(files, tmp_path / "all")
+def test_ctrl_c_at_any_step_leaves_a_whole_file_or_none(files: list[Path], tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED, str(tmp_path)], capture_output=True, text=True,
+                         timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == {
+        "reading worker0.kscope": ["interrupted", None],
+        "reading worker2.kscope": [2, 2],
+        "reading worker1.kscope, writing lines": ["interrupted", None],
+        "writing processes": ["interrupted", None],
+        "writing launches": ["interrupted", None],
+        "writing health": ["interrupted", None],
+        "wrote all.kscope": ["interrupted", 3],
+        "full": [f"cannot write {tmp_path / 'all.kscope'}: File too large", None],
+    }
+
+
+def test_without_a_source_nothing_is_merged(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one"):
         merge_files([], tmp_path / "all")
     assert not (tmp_path / "all.kscope").exists()
