@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     from kernelscope.errors import UnknownCellError as UnknownCellError
     from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
+    from kernelscope.errors import UnknownProcessError as UnknownProcessError
     from kernelscope.recorder.recorder import Recorder as Recorder
     from kernelscope.recorder.recorder import record as record
     from kernelscope.recorder.recorder import recorded as recorded
     from kernelscope.recorder.recover import journals as journals
     from kernelscope.recorder.recover import recover as recover
     from kernelscope.recording.file import load as load
+    from kernelscope.recording.merge import merge as merge
     from kernelscope.recording.model import Recording as Recording
     from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
@@ -57,6 +59,7 @@ _HOMES = {
     "recorded": "kernelscope.recorder.recorder",
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.file",
+    "merge": "kernelscope.recording.merge",
     "journals": "kernelscope.recorder.recover",
     "recover": "kernelscope.recorder.recover",
     "timeline": "kernelscope.views.timeline.widget",
@@ -81,6 +84,7 @@ _HOMES = {
     "UnknownCellError": "kernelscope.errors",
     "UnknownGraphError": "kernelscope.errors",
     "UnknownKernelError": "kernelscope.errors",
+    "UnknownProcessError": "kernelscope.errors",
 }
 
 _ROOMS = {

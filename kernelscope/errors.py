@@ -67,5 +67,9 @@ class UnknownGraphError(KernelScopeError):
     """A recording does not have the requested CUDA graph, or has several and none was named."""
 
 
+class UnknownProcessError(KernelScopeError):
+    """A recording does not have the requested process."""
+
+
 class UnknownKernelError(KernelScopeError):
     """A recording does not have the requested kernel, specialization or form of code."""

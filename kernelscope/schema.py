@@ -185,7 +185,7 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
 #: Raised whenever a table or column is added, or changes its meaning, its name or its dtype.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
@@ -198,9 +198,36 @@ _LINE = _id("line_id", "The line of the user's code that made it: the innermost 
             "known.", nullable=True)
 _STACK = _id("stack_id", "The innermost frame of the Python call path that made it; null where call paths were not "
              "recorded, and where none is known.", nullable=True)
+_PROCESS = _id("process_id", "The process; null in files of older versions, which do not say.", nullable=True)
 _ATTRIBUTES = _text("attributes", "What only this framework has, as a JSON object.")
 
 _TABLES = (
+    Table("processes", "one process that was recorded", (
+        _id("process_id", "Row number."),
+        _text("host", "The name of its machine; a file of one process on its own leaves it out."),
+        _handle("pid", "The system's number of it.", nullable=True),
+        _handle("parent_pid", "That of the process that started it.", nullable=True),
+        _count("rank", "Its rank among all processes of its job, as the launcher says."),
+        _count("local_rank", "Its rank among those of its machine."),
+        _text("worker", "Its name as a worker, such as that of a Dask worker."),
+        _word("launcher", "What started it: torchrun, mpi, slurm, ipyparallel, dask, multiprocessing, or subprocess; "
+              "null for a process on its own.", nullable=True),
+        _text("gpu_uuid", "The GPU that was given to it; null where it has all, and where that is not known."),
+        _time("start_ns", "When KernelScope was first used in it: with the pid, what tells processes apart.",
+              nullable=True),
+        _time("end_ns", "The last that is known of it.", nullable=True),
+        _word("status", "ok; killed (recovered from its journal after it had died); cut off (its file is damaged, "
+              "and part of it is there); or unfinished (it was still recording when it was read)."),
+        _text("message", "What is not so with it, in one line."),
+        Column("clock_offset_ns", "int64", "What was added to its times to bring them to the recording's clock, at its "
+               "start; null where nothing was measured.", unit="ns", nullable=True, low=-MAX_TIME_NS,
+               high=MAX_TIME_NS),
+        _duration("clock_bound_ns", "How far its times can be off after that; null where nothing is known of it.",
+                  nullable=True),
+        Column("clock_drift_ppb", "int64", "By how much more is added later: nanoseconds a second.", nullable=True,
+               low=-10**9, high=10**9),
+        _amount("own_cost_ns", "What recording cost in it: `total_cost_ns` of its rows of `health`, added up."),
+    ), since=5),
     Table("cells", "one run of one cell, or of one `record()` block", (
         _id("cell_id", "Row number."),
         _count("execution_count", "The notebook's number of the run, In [n]; null outside a notebook."),
@@ -213,11 +240,13 @@ _TABLES = (
         _text("error", "Type and message of the exception that ended the cell."),
         _text("source", "The cell's source text."),
         _text("source_sha256", "SHA-256 of the source text, hexadecimal."),
+        _PROCESS,
     )),
     Table("threads", "one host thread that launched, compiled, made an NVTX range or collected garbage", (
         _id("thread_id", "Row number."),
         _handle("ident", "Python's `threading.get_ident()` of it."),
         _text("name", "Python's name of the thread."),
+        _PROCESS,
     )),
     Table("lines", "one line of the user's code that launched, compiled, or made a range or an event of a graph, or of "
           "any code that is in a recorded call path", (
@@ -242,7 +271,8 @@ _TABLES = (
     ), since=4),
     Table("devices", "one CUDA device that was launched on", (
         _id("device_id", "Row number."),
-        _count("ordinal", "CUDA's ordinal of the device."),
+        _count("ordinal", "CUDA's ordinal of the device, in the first process that launched on it."),
+        _text("uuid", "The driver's UUID of it, such as GPU-1c..., the same in every process."),
         _text("name", "The driver's name of it."),
         _text("compute_capability", "Such as 9.0."),
         _count("multiprocessors", "Streaming multiprocessors (SMs)."),
@@ -373,6 +403,7 @@ _TABLES = (
         _handle("cupti_graph_id", "CUPTI's id of the executable graph that it is part of; null outside of "
                 "graphs.", nullable=True),
         _handle("cupti_node_id", "CUPTI's id of the executable graph's node.", nullable=True),
+        _PROCESS,
     )),
     Table("api_calls", "one driver or runtime call that mattered and made no activity", (
         _long_id("api_call_id", "Row number; rows are in order of start_ns."),
@@ -504,6 +535,7 @@ _TABLES = (
                   nullable=True),
         _handle("correlation_id", "CUPTI's correlation id of the call.", nullable=True),
         _ATTRIBUTES,
+        _PROCESS,
     )),
     Table("passes", "one compiler pass or link phase", (
         _id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
@@ -512,6 +544,7 @@ _TABLES = (
         _word("name", "The pass's or phase's name."),
         _time("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
         _duration("duration_ns", "How long it took, phases inside it included."),
+        _PROCESS,
     )),
     Table("code", "one text of code, recorded only on request", (
         _id("dispatcher_id", "The kernel function."),
@@ -561,6 +594,7 @@ _TABLES = (
         _amount("clock_error_ns", "How far the GPU's times can be off on the host clock."),
         _amount("cost_ns", "Cost of recording one launch, calibrated or estimated."),
         _amount("total_cost_ns", "The cost of one launch, or of one range, times their number."),
+        _PROCESS,
     )),
 )
 

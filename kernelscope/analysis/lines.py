@@ -113,8 +113,8 @@ def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[Li
     totals = (phases or launch_phases(recording)).totals_by(lines["launches"], size)
     start, end = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
     compiles = count_by(lines["compilations"], size)
-    compile_ns = _sums(lines["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
-    gpu = _gpu_by(recording, lines["launches"], lines["activities"], size)
+    compile_ns = known_sums(lines["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
+    gpu = gpu_by(recording, lines["launches"], lines["activities"], size)
     used = launches + compiles + count_by(lines["activities"], size)
     names = _kernels(recording, lines["launches"], size)
     rows: list[dict[str, Any]] = [*recording.rows("lines"), dict.fromkeys(("line_id", "file", "line", "function"))]
@@ -173,9 +173,12 @@ def _kernels(recording: Recording, lines: Ints, size: int) -> list[tuple[str, ..
     return [tuple(each) for each in found]
 
 
-def _gpu_by(recording: Recording, launches: Ints, activities: Ints,
-            size: int) -> list[tuple[int | None, int | None, int | None]]:
-    """Time of kernels, copies and memsets; bytes copied; time of waits, by line."""
+def gpu_by(recording: Recording, launches: Ints, activities: Ints,
+           size: int) -> list[tuple[int | None, int | None, int | None]]:
+    """Return the time of kernels, copies and memsets, the bytes copied, and the time of waits by group.
+
+    `launches` and `activities` are the groups of the rows of these tables, the last of `size` for none.
+    """
     if not is_gpu_recorded(recording):
         return [(None, None, None)] * size
     lasted, executed = gpu_times(recording)
@@ -192,11 +195,11 @@ def _gpu_by(recording: Recording, launches: Ints, activities: Ints,
     others_wait = bool(waited[size - 1])
     waiting = [None if others_wait and not count else total
                for total, count in zip(waits.tolist(), waited.tolist(), strict=True)]
-    return list(zip(_sums(at, took, size), sum_by(activities, copied, size).tolist(), waiting, strict=True))
+    return list(zip(known_sums(at, took, size), sum_by(activities, copied, size).tolist(), waiting, strict=True))
 
 
-def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
-    """Sums by group: None where there are values and none is known."""
+def known_sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
+    """Return sums by group: None where there are values and none is known."""
     lost = (count_by(groups, size) > 0) & (count_by(groups, size, values >= 0) == 0)
     return [None if gone else total
             for gone, total in zip(lost.tolist(), sum_by(groups, values, size).tolist(), strict=True)]

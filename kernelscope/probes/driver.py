@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import uuid
 from typing import Any
 
 from kernelscope.probes.sink import Sink
@@ -117,10 +118,18 @@ def _facts(ordinal: int) -> dict[str, Any]:
     driver.cuDeviceGetName(name, len(name), handle)
     major, minor = (_attribute(driver, handle, number) for number in (_MAJOR, _MINOR))
     return {
+        "uuid": _uuid(driver, handle),
         "name": name.value.decode("utf-8", "replace") or None,
         "compute_capability": None if major is None else f"{major}.{minor}",
         **{column: _attribute(driver, handle, number) for column, number in _ATTRIBUTES.items()},
     }
+
+
+def _uuid(driver: Any, handle: ctypes.c_int) -> str | None:
+    """The device's UUID as nvidia-smi writes it; of a part of a GPU (MIG) its own, where the driver knows of such."""
+    value = (ctypes.c_ubyte * 16)()
+    get = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    return None if get(value, handle) else f"GPU-{uuid.UUID(bytes=bytes(value))}"
 
 
 def _attribute(driver: Any, handle: ctypes.c_int, number: int) -> int | None:

@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope import dryrun
+from kernelscope import clock, dryrun
 
 _PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
              "quadrants", "numpy", "nvtx", "ipython")
 # Of /proc/cpuinfo, which has an entry for each core.
 _MOST_BYTES = 8192
+#: When this module was loaded: with the pid, what tells a process from every other, a fork's child included.
+_BEGAN = clock.now()
 
 
 def environment() -> dict[str, Any]:
@@ -26,7 +28,13 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         "packages": dict(_versions()),
+        "process": process(),
     }
+
+
+def process() -> dict[str, Any]:
+    """Return what is known of this process, by columns of the table ``processes``."""
+    return {"host": platform.node() or None, "pid": os.getpid(), "parent_pid": os.getppid(), "start_ns": _BEGAN}
 
 
 def processor(root: Path = Path("/")) -> str:

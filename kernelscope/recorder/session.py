@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
-from kernelscope.clock import Clock, align
+from kernelscope.clock import Clock, align, now
+from kernelscope.native.journal import boot_id
 from kernelscope.native.log import LaunchColumns, LaunchLog, from_signal_handler
 from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove_pass_throughs
 from kernelscope.probes.cuda_compute import CudaComputeProbe
@@ -413,7 +414,8 @@ def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str
         "simulator": any(row["framework"] == "simulator" for row in raw.dispatchers),
         "probes": [probe.name for probe in session.installed],
         "clock": {"host_ns": session.alignment.host_ns, "wall_ns": session.alignment.wall_ns,
-                  "error_ns": session.alignment.error_ns},
+                  "error_ns": session.alignment.error_ns,
+                  "boot": boot_id() if session.sink.clock is now else None},
         **environment(),
         **session.sink.metadata,
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kernelscope.recording.columns import (
     FOREVER,
@@ -24,9 +25,9 @@ from kernelscope.recording.columns import (
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, join
 from kernelscope.recording.model import Recording
-from kernelscope.recording.parquet import integer_array, make_table, recorded_table
+from kernelscope.recording.parquet import integer_array, make_table, recorded_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
-from kernelscope.schema import MAX_COUNT, RECORD_TIMES, UNFINISHED, UNKNOWN
+from kernelscope.schema import MAX_COUNT, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 
 #: The columns of `RawRecording.launches`.
@@ -86,7 +87,7 @@ class RawRecording:
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
-        The recording's metadata.
+        The recording's metadata; as ``process`` what is known of the process, by columns of ``processes``.
     """
 
     launches: Columns = field(default_factory=lambda: {
@@ -155,7 +156,46 @@ def build(raw: RawRecording) -> Recording:
         health = recorded_table("health", [*raw.health, {
             "probe": "recorder", "status": "degraded", "message": "numbers that cannot be were left out: "
             + listed([each[:_MOST_CHARS] for each in left_out])}], left_out)
-    return Recording({**tables, "health": health}, raw.metadata)
+    tables = {name: _of_one_process(table) for name, table in {**tables, "health": health}.items()}
+    return Recording({**tables, "processes": process_table(raw.metadata.get("process"), tables)}, raw.metadata)
+
+
+def process_table(held: Any, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Return the table ``processes`` of a recording of one process.
+
+    Parameters
+    ----------
+    held : Any
+        What the metadata say of it, which came from outside; what does not fit its column is left out.
+    tables : mapping of str to pyarrow.Table
+        The recording's other tables.
+    """
+    held = held if isinstance(held, dict) else {}
+    row: Row = {"status": "ok"}
+    for column in TABLES["processes"].columns:
+        value = held.get(column.name)
+        if isinstance(value, str) if column.low is None or column.high is None else (
+                type(value) is int and column.low <= value <= column.high):
+            row[column.name] = value
+    costs = tables["health"].column("total_cost_ns")
+    ends = [pc.call_function("max", [tables[name].column(column)]).as_py() for name, column in _ENDS]
+    return table_of_rows("processes", [{
+        "end_ns": max((end for end in ends if end is not None), default=None), **row, "process_id": 0,
+        "own_cost_ns": pc.call_function("sum", [costs]).as_py()}])
+
+
+#: What says until when a process lived.
+_ENDS = (("cells", "end_ns"), ("cells", "synchronized_ns"), ("launches", "end_ns"), ("launches", "start_ns"),
+         ("activities", "end_ns"), ("compilations", "end_ns"))
+
+
+def _of_one_process(table: pa.Table) -> pa.Table:
+    """The table with its rows given to the only process, where they name one."""
+    at = table.schema.get_field_index("process_id")
+    if at < 0 or not table.num_rows:
+        return table
+    first = integer_array(np.broadcast_to(np.int32(0), table.num_rows), pa.int32())
+    return table.set_column(at, table.schema.field(at), first)
 
 
 #: How much is quoted of a number that was left out.

@@ -22,6 +22,7 @@ from kernelscope.schema import MAX_STACK_FRAMES, MAX_SUM, RECORD_TIMES, TABLES, 
 
 #: Which table the rows of an id column are in, by the column's name.
 REFERENCES = {
+    "process_id": "processes",
     "cell_id": "cells",
     "thread_id": "threads",
     "line_id": "lines",
@@ -62,6 +63,8 @@ MAX_JSON_DEPTH = 40
 #: Columns of instants, as distinct from durations, which have the same unit.
 INSTANTS = (*RECORD_TIMES, "synchronized_ns")
 
+# Differences between clocks, which nobody adds up.
+_NOT_ADDED = ("clock_offset_ns",)
 # What is subtracted and added up: the first from the second.
 _SPANS = (("start_ns", "end_ns"), *itertools.pairwise(RECORD_TIMES))
 _IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges", "collections")
@@ -168,7 +171,7 @@ def _check_range(table: str, column: Column, values: pa.ChunkedArray, ends: Ends
         raise RecordingFileError(f"column {table}.{column.name} has {wrong} in row {_row_of(values, wrong)}, which is "
                                  f"not between {low} and {high}")
     # Of nearly every column the greatest times the rows is small enough, and no row is looked at.
-    if column.unit and column.name not in INSTANTS and ends[1] * len(values) > MAX_SUM:
+    if column.unit and column.name not in (*INSTANTS, *_NOT_ADDED) and ends[1] * len(values) > MAX_SUM:
         _check_sum(f"column {table}.{column.name}", values.fill_null(0).to_numpy())
 
 

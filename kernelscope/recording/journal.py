@@ -808,8 +808,9 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     ids = with_known_ids(launches, slots.is_open, rows)
     held = ids.tables
     cells = _cells(held["cells"], _latest(launches, held, rows))
+    pid = _pid(folder, facts, slots)
     recovered = {
-        "journal": folder.name, "pid": _pid(folder, facts, slots), "launches": int((~slots.is_open).sum()),
+        "journal": folder.name, "pid": pid, "launches": int((~slots.is_open).sum()),
         "unfinished": dict(Counter(ids.unfinished)), "missing": slots.missing, "lost": slots.lost,
         "damaged_slots": slots.damaged, "repeated_slots": slots.repeated, "damaged_rows": rows.damaged,
         "skipped_bytes": rows.skipped_bytes, "unknown_ids": ids.unknown, "mode": slots.mode, "notes": [*slots.notes],
@@ -822,7 +823,8 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
         devices=held["devices"], compilations=held["compilations"], passes=held["passes"],
         occupancies=held["occupancies"], builds=held["builds"],
         collections=RawCollections(np.array(rows.collections, np.int64).reshape(-1, len(COLLECTION)), are_all=False),
-        metadata={**_metadata(facts), "simulator": any(row["framework"] == "simulator" for row in held["dispatchers"]),
+        metadata={**_metadata(facts, pid),
+                  "simulator": any(row["framework"] == "simulator" for row in held["dispatchers"]),
                   "recorder": {"mode": slots.mode or "grow", "capacity": slots.capacity,
                                "kept": len(slots.is_open), "lost": slots.lost + slots.missing},
                   "recovered": recovered})
@@ -855,16 +857,19 @@ def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
             "dropped": min(recovered["missing"], (1 << 31) - 1) or None}
 
 
-def _metadata(facts: Row) -> Row:
+def _metadata(facts: Row, pid: int | None) -> Row:
     held = facts.get("metadata")
     metadata = dict(cast("Row", held)) if isinstance(held, dict) else {}
     clock: Any = metadata.get("clock")
     if not (isinstance(clock, dict) and all(isinstance(value, int) and abs(value) < 1 << 62
-                                            for value in cast("Row", clock).values())
+                                            for name, value in cast("Row", clock).items() if name != "boot")
             and {"host_ns", "wall_ns"} <= clock.keys()):
         metadata.pop("clock", None)
     created = _text(facts, "created") or metadata.get("created")
-    return {**metadata, "name": _text(facts, "name"), "schema_version": SCHEMA_VERSION,
+    process: Any = metadata.get("process")
+    process = {"pid": pid, "status": "killed", "message": "it ended without stopping its recording", **(
+        cast("Row", process) if isinstance(process, dict) else {})}
+    return {**metadata, "name": _text(facts, "name"), "schema_version": SCHEMA_VERSION, "process": process,
             "created": created if isinstance(created, str) else None, "gpu": None, "code": False}
 
 

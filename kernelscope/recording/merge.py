@@ -83,11 +83,15 @@ def merged_graphs(recordings: Sequence[Recording], places: Sequence[dict[str, Re
 
 
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
-_SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
-_KEPT_FROM_FIRST = {"specializations": ("origin",)}
+_SHARED = ("processes", "threads", "devices", "dispatchers", "configurations", "specializations")
+_KEPT_FROM_FIRST = {
+    "processes": ("end_ns", "status", "message", "clock_offset_ns", "clock_bound_ns", "clock_drift_ppb", "own_cost_ns"),
+    "specializations": ("origin",),
+}
 # Facts that tell rows apart only where both recordings know them: one that looked later, or that was made by an older
 # version, knows more or less of the same thing.
 _FACTS = {
+    "processes": ("host", "parent_pid", "rank", "local_rank", "worker", "launcher", "gpu_uuid"),
     "devices": (
         "name", "compute_capability", "multiprocessors", "max_threads_per_multiprocessor",
         "max_blocks_per_multiprocessor", "registers_per_multiprocessor", "shared_per_multiprocessor_bytes",
@@ -102,7 +106,7 @@ _FACTS = {
 }
 _IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges",
              "collections")
-_FACT = ("probe", "status", "message", "fix")
+_FACT = ("process_id", "probe", "status", "message", "fix")
 # The wall clock is adjusted now and then; recordings of one boot differ by that much and need no moving.
 _SAME_CLOCK_NS = 2_000_000_000
 # Clocks that began longer ago from another are none, and what is moved by less stays in the range of times.
@@ -113,15 +117,16 @@ _SUMMED = ("dropped", "errors", "total_cost_ns")
 def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording:
     """Return one recording with the cells of all.
 
-    Threads, lines, devices, dispatchers, configurations and specializations that are equal in content become one row,
-    and so do call paths, except that rows which one recording keeps apart stay apart, and lines of different recorded
+    Processes of one pid and start are the same one, and devices of one UUID; each process keeps its own threads.
+    Threads, lines, dispatchers, configurations and specializations that are equal in content become one row too, and so
+    do call paths, except that rows which one recording keeps apart stay apart, and lines of different recorded
     cells; a specialization's ``origin`` is the first's, and facts of a device, dispatcher or specialization that one
     recording lacks are those of another. Graphs of one fingerprint become one likewise, with its nodes and edges once.
-    Equal facts of health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest
-    ``clock_error_ns``. Cells, launches, activities, API calls, compilations, builds, events of graphs, ranges and
-    collections are in order of their start. Correlation ids stay: they tell rows of one process apart. Times are on the
-    first recording's host clock: those of a recording whose clock began at another instant (another machine, or another
-    boot) are moved by the wall clock, as ``clock`` in the metadata says.
+    Equal facts of health of one process become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the
+    largest ``clock_error_ns``. Cells, launches, activities, API calls, compilations, builds, events of graphs, ranges
+    and collections are in order of their start. Correlation ids stay: they tell rows of one process apart. Times are on
+    the first recording's host clock: those of a recording whose clock began at another instant (another machine, or
+    another boot) are moved by the wall clock, as ``clock`` in the metadata says.
 
     Parameters
     ----------
@@ -160,7 +165,7 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     tables["passes"] = _joined("passes", recordings, places)
     occupancies = _joined("occupancies", recordings, places).to_pylist()
     tables["occupancies"] = table_of_rows("occupancies", _distinct(occupancies))
-    tables["health"] = table_of_rows("health", _facts(recordings))
+    tables["health"] = table_of_rows("health", _facts(recordings, places))
     tables["code"] = table_of_rows("code", _distinct(_joined("code", recordings, places).to_pylist()))
     metadata = dict(recordings[0].metadata)
     metadata["name"] = recordings[0].name if name is None else name
@@ -172,6 +177,7 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     metadata.pop("recorder", None)
     if all(isinstance(each, dict) for each in recorders):
         metadata["recorder"] = _recorder(cast("list[dict[str, Any]]", recorders))
+    metadata.pop("process", None)  # the table `processes` has them all
     metadata["merged"] = sum(_count(recording) for recording in recordings)
     return Recording(tables, metadata)
 
@@ -179,6 +185,9 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
 def _moved(recording: Recording, first: Recording) -> Recording:
     """The recording with its times on the host clock of `first`; the recording itself where that is its own."""
     origin, wanted = _origin_ns(recording), _origin_ns(first)
+    boot = _clock(recording).get("boot")
+    if boot is not None and boot == _clock(first).get("boot"):  # one clock, whatever the wall clock was set to
+        return recording
     if origin is None or wanted is None or not _SAME_CLOCK_NS < abs(origin - wanted) < _FURTHEST_NS:
         return recording
     shift = origin - wanted
@@ -195,10 +204,13 @@ def _moved(recording: Recording, first: Recording) -> Recording:
 
 def _origin_ns(recording: Recording) -> int | None:
     """The wall time at which the recording's host clock was 0; None where it does not say."""
-    clock = recording.metadata.get("clock")
-    found = cast("dict[str, Any]", clock) if isinstance(clock, dict) else {}
-    wall, host = found.get("wall_ns"), found.get("host_ns")
+    wall, host = (_clock(recording).get(name) for name in ("wall_ns", "host_ns"))
     return wall - host if isinstance(wall, int) and isinstance(host, int) else None
+
+
+def _clock(recording: Recording) -> dict[str, Any]:
+    clock = recording.metadata.get("clock")
+    return cast("dict[str, Any]", clock) if isinstance(clock, dict) else {}
 
 
 def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
@@ -212,8 +224,12 @@ def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, 
         # second of them is the second of another recording.
         taken: set[int] = set()
         new: list[int] = []
+        machine = _machine(recording) if table == "devices" else ""
         for row in renumbered(recording.arrow(table), table, place).to_pylist():
-            same = found.setdefault(tuple(value for column, value in row.items() if column not in ignored), [])
+            key = tuple(value for column, value in row.items() if column not in ignored)
+            if table == "devices":  # the same GPU can be another number in another process
+                key = row["uuid"] or (machine, row["ordinal"])
+            same = found.setdefault(key, [])
             at = next((each for each in same if each not in taken and _agree(rows[each], row, facts)), None)
             if at is None:
                 at = len(rows)
@@ -221,6 +237,8 @@ def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, 
                 rows.append({**row, own: at})
             else:
                 rows[at].update({fact: row[fact] for fact in facts if rows[at][fact] is None})
+                if table == "processes":
+                    _add_process(rows[at], row)
             taken.add(at)
             new.append(at)
         place[table] = np.array(new, dtype=np.int64)
@@ -239,6 +257,20 @@ def _shared_stacks(recordings: Sequence[Recording], places: list[dict[str, Renum
     return make_table("stacks", {
         "stack_id": np.arange(len(found), dtype=np.int32),
         **{name: np.array([key[at] for key in found], np.int32) for at, name in enumerate(TABLES["stacks"].names[1:])}})
+
+
+def _machine(recording: Recording) -> tuple[Any, ...]:
+    """What machines a recording is of, as far as it says."""
+    return tuple(sorted({row["host"] or "" for row in recording.rows("processes")}))
+
+
+def _add_process(known: dict[str, Any], row: dict[str, Any]) -> None:
+    """Add what a later recording says of the same process."""
+    known["end_ns"] = max((each["end_ns"] for each in (known, row) if each["end_ns"] is not None), default=None)
+    costs = [each["own_cost_ns"] for each in (known, row) if each["own_cost_ns"] is not None]
+    known["own_cost_ns"] = sum(costs) if costs else None
+    if row["status"] != "ok":
+        known.update(status=row["status"], message=row["message"])
 
 
 def _agree(known: dict[str, Any], row: dict[str, Any], facts: Sequence[str]) -> bool:
@@ -277,11 +309,11 @@ def _joined(table: str, recordings: Sequence[Recording], places: Sequence[dict[s
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
-def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
+def _facts(recordings: Sequence[Recording], places: Sequence[dict[str, Renumbering]]) -> list[dict[str, Any]]:
     """The rows of health, those of one fact combined."""
     facts: dict[Any, dict[str, Any]] = {}
-    for recording in recordings:
-        for row in recording.rows("health"):
+    for recording, place in zip(recordings, places, strict=True):
+        for row in renumbered(recording.arrow("health"), "health", place).to_pylist():
             fact = facts.setdefault(tuple(row[column] for column in _FACT), row)
             if fact is row:
                 continue

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.errors import UnknownCellError
+from kernelscope.errors import UnknownCellError, UnknownProcessError
 from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
 from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
 from kernelscope.schema import TABLES, UNKNOWN
@@ -34,6 +34,7 @@ _VIEWS = {
     "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
+    "by_process": ("kernelscope.analysis.processes", "process_table"),
     "export_method": ("kernelscope.views.exports", "method"),
     "redacted": ("kernelscope.analysis.redaction", "redacted"),
 }
@@ -158,6 +159,7 @@ class Recording:
                 columns[column.name] = array.to_pandas()
         return pd.DataFrame(columns, columns=list(TABLES[name].names))
 
+    processes = _TableFrame()
     cells = _TableFrame()
     threads = _TableFrame()
     lines = _TableFrame()
@@ -260,6 +262,37 @@ class Recording:
         """
         return _view("by_line")(self)
 
+    def by_process(self) -> pd.DataFrame:
+        """Return what each process did: a new DataFrame, one row a process, the index its id.
+
+        Columns are those that name it, launches with their host time, compiles, time of the GPU and of waits, the first
+        and the last time that is known, how it ended, and what recording cost in it. Times are in nanoseconds.
+        """
+        return _view("by_process")(self)
+
+    def select(self, *, cell: int | None = None, process: int | str | None = None) -> Recording:
+        """Return a part of the recording as a recording of its own.
+
+        Parameters
+        ----------
+        cell : int, optional
+            The row number of a cell in ``cells``.
+        process : int or str, optional
+            The row number of a process in ``processes``, or its worker's name.
+
+        Raises
+        ------
+        UnknownCellError, UnknownProcessError
+            There is no such cell, or the process does not have it; there is no such process.
+        """
+        if cell is None:
+            return self if process is None else select_process(self, process)
+        if process is not None:
+            number = self.column("cells", "process_id").tolist()[cell:cell + 1] if cell >= 0 else []
+            if number != [_process_of(self, process)]:
+                raise UnknownCellError(f"process {process} of recording {self.name!r} has no cell {cell}")
+        return select_cell(self, cell)
+
     def to_perfetto(self, path: str | Path, **options: Any) -> Path:
         """Write a trace for the Perfetto UI, and return its path: see `views.timeline.perfetto.to_perfetto`."""
         return _view("export_method")("to_perfetto")(self, path, **options)
@@ -326,11 +359,12 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
 
     It has the cell's launches, activities, API calls, compilations, builds, events of graphs and garbage collections,
     the compilations and builds inside those launches and the passes of all of these, and the rows of the other tables
-    that they name, all renumbered. A parent launch or a requesting launch in another cell becomes null. What made an
-    executable graph in another cell becomes a ``before``, as it would in a recording of this cell alone; a capture that
-    began there stays where one of the launches went into it. Ranges and marks stay that were open at any time while the
-    cell ran. A pass that belongs to no compilation is the cell's if it began while the cell ran. Health is of the
-    recording as a whole and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
+    that they name, all renumbered; of several processes those of the cell's only. A parent launch or a requesting
+    launch in another cell becomes null. What made an executable graph in another cell becomes a ``before``, as it would
+    in a recording of this cell alone; a capture that began there stays where one of the launches went into it. Ranges
+    and marks stay that were open at any time while the cell ran. A pass that belongs to no compilation is the cell's if
+    it began while the cell ran. Health is of the recording as a whole and stays, with ``total_cost_ns`` in proportion
+    to the launches. Metadata stay as they are.
 
     Parameters
     ----------
@@ -348,6 +382,10 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     if not 0 <= cell_id < cells:
         known = f"0 to {cells - 1}" if cells else "none"
         raise UnknownCellError(f"no cell {cell_id} in recording {recording.name!r}; known: {known}")
+    processes = recording.column("cells", "process_id")
+    process = int(processes[cell_id])
+    if process != UNKNOWN and not np.isin(recording.column("threads", "process_id"), (UNKNOWN, process)).all():
+        recording, cell_id = select_process(recording, process), int((processes[:cell_id] == process).sum())
     keep = _masks(recording, ("health",))
     keep["cells"][cell_id] = True
     keep["launches"] = recording.column("launches", "cell_id") == cell_id
@@ -364,20 +402,70 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     tables = _part(_with_before(recording, earlier, cell_id), keep)
     launches = recording.arrow("launches").num_rows
     share = tables["launches"].num_rows / launches if launches else 0.0
-    health = tables["health"].to_pydict()
-    health["total_cost_ns"] = [None if cost is None else cost * share for cost in health["total_cost_ns"]]
-    tables["health"] = make_table("health", health)
+    for name, column in (("health", "total_cost_ns"), ("processes", "own_cost_ns")):
+        held = tables[name].to_pydict()
+        held[column] = [None if cost is None else cost * share for cost in held[column]]
+        tables[name] = make_table(name, held)
     return Recording(tables, recording.metadata)
+
+
+def select_process(recording: Recording, process: int | str) -> Recording:
+    """Return the sub-recording of one process: all that its threads did, its cells, its part of the GPU, its health.
+
+    What the recording as a whole says of its health stays, and so do the metadata.
+
+    Parameters
+    ----------
+    recording : Recording
+        Where to take it from; it is not changed.
+    process : int or str
+        A row number of its table ``processes``, or a worker's name.
+
+    Raises
+    ------
+    UnknownProcessError
+        There is no such process.
+    """
+    wanted = _process_of(recording, process)
+    keep = _masks(recording, ())
+    keep["processes"][wanted] = True
+    threads = np.append(recording.column("threads", "process_id") == wanted, False)
+    for name in ("cells", *_EVENTS, "health"):
+        columns = TABLES[name].names
+        if "process_id" in columns:
+            keep[name] = recording.column(name, "process_id") == wanted
+        else:
+            keep[name] = threads[recording.column(name, "thread_id")]
+    keep["health"] |= recording.column("health", "process_id") == UNKNOWN
+    return Recording(_part(recording, keep), recording.metadata)
+
+
+def _process_of(recording: Recording, process: int | str) -> int:
+    """The row of a process, by its number or its worker's name."""
+    names = [row["worker"] for row in recording.rows("processes")]
+    if process in names:
+        return names.index(process)
+    if isinstance(process, int) and 0 <= process < len(names):
+        return process
+    known = f"0 to {len(names) - 1}" if names else "none"
+    workers = ", ".join(repr(name) for name in names[:_LISTED] if name is not None)
+    raise UnknownProcessError(f"no process {process!r} in recording {recording.name!r}; known: {known}"
+                              + (f", and workers {workers}" if workers else ""))
+
+
+#: How many names an error lists.
+_LISTED = 8
 
 
 def keep_used(recording: Recording) -> Recording:
     """Return the recording without the rows that none of its launches, activities, compilations and so on names.
 
-    Threads, devices, dispatchers, specializations, configurations, occupancies and graphs can be of other recordings
-    that ran at the same time; those that stay are renumbered. It returns a new recording and leaves the given one as it
-    is.
+    Processes stay. Threads, devices, dispatchers, specializations, configurations, occupancies and graphs can be of
+    other recordings that ran at the same time; those that stay are renumbered. It returns a new recording and leaves
+    the given one as it is.
     """
-    return Recording(_part(recording, _masks(recording, ("cells", "health", *_EVENTS))), recording.metadata)
+    whole = ("processes", "cells", "health", *_EVENTS)
+    return Recording(_part(recording, _masks(recording, whole)), recording.metadata)
 
 
 def renumbered(table: pa.Table, name: str, renumbering: dict[str, Renumbering]) -> pa.Table:
@@ -426,6 +514,8 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
         for referred in ("threads", "lines", "stacks", "devices", "specializations", "configurations", "dispatchers"):
             _mark(recording, keep, referring, referred)
     _mark(recording, keep, "specializations", "dispatchers")
+    for referring in ("threads", "cells", "health", *_EVENTS):
+        _mark(recording, keep, referring, "processes")
     _mark_callers(recording.column("stacks", "parent_stack_id"), keep["stacks"])
     _mark(recording, keep, "stacks", "lines")
     keep["occupancies"][:] = True

@@ -39,6 +39,9 @@ from kernelscope.schema import DETAILS, MODES, TABLES, UNKNOWN, Column
 # So source keeps a path that its author typed, unless it leads into one of these two folders;
 # ``source_sha256`` stays that of the source as it was. A path with blanks is found where it is quoted, or leads into
 # one of the two folders. A user's or host's name is not looked for outside of paths.
+#
+# A recording of one process for itself leaves out its machine's name and boot. With a launcher or with other processes
+# they stay: they tell machines apart when recordings are merged, and who reads one wants to know which was slow.
 
 _MESSAGES = ("error", "reason", "fix", "message")
 
@@ -77,12 +80,30 @@ def shareable(recording: Recording, *, paths: bool = False) -> Recording:
     held = {name: recording.arrow(name) for name in TABLES}
     tables = {name: _cut_table(name, table, folders) for name, table in held.items()}
     metadata = cast("dict[str, Any]", _cut_values(dict(recording.metadata), partial(_cut_prose, folders)))
+    if _is_alone(held["processes"]):
+        tables["processes"], metadata = _without_host(tables["processes"], metadata)
     if metadata == recording.metadata and all(tables[name] is table for name, table in held.items()):
         recording.without_paths = folders, None
         return recording
     made = Recording(tables, metadata)
     recording.without_paths, made.without_paths = (folders, made), (folders, None)
     return made
+
+
+def _is_alone(processes: pa.Table) -> bool:
+    """Whether a process was recorded for itself: then nothing has to tell its machine from another."""
+    return processes.num_rows == 1 and processes.column("launcher").null_count == 1
+
+
+def _without_host(processes: pa.Table, metadata: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
+    """The table and the metadata without the machine's name and boot."""
+    at = processes.schema.get_field_index("host")
+    if processes.column(at).null_count < 1:
+        field = processes.schema.field(at)
+        processes = processes.set_column(at, field, pa.nulls(1, field.type))
+    return processes, {**metadata, **{
+        name: {key: each for key, each in mapping(metadata[name]).items() if key not in ("host", "boot")}
+        for name in ("process", "clock") if mapping(metadata.get(name))}}
 
 
 def shareable_values(values: Any, code: Collection[str] = ()) -> Any:
@@ -602,6 +623,12 @@ _REASON_CODES = _words(
 
 #: What becomes of every text column but those of ``code``, whose rows are left out, by table.
 RULES: dict[str, dict[str, Rule]] = {
+    "processes": {
+        "host": _named("host"), "worker": _named("worker"), "gpu_uuid": _named("gpu"), "message": _dropped,
+        "launcher": _word("launcher", "torchrun", "mpi", "slurm", "ipyparallel", "dask", "multiprocessing",
+                          "subprocess"),
+        "status": _word("status", "ok", "killed", "cut off", "unfinished"),
+    },
     "cells": {
         "name": _named("cell"), "status": _word("status", "ok", "error", "interrupted"), "error": _exception,
         "source": _dropped, "source_sha256": _dropped,
@@ -610,6 +637,7 @@ RULES: dict[str, dict[str, Rule]] = {
     "lines": {"file": _source_file, "function": _named("function"), "text": _dropped},
     "stacks": {},
     "devices": {
+        "uuid": _named("gpu"),
         "name": _matching("device", rf"(?:NVIDIA|Tesla|Quadro|GeForce|TITAN)(?: (?:{_MODEL}))*"),
         "compute_capability": _CAPABILITY,
     },

@@ -48,7 +48,9 @@ class _Story:
         threads = made.rows("threads")
         for number, row in enumerate(threads):
             row |= {"ident": 1 + number, "name": ("MainThread", "worker")[number]}
-        tables = {name: made.arrow(name) for name in TABLES} | {"threads": table_of_rows("threads", threads)}
+        processes = [{"process_id": 0, "pid": 1, "status": "ok"}]
+        tables = {name: made.arrow(name) for name in TABLES} | {
+            "threads": table_of_rows("threads", threads), "processes": table_of_rows("processes", processes)}
         kept = {name: made.metadata[name] for name in ("name", "schema_version", "detail", "probes", "code")}
         launches = made.arrow("launches").num_rows
         return Recording(tables, {

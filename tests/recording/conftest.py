@@ -28,14 +28,21 @@ assert len(LONG) == 200
 def _rows() -> dict[str, list[dict[str, Any]]]:
     """Two cells, two threads and two of everything; the second of each has nulls wherever it may."""
     return {
+        "processes": [
+            {"process_id": 0, "host": "größe", "pid": HANDLE, "parent_pid": 1, "rank": INT32, "local_rank": 0,
+             "worker": "worker-0", "launcher": "dask", "gpu_uuid": "GPU-1", "start_ns": 90, "end_ns": MOST,
+             "status": "killed", "message": "m", "clock_offset_ns": -MOST, "clock_bound_ns": 900,
+             "clock_drift_ppb": -10**9, "own_cost_ns": 901.5},
+            {"process_id": 1, "status": "ok"},
+        ],
         "cells": [
-            {"cell_id": 0, "execution_count": 7, "name": "größe", "start_ns": 100, "end_ns": 900,
+            {"cell_id": 0, "process_id": 0, "execution_count": 7, "name": "größe", "start_ns": 100, "end_ns": 900,
              "synchronized_ns": 950, "status": "ok", "error": "", "source": "k[1, 1](a)\n# \U0001f680",
              "source_sha256": "ab" * 32},
             {"cell_id": 1, "start_ns": 1000, "end_ns": MOST, "status": "error"},
         ],
         "threads": [
-            {"thread_id": 0, "ident": HANDLE, "name": "MainThread"},
+            {"thread_id": 0, "process_id": 0, "ident": HANDLE, "name": "MainThread"},
             {"thread_id": 1, "ident": 0},
         ],
         "lines": [
@@ -49,7 +56,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"stack_id": 2, "line_id": 1},
         ],
         "devices": [
-            {"device_id": 0, "ordinal": 0, "name": "NVIDIA H100", "compute_capability": "9.0",
+            {"device_id": 0, "ordinal": 0, "uuid": "GPU-1", "name": "NVIDIA H100", "compute_capability": "9.0",
              "multiprocessors": 132, "max_threads_per_multiprocessor": 2048, "max_blocks_per_multiprocessor": 32,
              "registers_per_multiprocessor": 65536, "shared_per_multiprocessor_bytes": 233472,
              "reserved_shared_bytes": 1024},
@@ -95,8 +102,8 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "activities": [
             {"activity_id": 0, "kind": "sync", "name": "stream synchronize"},
-            {"activity_id": 1, "kind": "kernel", "name": "axpy(float*)", "entry_name": "_ZN4axpy", "device_id": 0,
-             "stream": 7, "start_ns": 315, "end_ns": 335, "launch_id": 0, "specialization_id": 0,
+            {"activity_id": 1, "process_id": 0, "kind": "kernel", "name": "axpy(float*)", "entry_name": "_ZN4axpy",
+             "device_id": 0, "stream": 7, "start_ns": 315, "end_ns": 335, "launch_id": 0, "specialization_id": 0,
              "configuration_id": 0, "regs": 32, "cell_id": 0, "thread_id": 0, "line_id": 0, "stack_id": 0,
              "api": "cuLaunchKernelEx", "submit_start_ns": 311, "submit_end_ns": 319, "correlation_id": 42,
              "size_bytes": MOST, "memory": "pageable to device", "graph_event_id": 4, "graph_node_id": 0,
@@ -151,10 +158,11 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "start_ns": 190, "end_ns": 340, "api": "cuStreamEndCapture", "outcome": "ok"},
             {"graph_event_id": 2, "cell_id": 0, "thread_id": 0, "kind": "instantiate", "graph_id": 0, "exec_id": 2,
              "source_event_id": 1, "start_ns": 350, "end_ns": 360, "outcome": "ok"},
-            {"graph_event_id": 3, "cell_id": 0, "thread_id": 0, "line_id": 0, "kind": "instantiate", "graph_id": 1,
-             "exec_id": 3, "source_event_id": 1, "start_ns": 370, "end_ns": 380, "api": "cuGraphInstantiateWithParams",
-             "outcome": "failed", "error": "CUDA_ERROR_INVALID_VALUE at größe", "rebuild_of": 2,
-             "change": "configuration", "changes": "grid of größe 4 to 8", "attributes": "{}"},
+            {"graph_event_id": 3, "process_id": 0, "cell_id": 0, "thread_id": 0, "line_id": 0, "kind": "instantiate",
+             "graph_id": 1, "exec_id": 3, "source_event_id": 1, "start_ns": 370, "end_ns": 380,
+             "api": "cuGraphInstantiateWithParams", "outcome": "failed",
+             "error": "CUDA_ERROR_INVALID_VALUE at größe", "rebuild_of": 2, "change": "configuration",
+             "changes": "grid of größe 4 to 8", "attributes": "{}"},
             {"graph_event_id": 4, "cell_id": 0, "thread_id": 0, "kind": "launch", "graph_id": 0, "exec_id": 2,
              "stream": 0, "start_ns": 390, "end_ns": 399, "api": "cuGraphLaunch", "outcome": "ok", "queue_ns": 1,
              "execute_ns": MOST, "correlation_id": 43},
@@ -162,8 +170,8 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "outcome": "ok"},
         ],
         "passes": [
-            {"compilation_id": 0, "specialization_id": 0, "kind": "pass", "name": "0_translate", "start_ns": 206,
-             "duration_ns": 5},
+            {"process_id": 0, "compilation_id": 0, "specialization_id": 0, "kind": "pass", "name": "0_translate",
+             "start_ns": 206, "duration_ns": 5},
             {"kind": "phase", "name": "load", "duration_ns": MOST},
         ],
         "code": [
@@ -182,8 +190,8 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "collected": INT32, "uncollectable": 0},
         ],
         "health": [
-            {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0, "errors": INT32,
-             "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 901.5},
+            {"process_id": 0, "probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0,
+             "errors": INT32, "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 901.5},
             {"probe": "recorder", "status": "degraded"},
         ],
     }

@@ -44,7 +44,7 @@ def column(recording: Recording, name: str) -> list[Any]:
 
 def test_nothing() -> None:
     recording = build(RawRecording())
-    assert all(recording.arrow(name).num_rows == 0 for name in TABLES)
+    assert [name for name in TABLES if recording.arrow(name).num_rows] == ["processes"]
     assert recording.arrow("launches").schema == arrow_schema("launches")
 
 

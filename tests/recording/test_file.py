@@ -54,9 +54,9 @@ def test_many_launches_come_back_small(tmp_path: Path, many: Recording, assert_s
 
 
 def test_chunks_and_unused_words_come_back(tmp_path: Path, full: Recording, assert_same: Same) -> None:
-    threads = full.arrow("health")
-    chunked = pa.concat_tables([threads.slice(0, 1), threads.slice(1, 1)])
-    recording = Recording({"health": chunked}, {})
+    health = full.arrow("health")
+    chunked = pa.concat_tables([health.slice(0, 1), health.slice(1, 1)])
+    recording = Recording({"health": chunked, "processes": full.arrow("processes")}, {})
     assert_same(load(save(recording, tmp_path / "x")), recording)
 
 

@@ -112,7 +112,7 @@ def test_events_are_in_order_with_cells_and_threads() -> None:
         ("instantiate", 500, 3, None, 2), ("instantiate", 600, None, None, None), ("close", 2_000_000, 2, None, None)]
     assert events_of(recording, "cell_id") == [None, 0, 0, 0, 0, None]
     assert events_of(recording, "thread_id") == [0, 1, 0, 0, 0, 0]
-    assert recording.rows("threads")[1] == {"thread_id": 1, "ident": 77, "name": None}
+    assert recording.rows("threads")[1] == {"thread_id": 1, "ident": 77, "name": None, "process_id": 0}
 
 
 @pytest.mark.parametrize("runtime", [False, True])

@@ -29,7 +29,8 @@ def _resolved(recording: Recording, table: str) -> list[tuple[Any, ...]]:
     def resolve(name: str, row: dict[str, Any]) -> tuple[Any, ...]:
         found: list[Any] = []
         for column, value in row.items():
-            if column == own_id(name) or (name, column) == ("specializations", "origin"):
+            if column == own_id(name) or (name, column) in (("specializations", "origin"),
+                                                            ("processes", "own_cost_ns")):
                 continue
             referred = REFERENCES.get(column)
             # A compilation names its launch, and the launch its compilation: one of the two must end it.
@@ -81,7 +82,7 @@ def other(rows: Rows, recording_of: Make) -> Recording:
     rows["graphs"][1]["fingerprint"] = "45" * 32
     rows["graph_nodes"][0].update(specialization_id=1, configuration_id=1)
     rows["health"] = [
-        {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 2, "errors": 5,
+        {"process_id": 0, "probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 2, "errors": 5,
          "cost_ns": 100.0, "total_cost_ns": 8.5},
         {"probe": "recorder", "status": "degraded", "dropped": 1},
         {"probe": "recorder", "status": "ok"},
@@ -94,9 +95,9 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
     _check(merged)
     counts = {name: merged.arrow(name).num_rows for name in TABLES}
     assert counts == {
-        "cells": 3, "threads": 2, "lines": 3, "stacks": 5, "devices": 3, "dispatchers": 3, "specializations": 3,
-        "configurations": 2, "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4, "compilations": 3,
-        "builds": 4, "graphs": 3, "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
+        "processes": 2, "cells": 3, "threads": 2, "lines": 3, "stacks": 5, "devices": 3, "dispatchers": 3,
+        "specializations": 3, "configurations": 2, "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4,
+        "compilations": 3, "builds": 4, "graphs": 3, "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
         "passes": 3, "code": 4, "ranges": 4, "collections": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
@@ -126,11 +127,11 @@ def test_equal_facts_are_added(full: Recording, other: Recording) -> None:
     health = merge([full, other]).rows("health")
     assert health == [
         {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 2, "errors": 2**31 - 1,
-         "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 910.0},
+         "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 910.0, "process_id": 0},
         {"probe": "recorder", "status": "degraded", "message": None, "fix": None, "dropped": 1, "errors": None,
-         "clock_error_ns": None, "cost_ns": None, "total_cost_ns": None},
+         "clock_error_ns": None, "cost_ns": None, "total_cost_ns": None, "process_id": None},
         {"probe": "recorder", "status": "ok", "message": None, "fix": None, "dropped": None, "errors": None,
-         "clock_error_ns": None, "cost_ns": None, "total_cost_ns": None},
+         "clock_error_ns": None, "cost_ns": None, "total_cost_ns": None, "process_id": None},
     ]
 
 
@@ -246,8 +247,8 @@ def test_times_of_another_boot_are_moved_by_the_wall_clock(full: Recording, rows
     # The second was made an hour before the first.
     assert [row["start_ns"] for row in merged.rows("cells")] == [100 - hour, 1000 - hour, 100, 1000]
     assert merged.rows("launches")[0] | {"launch_id": 0} == {
-        **merged.rows("launches")[3], "launch_id": 0, "cell_id": 0, "line_id": 2, "stack_id": 4, "compilation_id": 0,
-        "capture_event_id": 2,
+        **merged.rows("launches")[3], "launch_id": 0, "cell_id": 0, "thread_id": 2, "line_id": 2, "stack_id": 4,
+        "compilation_id": 0, "capture_event_id": 2,
         **{name: value - hour for name, value in rows["launches"][0].items()
            if name in ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")},
     }

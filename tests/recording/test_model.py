@@ -94,7 +94,7 @@ def test_tables_left_out_are_empty() -> None:
 
 
 def test_unknown_and_wrong_tables_are_refused(full: Recording) -> None:
-    with pytest.raises(ValueError, match="no table is called plants; known: cells, threads"):
+    with pytest.raises(ValueError, match="no table is called plants; known: processes, cells, threads"):
         Recording({"plants": full.arrow("cells")}, {})
     with pytest.raises(ValueError, match="table 'cells' does not have the columns of its schema"):
         Recording({"cells": full.arrow("threads")}, {})

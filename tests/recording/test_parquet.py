@@ -98,7 +98,7 @@ def test_columns_without_values_cost_next_to_nothing(many: Recording) -> None:
 
 
 def _renamed(table: pa.Table) -> pa.Table:
-    return table.rename_columns(["thread_id", "ident", "nom"])
+    return table.rename_columns(["thread_id", "ident", "nom", "process_id"])
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -265,8 +265,8 @@ def test_budget_grows_with_the_file() -> None:
 
 
 def test_fixed_bytes_counts_what_rows_take() -> None:
-    assert fixed_bytes({"threads": 10}) == 10 * (4 + 8 + 8)
-    assert fixed_bytes({"threads": 10, "devices": 0}) == 200
+    assert fixed_bytes({"threads": 10}) == 10 * (4 + 8 + 8 + 4)
+    assert fixed_bytes({"threads": 10, "devices": 0}) == 240
 
 
 def test_minus_one_in_a_nullable_integer_array_is_null() -> None:

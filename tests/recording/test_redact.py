@@ -242,4 +242,4 @@ def test_an_empty_recording_and_a_table_with_a_new_column(changing_schema: pytes
     row = {"thread_id": 0, "ident": 1, "name": MARK, "secret": MARK, "secret_word": MARK}
     shown = redact(Recording({"threads": table_of_rows("threads", [row])}, {}))
     assert shown.rows("threads") == [
-        {"thread_id": 0, "ident": 1, "name": "thread_1", "secret": None, "secret_word": "withheld"}]
+        {"thread_id": 0, "ident": 1, "name": "thread_1", "process_id": None, "secret": None, "secret_word": "withheld"}]
