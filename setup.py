@@ -1,4 +1,4 @@
-"""The C extension that records, kernelscope.native._core: it is required.
+"""The C extension that records, kernelscope.native._core, which is required, and the file that Python runs first.
 
 KERNELSCOPE_STRICT=1 makes every warning of the compiler an error. All else about the package stands in pyproject.toml.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 # Setuptools takes the sources by names relative to this folder, which is where it runs.
 SOURCES = Path("kernelscope", "native", "csrc")
@@ -20,6 +21,24 @@ THREADS = [("KS_THREADS", "1")] if sysconfig.get_config_var("Py_GIL_DISABLED") e
 WARNINGS = ["-Wall", "-Wextra"] + ["-Werror"] * (os.environ.get("KERNELSCOPE_STRICT") == "1")
 PACKAGES = "install gcc and Python's headers (Debian, Ubuntu: apt install gcc python3-dev; Fedora: dnf install gcc " \
            "python3-devel; Alpine: apk add gcc musl-dev python3-dev)"
+
+
+# What Python runs when it starts, from a file beside the package: no more than a look at the environment, unless that
+# asks for a recording. See kernelscope_at_start.py.
+START = "kernelscope.pth", (
+    'import os; os.environ.get("KERNELSCOPE_RECORD") and __import__("kernelscope_at_start").wait()\n')
+
+
+class BuildPy(build_py):
+    """Puts the file that Python runs when it starts at the root of the wheel, also of one for an editable install."""
+
+    def run(self) -> None:
+        """Copy the package, and write the file."""
+        super().run()
+        # What is unpacked there becomes the editable wheel; `build_lib` becomes any other.
+        root = self.distribution.get_command_obj("install").install_lib if self.editable_mode else self.build_lib
+        name, line = START
+        Path(root, name).write_text(line, encoding="ascii")
 
 
 class BuildExt(build_ext):
@@ -36,7 +55,7 @@ class BuildExt(build_ext):
 
 
 setup(
-    cmdclass={"build_ext": BuildExt},
+    cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
     ext_modules=[
         Extension(
             "kernelscope.native._core",

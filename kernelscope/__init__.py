@@ -94,6 +94,7 @@ _ROOMS = {
     "dryrun": "kernelscope.dryrun",
     "errors": "kernelscope.errors",
     "graphs": "kernelscope.graphs",
+    "processes": "kernelscope.processes",
     "schema": "kernelscope.schema",
     "studies": "kernelscope.studies",
 }

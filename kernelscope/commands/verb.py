@@ -31,6 +31,7 @@ COMMANDS = {
     "export": "write a .kscope file as a Perfetto trace, HTML, call paths, Parquet or CSV",
     "study": "measure what a launch costs the host, in several versions",
     "recover": "bring back what a killed process had recorded",
+    "merge": "make one file of the processes that recorded themselves into a folder",
     "demo": "run the quickstart notebook and write it as HTML",
     "doctor": "say what is installed and what would work",
 }

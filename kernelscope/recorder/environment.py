@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope import clock, dryrun
+from kernelscope.recorder.launcher import launched_by
 
 _PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
              "quadrants", "numpy", "nvtx", "ipython")
@@ -34,7 +35,20 @@ def environment() -> dict[str, Any]:
 
 def process() -> dict[str, Any]:
     """Return what is known of this process, by columns of the table ``processes``."""
-    return {"host": platform.node() or None, "pid": os.getpid(), "parent_pid": os.getppid(), "start_ns": _BEGAN}
+    return {"host": platform.node() or None, "pid": os.getpid(), "parent_pid": os.getppid(), "start_ns": _BEGAN,
+            **launched_by(os.environ, os.getpid()), **_started()}
+
+
+def _started() -> dict[str, Any]:
+    """Return what the process itself knows of what started it, by columns of the table ``processes``."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.parent_process() is not None:
+        return {"launcher": "multiprocessing", "worker": processes.current_process().name}
+    kernel = getattr(getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)(), "kernel", None)
+    engine = getattr(kernel, "engine_id", None)  # ipyparallel's
+    if isinstance(engine, int) and engine >= 0:
+        return {"launcher": "ipyparallel", "rank": engine, "worker": f"engine {engine}"}
+    return {}
 
 
 def processor(root: Path = Path("/")) -> str:

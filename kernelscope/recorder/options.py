@@ -179,6 +179,10 @@ class RecordingOptions:
         flag("--no-journal", places=(ON,), action="store_const", const=False, help="keep no journal"),
         check=_journal_problem))
 
+    children: bool = field(default=False, metadata=option(
+        "record the processes that Python starts meanwhile too, each as a process of this recording",
+        flag("--children", action="store_true")))
+
     def __post_init__(self) -> None:
         """Check the values, and fill in the capacity."""
         for each in fields(self):

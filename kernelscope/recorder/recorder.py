@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from kernelscope.analysis.builds import explain_builds
 from kernelscope.analysis.compiles import explain
@@ -33,6 +33,9 @@ from kernelscope.recorder.options import (
 from kernelscope.recorder.session import Part, Session, raw_recording
 from kernelscope.recording.build import build
 from kernelscope.recording.model import Recording, keep_used
+
+if TYPE_CHECKING:
+    from kernelscope.recorder.children import Children
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -67,6 +70,7 @@ class Recorder:
         self._cells: list[dict[str, Any]] = []
         self._notes: list[dict[str, Any]] = []
         self._recording: Recording | None = None
+        self._children: Children | None = None
 
     @property
     def recording(self) -> Recording:
@@ -95,6 +99,8 @@ class Recorder:
                 self._session.begin_journal(self.name)
             self._notes += [{"probe": "recorder", "status": "degraded", "message": message}
                             for message in self.options.differences(self._session.options)]
+            if self.options.children:
+                self._begin_children(self._session)
             return self
         except BaseException:
             self._give_up()
@@ -121,14 +127,24 @@ class Recorder:
                     self.end_cell()
                 if self.options.synchronize:
                     self._wait(session)
+                if self._children is not None:
+                    self._children.end()  # they finish while this process makes its own tables
             finally:
                 alone, interrupt = session.leave(self)
                 self._session = None  # only now: where a Ctrl-C came first, it can be stopped again
             recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.options.code))
-            self._recording = explain_builds(explain(recording if alone else keep_used(recording)))
+            recording = explain_builds(explain(recording if alone else keep_used(recording)))
+            if self._children is not None:
+                recording, unread = self._children.joined(recording)
+                interrupt = unread or interrupt
+            self._completed(recording, session)
+            self._recording = recording
             if alone:
                 session.end_journal()
         finally:
+            if self._children is not None and self._session is None:
+                # Without a recording the folder stays beside the journal, for `kernelscope merge`.
+                interrupt = insist(self._children.end if self._recording is None else self._children.close) or interrupt
             if alone:
                 if session.journal is not None:
                     interrupt = insist(lambda: session.end_journal(keep=self._recording is None)) or interrupt
@@ -210,6 +226,28 @@ class Recorder:
             self.stop()
         return self._recording
 
+    def _completed(self, recording: Recording, session: Session) -> None:
+        """Do what is to be done before the journal goes: nothing here."""
+
+    def _begin_children(self, session: Session) -> None:
+        """Have the processes that start from now on record themselves."""
+        from kernelscope.recorder.children import Children
+
+        if Children.active is not None:
+            self._notes.append({"probe": "recorder", "status": "degraded", "message": (
+                "child processes are part of the recording around this one, not of this one")})
+            return
+        base = None if session.journal is None else session.journal.folder.parent
+        self._children = Children(self.options, base)
+        try:
+            self._children.begin()
+        except OSError as error:
+            self._children.close()
+            self._children = None
+            self._notes.append({"probe": "recorder", "status": "degraded", "message": (
+                f"child processes are not recorded: {error.strerror or error}: {error.filename}"),
+                "fix": "free space there, or set TMPDIR to another folder"})
+
     def _refuse_another_start(self) -> None:
         if self._session is not None or self._recording is not None:
             raise RecorderStateError("this recorder was started before: make a new one for another recording")
@@ -224,6 +262,9 @@ class Recorder:
 
         if session is not None and self in session.recorders:
             insist(undo)
+        if self._children is not None:
+            insist(self._children.close)
+            self._children = None
         self._session = self._part = None
         self._cells.clear()
         self._notes.clear()

@@ -1,0 +1,319 @@
+"""The processes that Python starts while a recording runs: they record themselves, and become part of it.
+
+They inherit an environment variable with the name of a folder, and each writes its own file there; see
+`kernelscope.processes`. Nothing listens on a port, and nothing is unpickled: files are read as any ``.kscope`` file and
+any journal is, with the same refusals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from kernelscope.errors import KernelScopeError, RecordingFileError
+from kernelscope.native.journal import is_held
+from kernelscope.processes import OPTIONS, RECORD
+from kernelscope.recorder.options import RecordingOptions
+from kernelscope.recorder.recover import recovered
+from kernelscope.recorder.worker import STOP, spelled
+from kernelscope.recording.file import load
+from kernelscope.recording.journal import find_journals, is_journal
+from kernelscope.recording.merge import merge
+from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import table_of_rows
+from kernelscope.schema import TABLES
+from kernelscope.suggestions import did_you_mean_file
+from kernelscope.units import counted
+
+Row = dict[str, Any]
+Progress = Callable[[float, str], None]
+
+#: Of the folders of a recording's children.
+SUFFIX = ".children"
+#: Children that still record are given this long to write their files; then their journals are read.
+_PATIENCE_S = 5.0
+_BETWEEN_S = 0.02
+_LISTED = 5
+
+
+class Gathered(NamedTuple):
+    """What was read of what several processes left.
+
+    Attributes
+    ----------
+    recordings
+        What they recorded.
+    left_out
+        A line for each that cannot be read.
+    notes
+        The same, as rows of health, and what was not read.
+    interrupt
+        What ended the reading before it was through.
+    """
+
+    recordings: list[Recording]
+    left_out: list[str]
+    notes: list[Row]
+    interrupt: KeyboardInterrupt | None
+
+
+class Children:
+    """What the processes that start meanwhile are recorded into, from `begin` to `close`.
+
+    Parameters
+    ----------
+    options : RecordingOptions
+        The recording's; they record with the same.
+    base : Path or None
+        The folder of the recording's journal; without it the folder is a temporary one.
+    """
+
+    #: The one whose folder is in the environment: a recording inside leaves children to it.
+    active: ClassVar[Children | None] = None
+
+    def __init__(self, options: RecordingOptions, base: Path | None) -> None:
+        self._options = options
+        self._base = base
+        self._process = os.getpid()
+        self._folder: Path | None = None
+        self._before: dict[str, str | None] = {}
+        self._set: dict[str, str] = {}
+        self._older: set[int] = set()
+
+    def begin(self) -> None:
+        """Make the folder, which only this user can read, and name it in the environment.
+
+        Raises
+        ------
+        OSError
+            The folder cannot be made.
+        """
+        if self._base is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="kernelscope-", suffix=SUFFIX))
+        else:
+            self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = self._base / f"{self._process}-{secrets.token_hex(4)}{SUFFIX}"
+            folder.mkdir(mode=0o700)
+            self._folder = folder
+        self._older = _python_children()
+        self._set = {RECORD: str(self._folder), OPTIONS: spelled(self._options)}
+        Children.active = self
+        for name, value in self._set.items():
+            self._before[name] = os.environ.get(name)
+            os.environ[name] = value
+
+    def end(self) -> None:
+        """Put the environment back as it was, and have children that still record finish; again: nothing."""
+        if os.getpid() != self._process or self._folder is None:
+            return
+        while self._before:
+            name, value = next(iter(self._before.items()))
+            if os.environ.get(name) == self._set[name]:  # else somebody has changed it since
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+            del self._before[name]
+        if Children.active is self:
+            Children.active = None
+        with contextlib.suppress(OSError):
+            (self._folder / STOP).touch(mode=0o600)
+
+    def joined(self, own: Recording) -> tuple[Recording, BaseException | None]:
+        """Return a recording with what the children recorded, and what interrupted the gathering.
+
+        Where it is interrupted, what was read until then is in the recording.
+        """
+        folder, interrupt = self._folder, None
+        if os.getpid() != self._process or folder is None:
+            return own, None
+        try:
+            self._wait(folder)
+        except KeyboardInterrupt as error:
+            interrupt = error
+        gathered = gather(found_in(folder))
+        interrupt = gathered.interrupt or interrupt
+        notes = list(gathered.notes)
+        still = self._older & _python_children()
+        if still:
+            notes.append(_note(
+                f"{counted(len(still), 'child process was', 'child processes were')} there before the recording began, "
+                f"and not recorded: pid {', '.join(map(str, sorted(still)[:_LISTED]))}",
+                "begin the recording before the pool of processes"))
+        recordings = gathered.recordings
+        try:
+            whole = merge([own, *recordings], name=own.name) if recordings else own
+        except ValueError as error:  # a dry run among others
+            whole = own
+            notes.append(_note(f"the child processes were left out: {error}"))
+        except KeyboardInterrupt as error:
+            whole, interrupt = own, error
+        return _with_health(whole, notes), interrupt
+
+    def close(self) -> None:
+        """Remove the folder; journals in it that are still written to go on without their names."""
+        self.end()
+        if self._folder is not None and os.getpid() == self._process:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wait(self, folder: Path) -> None:
+        """Wait for children that still record, and now finish; not long."""
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until and any(is_held(path) for path in _journals_in(folder)):
+            time.sleep(_BETWEEN_S)
+
+
+def found_in(folder: Path) -> list[Path]:
+    """Return the ``.kscope`` files and the journals in a folder, and in those of children in it, sorted by name.
+
+    The journal of a process that has written its file is left out: it was killed before it could remove it.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        raise RecordingFileError(f"{folder} cannot be read: {error.strerror or error}") from None
+    files = [Path(entry) for entry in entries if entry.name.endswith(".kscope")]
+    paths = list(files)
+    for entry in entries:
+        path = Path(entry)
+        if not entry.is_dir(follow_symlinks=False):
+            continue
+        if is_journal(path):
+            if not any(file.stem.endswith(entry.name) for file in files):
+                paths.append(path)
+        elif entry.name.endswith(SUFFIX):
+            paths += found_in(path)
+    return paths
+
+
+def gather(paths: Sequence[Path], progress: Progress | None = None) -> Gathered:
+    """Return what these files and journals hold; a Ctrl-C ends the reading, and what was read until then is there.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        ``.kscope`` files, and folders of journals.
+    progress : callable, optional
+        Called with a fraction from 0 to 1 and a text, before each is read.
+    """
+    recordings: list[Recording] = []
+    left_out: list[str] = []
+    notes: list[Row] = []
+    interrupt = None
+    try:
+        for number, path in enumerate(paths):
+            if progress is not None:
+                progress(number / len(paths), f"reading {path.name}")
+            try:
+                recordings.append(_read(path))
+            except KernelScopeError as error:
+                left_out.append(str(error))
+    except KeyboardInterrupt as error:
+        interrupt = error
+        unread = len(paths) - len(recordings) - len(left_out)
+        notes.append(_note(f"interrupted: {counted(unread, 'process was', 'processes were')} not read"))
+    notes += [_note(f"a process was left out: {problem}") for problem in left_out]
+    return Gathered(recordings, left_out, notes, interrupt)
+
+
+def collected(folders: Sequence[Path], name: str | None = None,
+              progress: Progress | None = None) -> tuple[Recording, Gathered]:
+    """Return one recording of what the processes left in these folders, and what was read and left out.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Folders, ``.kscope`` files and journals.
+    name : str, optional
+        What to call it; otherwise as the first of the folders.
+    progress : callable, optional
+        Called with a fraction from 0 to 1 and a text, before each is read.
+
+    Raises
+    ------
+    RecordingFileError
+        There is no recording in them, or they cannot be in one.
+    """
+    gathered = gather(list(dict.fromkeys(_found(folders))), progress)
+    where = ", ".join(map(str, folders))
+    if not gathered.recordings:
+        reasons = "; ".join(gathered.left_out[:_LISTED] + [str(each["message"]) for each in gathered.notes[:1]][
+            :gathered.interrupt is not None])
+        raise RecordingFileError(f"there is no recording in {where}" + (f": {reasons}" if reasons else ""))
+    try:
+        merged = merge(gathered.recordings, name=name or folders[0].resolve().stem)
+        return _with_health(merged, gathered.notes), gathered
+    except ValueError as error:
+        raise RecordingFileError(f"{where}: {error}") from None
+
+
+def _read(path: Path) -> Recording:
+    """Return what one process left: its file, or its journal."""
+    if not path.is_dir():
+        return load(path)
+    (journal,) = find_journals(path)
+    recording = recovered(journal)
+    if journal.is_live:
+        return _with_status(recording, "unfinished", "it was still recording: its launches until then")
+    return _with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
+                        "recovered from its journal, without what the GPU did")
+
+
+def _note(message: str, fix: str | None = None) -> Row:
+    return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
+
+
+def _found(folders: Sequence[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if folder.is_dir() and not is_journal(folder):
+            yield from found_in(folder)
+        elif folder.exists():
+            yield folder
+        else:
+            raise RecordingFileError(f"there is no file or folder {str(folder)!r}"
+                                     f"{did_you_mean_file(str(folder), '.kscope')}")
+
+
+def _journals_in(folder: Path) -> list[Path]:
+    return [path for path in found_in(folder) if path.suffix != ".kscope"]
+
+
+def _with_health(recording: Recording, notes: list[Row]) -> Recording:
+    if not notes:
+        return recording
+    health = table_of_rows("health", [*recording.rows("health"), *notes])
+    return Recording({**{name: recording.arrow(name) for name in TABLES}, "health": health}, recording.metadata)
+
+
+def _with_status(recording: Recording, status: str, message: str) -> Recording:
+    """The recording of one process, with how that ended."""
+    table = table_of_rows("processes", [{**row, "status": status, "message": message}
+                                        for row in recording.rows("processes")])
+    return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
+
+
+def _python_children() -> set[int]:
+    """The pids of this process's children that run Python, but for those that multiprocessing needs for itself."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError, ValueError):
+        for task in Path("/proc/self/task").iterdir():
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return {pid for pid in found if _runs_python(pid)}
+
+
+def _runs_python(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return (os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(sys.executable)
+                and b"resource_tracker" not in command)
+    except OSError:
+        return False

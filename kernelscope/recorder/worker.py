@@ -1,0 +1,202 @@
+"""A process that records itself, from now to its end, into a file of its own in a folder.
+
+Its journal is in that folder while it records, so that a signal that kills it loses nothing that was completed. At its
+end the journal gives way to a ``.kscope`` file, whose name has the journal's in it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from kernelscope.native.log import from_signal_handler
+from kernelscope.probes.base import insist
+from kernelscope.processes import RECORD, start_from_environment
+from kernelscope.recorder.environment import process
+from kernelscope.recorder.launcher import PARENT, options_of
+from kernelscope.recorder.options import RecordingOptions
+from kernelscope.recorder.recorder import Recorder
+from kernelscope.recorder.session import Session
+from kernelscope.recording.file import save
+from kernelscope.recording.model import Recording
+
+#: In a folder whose recording has ended: who still records ends too.
+STOP = "stop"
+#: A process of these tables' rows did something.
+_WORK = ("launches", "compilations", "activities", "api_calls", "builds", "ranges", "graph_events")
+#: Options that say nothing to another process.
+_OWN = ("name", "journal", "children")
+#: How often a child looks whether the recording has ended.
+_BETWEEN_S = 0.1
+
+
+def start(folder: Path, options: str) -> bool:
+    """Record this process from now on into `folder`, and return whether it is recorded; see `kernelscope.processes`."""
+    if Worker.active is not None:
+        return True
+    try:
+        given = options_of(options)
+        if PARENT in given and not _goes_on(folder):
+            return False  # the recording has ended: its processes go on without
+        worker = Worker(folder, given)
+        worker.begin()
+        Worker.active = worker
+        return True
+    except Exception as error:
+        if from_signal_handler(error):
+            raise
+        _complain(f"this process is not recorded: {type(error).__name__}: {error}")
+        return False
+
+
+def spelled(options: RecordingOptions) -> str:
+    """Return what `OPTIONS` is for the children of a recording."""
+    given = {each.name: getattr(options, each.name) for each in fields(RecordingOptions) if each.name not in _OWN}
+    return json.dumps({PARENT: os.getpid(), **given}, default=list)
+
+
+class Worker:
+    """Records this process into a folder, between `begin` and `finish`.
+
+    Parameters
+    ----------
+    folder : Path
+        Where; it is made, readable for this user only.
+    given : mapping
+        Options of `RecordingOptions`, those that this version knows.
+    """
+
+    active: ClassVar[Worker | None] = None
+
+    def __init__(self, folder: Path, given: Mapping[str, Any]) -> None:
+        known = {each.name for each in fields(RecordingOptions)} - set(_OWN)
+        self._folder = folder
+        self._process = os.getpid()
+        self._is_child = PARENT in given
+        self._lock = threading.RLock()
+        self._has_ended = threading.Event()
+        self.recorder = _OwnRecorder(_label(), journal=folder, **{
+            name: value for name, value in given.items() if name in known})
+
+    def begin(self) -> None:
+        """Start to record, and see to it that the end of the process is not missed."""
+        self._folder.mkdir(mode=0o700, parents=not self._is_child, exist_ok=True)
+        self.recorder.folder = self._folder
+        self.recorder.start()
+        self.recorder.begin_cell(self.recorder.name)
+        atexit.register(self.finish)
+        utilities = sys.modules.get("multiprocessing.util")
+        if utilities is not None:
+            # A process of multiprocessing may end with os._exit, after these. One that was just forked forgets those
+            # that there are, and calls what is registered for after a fork.
+            self._finish_with(utilities)
+            utilities.register_after_fork(self, lambda worker: worker._finish_with(utilities))
+        if self._is_child:
+            threading.Thread(target=self._follow, name="kernelscope", daemon=True).start()
+
+    def finish(self) -> None:
+        """Stop, and write the file; what is wrong is said on stderr."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            if self._has_ended.is_set():
+                return
+            self._has_ended.set()
+            if Worker.active is self:
+                Worker.active = None
+            try:
+                error = getattr(sys, "last_value", None)  # what ended the program, if it was that
+                with contextlib.suppress(Exception):
+                    self.recorder.end_cell(error)
+                self.recorder.stop()
+            except KeyboardInterrupt:  # the process ends, or its parent's recording
+                pass
+            except Exception as error:
+                if from_signal_handler(error):
+                    raise
+                _complain(f"the recording of this process is left as a journal in {self._folder}: "
+                          f"{type(error).__name__}: {error}")
+
+    def _finish_with(self, utilities: Any) -> None:
+        if os.getpid() == self._process:
+            utilities.Finalize(None, self.finish, exitpriority=-1000)
+
+    def _follow(self) -> None:
+        """End this recording with that of the process's parent; the process goes on."""
+        while not self._has_ended.wait(_BETWEEN_S):
+            if not _goes_on(self._folder):
+                self.finish()
+
+
+class _OwnRecorder(Recorder):
+    """Writes the recording into a file before its journal goes."""
+
+    folder = Path()
+
+    def _completed(self, recording: Recording, session: Session) -> None:
+        made = cast("dict[str, Any]", recording.metadata.get("process") or {})
+        is_one_of_many = "rank" in made or made.get("launcher") not in (None, "subprocess")
+        did_nothing = not any(recording.arrow(name).num_rows for name in _WORK)
+        if (did_nothing and not is_one_of_many) or not self.folder.is_dir():
+            return  # such as a launcher, which imports a framework and uses no GPU
+        journal = None if session.journal is None else session.journal.folder.name
+        save(recording, self.folder / file_name(made, journal), paths=True)
+
+
+def file_name(made: Mapping[str, Any], journal: str | None = None) -> str:
+    """Return the name of a process's file: its rank, host and pid, and the name of its journal."""
+    rank = made.get("rank")
+    parts = [f"rank{rank}" if rank is not None else made.get("worker"), made.get("host"), journal or made.get("pid")]
+    return "-".join(re.sub(r"[^\w.]+", "_", str(part))[:60] if part is not journal else str(part)
+                    for part in parts if part) + ".kscope"
+
+
+def _label() -> str:
+    """Return what to call this process: its rank, or its name, or its script's name."""
+    made = process()
+    if "rank" in made:
+        return f"rank {made['rank']}"
+    script = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    return str(made.get("worker") or (script if script not in ("", "-c", "-m") else f"process {os.getpid()}"))
+
+
+def _goes_on(folder: Path) -> bool:
+    return folder.is_dir() and not (folder / STOP).exists()
+
+
+def _complain(message: str) -> None:
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(f"kernelscope: pid {os.getpid()}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def leave_to_parent() -> None:
+    """In a forked child, take the hooks of the parent's recording out, and begin one of the child's own."""
+    from kernelscope.recorder.children import Children
+
+    if Worker.active is None and Children.active is None:
+        return
+    Worker.active = Children.active = None
+    try:
+        session = Session.active
+        Session.lock = threading.RLock()  # a thread that the child does not have may hold the other
+        Session.active = None
+        if session is not None:
+            session.recorders.clear()
+            insist(session._uninstall)
+        if os.environ.get(RECORD):
+            start_from_environment()
+    except Exception as error:
+        _complain(f"this forked process is not recorded: {type(error).__name__}: {error}")
+
+
+os.register_at_fork(after_in_child=leave_to_parent)
