@@ -21,17 +21,20 @@ from typing import Any
 
 import kernelscope
 from kernelscope.errors import KernelScopeError, RecordingFileError
-from kernelscope.recorder.environment import environment
+from kernelscope.native.journal import is_held
+from kernelscope.recorder.children import found_in, gather
+from kernelscope.recorder.environment import process
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
-from kernelscope.recorder.recover import recovered
+from kernelscope.recorder.session import Session
 from kernelscope.recording.file import SUFFIX, save
-from kernelscope.recording.journal import find_journals, remove_journal
+from kernelscope.recording.journal import remove_journal
 from kernelscope.recording.model import Recording
 
 #: This process: several workers may be threads of one, the client's too.
 TOKEN = secrets.token_hex(8)
-_NAME = re.compile(r"[\w.-]{1,200}")
+_NAME = re.compile(r"\w[\w.-]{0,200}")
+_UNUSUAL = r"[^\w.]+"
 
 
 @dataclass
@@ -39,11 +42,10 @@ class _Recorded:
     """What this process records for one recording of a cluster."""
 
     folder: Path
-    recorder: Recorder
+    recorder: _WorkerRecorder
     workers: list[str] = field(default_factory=list)
     #: Which of them have not closed.
     open: set[str] = field(default_factory=set)
-    file: str = ""
     problem: str = ""
 
 
@@ -75,9 +77,11 @@ def begin(worker: Any, settings: Mapping[str, Any]) -> None:
             _make(folder)
             known = {each.name for each in fields(RecordingOptions)}
             given = {name: value for name, value in settings["options"].items() if name in known}
-            held = _Recorded(folder, Recorder(**{**given, "journal": folder}))
-            held.recorder.start()
-            _tell(held.recorder, str(worker.name))
+            recorder = _WorkerRecorder(**{**given, "journal": folder})
+            recorder.folder, recorder.worker = folder, str(worker.name)
+            recorder.start()
+            recorder.tell()
+            held = _Recorded(folder, recorder)
             held.recorder.begin_cell(given.get("name"))
             _recorded[number] = held
         held.workers.append(str(worker.name))
@@ -104,14 +108,12 @@ def end(recording: str) -> dict[str, Any]:
             return {}
         if held.recorder.is_recording:
             try:
-                journal = _journal(held.recorder)
                 held.recorder.end_cell()
-                recorded = held.recorder.stop()
-                held.file = _write(recorded, held.folder, held.workers[0], journal)
+                held.recorder.stop()
             except Exception as error:
                 held.problem = f"{type(error).__name__}: {error}"
         return {"token": TOKEN, "pid": os.getpid(), "host": platform.node(), "version": kernelscope.__version__,
-                "workers": held.workers, "file": held.file, "problem": held.problem}
+                "workers": held.workers, "file": held.recorder.file, "problem": held.problem}
 
 
 def left_in(folder: Path) -> list[str]:
@@ -120,10 +122,7 @@ def left_in(folder: Path) -> list[str]:
         _check(folder)
     except (OSError, KernelScopeError):
         return []
-    files = [path.name for path in folder.iterdir() if path.suffix == SUFFIX and not path.is_symlink()]
-    dead = [each.name for each in find_journals(folder) if not each.is_live]
-    # The journal of a process that had written its file, and was killed before it could remove the journal.
-    return sorted(files + [name for name in dead if not any(file.endswith(name + SUFFIX) for file in files)])
+    return [path.name for path in found_in(folder) if path.suffix == SUFFIX or not is_held(path)]
 
 
 def content(folder: Path, name: str) -> bytes:
@@ -142,10 +141,11 @@ def content(folder: Path, name: str) -> bytes:
     path = folder / name
     if name.endswith(SUFFIX):
         return path.read_bytes()
-    (journal,) = find_journals(path)
-    recording = _killed(recovered(journal))
+    gathered = gather([path])
+    if not gathered.recordings:
+        raise RecordingFileError("; ".join(gathered.left_out))
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as made:
-        return save(recording, Path(made) / "recovered.kscope", paths=True).read_bytes()
+        return save(gathered.recordings[0], Path(made) / "recovered.kscope", paths=True).read_bytes()
 
 
 def remove(folder: Path, names: list[str]) -> None:
@@ -173,29 +173,25 @@ def _check(folder: Path) -> None:
         raise KernelScopeError(f"{folder} is not a folder that only this user can write to")
 
 
-def _tell(recorder: Recorder, worker: str) -> None:
-    """Have the recording, and its journal, know which worker it is of."""
-    session = recorder._session
-    if session is None or recorder._part is None or recorder._part.began is not None:
-        return  # inside another recording, whose process this is
-    made: Any = environment().get("process") or {"host": platform.node() or None, "pid": os.getpid()}
-    session.sink.metadata["process"] = {**made, "worker": worker, "launcher": "dask"}
-    session.begin_journal(recorder.name)
+def _file_name(worker: str, journal: str) -> str:
+    """Return the name of a worker's file; it ends in that of its journal, which no other has."""
+    return f"{re.sub(_UNUSUAL, '_', worker)[:60]}-{journal}{SUFFIX}"
 
 
-def _journal(recorder: Recorder) -> str:
-    """Return the name of the journal's folder; another one of its kind where there is none."""
-    session = recorder._session
-    journal = None if session is None else session.journal
-    return secrets.token_hex(8) if journal is None or not journal.is_on else journal.folder.name
+class _WorkerRecorder(Recorder):
+    """Writes the recording into a file before its journal goes."""
 
+    folder = Path()
+    worker = file = ""
 
-def _write(recording: Recording, folder: Path, worker: str, journal: str) -> str:
-    name = f"{re.sub(r'[^\w.]+', '_', worker)[:60]}-{journal}{SUFFIX}"
-    save(recording, folder / name, paths=True, overwrite=True)
-    return name
+    def tell(self) -> None:
+        """Have the recording, and its journal, know which worker it is of."""
+        session, part = self._session, self._part
+        if session is not None and part is not None and part.began is None:  # else it is another recording's process
+            session.sink.metadata["process"] = {**process(), "worker": self.worker, "launcher": "dask"}
+            session.begin_journal(self.name)
 
-
-def _killed(recording: Recording) -> Recording:
-    """Return a recovered recording, with the fact that its worker was killed."""
-    return recording
+    def _completed(self, recording: Recording, session: Session) -> None:
+        journal = session.journal
+        name = secrets.token_hex(8) if journal is None or not journal.is_on else journal.folder.name
+        self.file = save(recording, self.folder / _file_name(self.worker, name), paths=True).name
