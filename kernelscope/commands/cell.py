@@ -41,6 +41,8 @@ class CellOptions:
         Whether to show charts under the card.
     timeline : bool
         Whether the timeline follows the card.
+    dask : str or None
+        The variable with the client of a Dask cluster whose workers are recorded too.
     """
 
     recording: RecordingOptions = field(default_factory=RecordingOptions)
@@ -49,6 +51,7 @@ class CellOptions:
     quiet: bool = False
     charts: bool = False
     timeline: bool = True
+    dask: str | None = None
 
 
 def cell_parser() -> NotebookParser:
@@ -66,6 +69,8 @@ def cell_parser() -> NotebookParser:
     parser.add_argument("--charts", action="store_true",
                         help="show charts under the card: time by phase, compile time, queue and execute, GPU busy")
     parser.add_argument("--no-timeline", dest="timeline", action="store_false", help="show the card alone")
+    parser.add_argument("--dask", metavar="CLIENT",
+                        help="record all workers of a Dask cluster too: the variable that holds its client")
     return parser
 
 
@@ -85,7 +90,8 @@ def parse_cell(line: str) -> CellOptions:
     if unknown:
         _refuse(parser, words, unknown)
     recording = recording_options(found, parser, name=found.name or None)
-    return CellOptions(recording, found.output, found.returns, found.quiet, found.charts, found.timeline)
+    return CellOptions(recording, found.output, found.returns, found.quiet, found.charts, found.timeline,
+                       found.dask)
 
 
 def _refuse(parser: NotebookParser, words: list[str], unknown: list[str]) -> NoReturn:

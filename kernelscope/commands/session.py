@@ -28,6 +28,7 @@ from kernelscope.commands.tracebacks import TracebackFilter
 from kernelscope.errors import KernelScopeError
 
 if TYPE_CHECKING:
+    from kernelscope.dask import ClusterRecorder
     from kernelscope.recorder.recorder import Recorder
     from kernelscope.recording.model import Recording
 
@@ -65,7 +66,7 @@ class OpenCell:
     automatic: bool = False
     by_magic: bool = False
     has_ended: bool = False
-    recorder: Recorder | None = None
+    recorder: Recorder | ClusterRecorder | None = None
     recording: Recording | None = None
     thread: int = field(default_factory=threading.get_ident)
 
@@ -337,9 +338,7 @@ class NotebookSession:
         if cell.options is None:
             return
         try:
-            from kernelscope.recorder.recorder import recorder_of
-
-            recorder = recorder_of(cell.options.recording)
+            recorder = self._recorder(cell.options)
             cell.recorder = recorder  # before it starts: the cell's end stops it, whatever comes in between
             recorder.start()
         except (Exception, KeyboardInterrupt) as problem:
@@ -355,6 +354,20 @@ class NotebookSession:
         except (Exception, KeyboardInterrupt) as problem:
             output.report(problem)
         recorder.begin_cell(cell.options.recording.name, execution_count=cell.number, source=cell.text)
+
+    def _recorder(self, options: CellOptions) -> Recorder | ClusterRecorder:
+        """Return what records a cell: this process, and with a client the workers of its cluster."""
+        if options.dask is None:
+            from kernelscope.recorder.recorder import recorder_of
+
+            return recorder_of(options.recording)
+        client = self.shell.user_ns.get(options.dask)
+        if client is None:
+            raise KernelScopeError(f"there is no variable {options.dask!r}: --dask takes the name of one that holds a "
+                                   "distributed.Client")
+        from kernelscope.dask import ClusterRecorder
+
+        return ClusterRecorder(client, options.recording, own=True)
 
     def _finish(self, cell: OpenCell, error: BaseException | None) -> Recording | None:
         """Stop if that was not done yet; keep and save the recording. None where there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["ClusterRecorder", "record", "report"]
 
 
 def record(client: Any, name: str | None = None, **options: Any) -> ClusterRecorder:
-    """Return a recorder of all workers of a cluster, for a ``with`` block; after it, `recording` has what they recorded.
+    """Return a recorder of all workers of a cluster, for a ``with`` block; then `recording` has what they recorded.
 
     Workers that join or restart meanwhile are recorded too, and of one that was killed what it had completed. Each is a
     process of the recording (`Recording.by_process`), and launches know the task that made them (`Recording.by_task`).
@@ -43,7 +43,7 @@ def record(client: Any, name: str | None = None, **options: Any) -> ClusterRecor
 
 
 @contextmanager
-def report(client: Any, path: str | Path = "kernelscope-report.html", **options: Any) -> Iterator[ClusterRecorder]:
+def report(client: Any, path: str | Path = "kernelscope-report.html", **options: Any) -> Generator[ClusterRecorder]:
     """Record a cluster while a ``with`` block runs, and write the card and the timeline as one page.
 
     It is what `distributed.performance_report` is for tasks. The page is written however the block ends.

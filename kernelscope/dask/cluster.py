@@ -7,7 +7,7 @@ import json
 import secrets
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
@@ -62,6 +62,8 @@ class ClusterRecorder:
         self._is_recording = False
         self._notes: list[Row] = []
         self._recording: Recording | None = None
+        #: The workers that there were at the start.
+        self._seen: dict[str, Row] = {}
 
     @property
     def recording(self) -> Recording:
@@ -99,6 +101,7 @@ class ClusterRecorder:
                 whose = "this client" if held.get("owner") == client.id else f"another client, {held.get('owner')}"
                 raise RecorderStateError(f"this cluster is being recorded already{called} by {whose}, and one "
                                          "recording of a cluster is possible at a time: wait until it has ended")
+            self._seen = held["seen"]
             given = {each.name: getattr(self._options, each.name) for each in fields(self._options)
                      if each.name not in _NOT_SENT}
             self._is_recording = True
@@ -138,7 +141,12 @@ class ClusterRecorder:
                     if self._own is not None:
                         own.append(self._own.stop())
                 finally:
-                    gathering.run(self._state())
+                    if self._client.status == "running":
+                        gathering.run(self._state())
+                    else:
+                        self._note(f"the client was {self._client.status} before the recording ended, and its workers "
+                                   "stopped then: there is what this machine has of them")
+                        gathering.run_here(self._seen)
             except KeyboardInterrupt as error:
                 interrupt = error
                 gathering.note_interrupt()
@@ -147,6 +155,7 @@ class ClusterRecorder:
             interrupt = insist(self._withdraw) or interrupt
             gathered = gather(gathering.files)
         self._notes += [*gathering.notes, *gathered.notes]
+        self._notes += gathering.missing(gathered.recordings)
         self._recording = self._merged([*own, *gathered.recordings])
         interrupt = interrupt or gathered.interrupt
         if interrupt is not None:
@@ -241,6 +250,9 @@ class _Gathering:
         self._target = target
         self._skip_own = skip_own
         self._left: dict[str, _Place] = {}
+        #: How many workers of each name have gone, and how many have just ended.
+        self._gone: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
 
     def run(self, state: Mapping[str, Any]) -> None:
         """Stop, look what there is, fetch it, and remove it there."""
@@ -249,9 +261,19 @@ class _Gathering:
         skipped = self._read_answers(answers, seen)
         places = self._places(answers, seen)
         self._look(places, skipped)
-        with _progress(len(self._left)) as tell:
-            self._fetch(places, tell)
-        self._say_missing(seen, answers)
+        self._fetch(places)
+
+    def run_here(self, seen: Mapping[str, Row]) -> None:
+        """Fetch what this machine has, without the cluster."""
+        places = self._places({}, {address: {**row, "nanny": None} for address, row in seen.items()})
+        self._look(places, set())
+        self._fetch(places)
+
+    def missing(self, recordings: Sequence[Recording]) -> list[Row]:
+        """Return what is to be said of workers that have gone, and left nothing that was found."""
+        there = Counter(row["worker"] for recording in recordings for row in recording.rows("processes"))
+        return [_note(f"worker {name} has gone, and nothing of what it recorded was found on its host")
+                for name, count in self._gone.items() if count > max(0, there[name] - self._ended[name])]
 
     def note_interrupt(self) -> None:
         """Say what was not fetched, and where it is."""
@@ -269,6 +291,7 @@ class _Gathering:
     def _read_answers(self, answers: Mapping[str, Any], seen: Mapping[str, Row]) -> set[str]:
         """Say what is odd with workers; return the files of this process, which is recorded otherwise."""
         own: set[str] = set()
+        self._gone.update(str(row["name"]) for row in seen.values() if row["gone"])
         together: dict[str, list[str]] = {}
         for address, answer in answers.items():
             called = str(seen.get(address, {}).get("name", address))
@@ -280,6 +303,7 @@ class _Gathering:
                 self.notes.append(_note(f"worker {called} records with kernelscope {told.get('version')}, and this "
                                         f"client has {__version__}", "install the same version on every worker"))
             together.setdefault(str(told.get("token", address)), []).append(called)
+            self._ended[called] += bool(told.get("file"))
             if self._skip_own and told.get("token") == TOKEN:
                 own.add(str(told.get("file")))
         for workers in together.values():
@@ -313,7 +337,11 @@ class _Gathering:
                 if name not in skipped and Path(name).name == name:
                     self._left.setdefault(name, place)
 
-    def _fetch(self, places: Sequence[_Place], tell: Callable[[], None]) -> None:
+    def _fetch(self, places: Sequence[_Place]) -> None:
+        with _progress(len(self._left)) as tell:
+            self._fetch_all(places, tell)
+
+    def _fetch_all(self, places: Sequence[_Place], tell: Callable[[], None]) -> None:
         folders = {place.address: str(place.folder) for place in places}
         while self._left:
             turn: dict[str, str] = {}
@@ -342,9 +370,6 @@ class _Gathering:
         for place in places:
             if not place.address:
                 remove(place.folder, place.names)
-
-    def _say_missing(self, seen: Mapping[str, Row], answers: Mapping[str, Any]) -> None:
-        """Say which workers have gone of which nothing was found."""
 
 
 def _content(folder: Path, name: str) -> bytes | Exception:
@@ -381,7 +406,7 @@ def _note(message: str, fix: str | None = None, *, status: str = "degraded") -> 
 
 
 @contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
+def _progress(total: int) -> Generator[Callable[[], None]]:
     """A bar of tqdm's, where that is installed, shown if it takes more than a moment."""
     try:
         from tqdm.auto import tqdm
@@ -389,4 +414,7 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     with tqdm(total=total, desc="fetching recordings", unit="worker", leave=False, delay=0.5) as bar:
-        yield lambda: bar.update() and None
+        def tell() -> None:
+            bar.update()
+
+        yield tell

@@ -1,7 +1,7 @@
-"""What the client sends to the scheduler, to workers and to nannies: plugins, and functions that `Client.run` runs there.
+"""What the client sends to the scheduler, to workers and to nannies: plugins, and functions that are run there.
 
-They are classes and functions inside functions, which cloudpickle sends as code and not as names, so that they work where
-kernelscope is not installed: there they say so. What workers answer is bytes, either JSON or a ``.kscope`` file.
+They are classes and functions inside functions, which cloudpickle sends as code and not as names, so that they work
+where kernelscope is not installed, and say so. What workers answer is bytes: JSON, or a ``.kscope`` file.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def end_on_worker() -> Any:
 
 def list_on_host() -> Any:
     """Return a function for workers and nannies: what is in the folder of their host, as JSON."""
-    def left(dask_worker: Any, folders: dict[str, str]) -> bytes:
+    async def left(dask_worker: Any, folders: dict[str, str]) -> bytes:
+        import asyncio
         import json
         from pathlib import Path
 
@@ -134,7 +135,7 @@ def list_on_host() -> Any:
             from kernelscope.dask.worker import left_in
         except ImportError:
             return b"[]"
-        return json.dumps(left_in(Path(folders[dask_worker.address]))).encode()
+        return json.dumps(await asyncio.to_thread(left_in, Path(folders[dask_worker.address]))).encode()
 
     return left
 

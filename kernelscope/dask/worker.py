@@ -14,6 +14,7 @@ import secrets
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -34,6 +35,8 @@ from kernelscope.recording.model import Recording
 #: This process: several workers may be threads of one, the client's too.
 TOKEN = secrets.token_hex(8)
 _NAME = re.compile(r"\w[\w.-]{0,200}")
+#: Workers that close, or whose client has gone, are given this long to write their files; then journals are read.
+_PATIENCE_S, _BETWEEN_S = 5.0, 0.02
 _UNUSUAL = r"[^\w.]+"
 
 
@@ -76,8 +79,9 @@ def begin(worker: Any, settings: Mapping[str, Any]) -> None:
             folder = folder_of(worker.local_directory, number)
             _make(folder)
             known = {each.name for each in fields(RecordingOptions)}
-            given = {name: value for name, value in settings["options"].items() if name in known}
-            recorder = _WorkerRecorder(**{**given, "journal": folder})
+            given: dict[str, Any] = {name: value for name, value in settings["options"].items() if name in known}
+            given["journal"] = folder
+            recorder = _WorkerRecorder(**given)
             recorder.folder, recorder.worker = folder, str(worker.name)
             recorder.start()
             recorder.tell()
@@ -117,12 +121,18 @@ def end(recording: str) -> dict[str, Any]:
 
 
 def left_in(folder: Path) -> list[str]:
-    """Return the names of what is in a folder: files, and journals that nobody writes to any more."""
+    """Return the names of the files and journals in a folder; wait a little for workers that are just closing.
+
+    The journal of one that goes on nevertheless is named too: it can be read as far as it is.
+    """
     try:
         _check(folder)
+        until = time.monotonic() + _PATIENCE_S
+        while any(path.suffix != SUFFIX and is_held(path) for path in found_in(folder)) and time.monotonic() < until:
+            time.sleep(_BETWEEN_S)
+        return [path.name for path in found_in(folder)]
     except (OSError, KernelScopeError):
         return []
-    return [path.name for path in found_in(folder) if path.suffix == SUFFIX or not is_held(path)]
 
 
 def content(folder: Path, name: str) -> bytes:
