@@ -338,11 +338,21 @@ class _Gathering:
                     self._left.setdefault(name, place)
 
     def _fetch(self, places: Sequence[_Place]) -> None:
-        with _progress(len(self._left)) as tell:
-            self._fetch_all(places, tell)
-
-    def _fetch_all(self, places: Sequence[_Place], tell: Callable[[], None]) -> None:
+        """Fetch everything, and remove what was fetched where it was, also where a Ctrl-C ends the fetching."""
         folders = {place.address: str(place.folder) for place in places}
+        try:
+            with _progress(len(self._left)) as tell:
+                self._fetch_all(folders, tell)
+        finally:
+            names = {place.address: place.names for place in places}
+            asked = [address for address, fetched in names.items() if address and fetched]
+            if asked:
+                self._run(sent.remove_on_host(), workers=asked, folders=folders, names=names)
+            for place in places:
+                if not place.address:
+                    remove(place.folder, place.names)
+
+    def _fetch_all(self, folders: Mapping[str, str], tell: Callable[[], None]) -> None:
         while self._left:
             turn: dict[str, str] = {}
             for name, place in self._left.items():
@@ -363,13 +373,6 @@ class _Gathering:
                                             f"{answer or 'nobody there answers'}"))
                 del self._left[name]
                 tell()
-        names = {place.address: place.names for place in places}
-        asked = [address for address, fetched in names.items() if address and fetched]
-        if asked:
-            self._run(sent.remove_on_host(), workers=asked, folders=folders, names=names)
-        for place in places:
-            if not place.address:
-                remove(place.folder, place.names)
 
 
 def _content(folder: Path, name: str) -> bytes | Exception:

@@ -1,8 +1,9 @@
-"""Recordings of a Dask cluster of processes: what every worker did, and what a worker that comes, goes or dies leaves."""
+"""Recordings of a Dask cluster: what every worker did, and what a worker that comes, goes or dies leaves."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     environment = {"KERNELSCOPE_DRYRUN": "1", "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
                    "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
     with (dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-          LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None, local_directory=str(folder),
+          LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0", local_directory=str(folder),
                        env=environment, silence_logs=50) as made):
         yield made
 
@@ -150,11 +151,12 @@ def test_ctrl_c_while_files_are_fetched_keeps_what_is_there(
     (folder,) = left()
     assert message.startswith("interrupted: 2 recordings of workers were not fetched") and str(folder) in message
     rest = kernelscope.processes.collect(folder)
+    shutil.rmtree(folder)
     assert sorted([kept[0], *_launches(rest)]) == sorted(pids.values())
 
 
 def test_workers_without_kernelscope_or_of_another_version_are_named_and_others_go_on(client: Client) -> None:
-    first, second, *others = client.scheduler_info(n_workers=-1)["workers"]
+    first, second, *_ = client.scheduler_info(n_workers=-1)["workers"]
 
     def forget() -> None:
         import sys
@@ -213,7 +215,7 @@ def test_options_that_are_not_for_a_cluster_are_refused(client: Client, given: d
 
 
 def test_workers_that_are_threads_of_one_process_are_one_process(tmp_path: Path) -> None:
-    with (Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None,
+    with (Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0",
                  local_directory=str(tmp_path)) as client, kernelscope.dask.record(client) as recorder):
         _on_each(client, launch, 2)
     recording = recorder.recording
@@ -237,4 +239,4 @@ def test_a_killed_worker_loses_nothing_that_was_completed(client: Client, left: 
     tasks = recording.by_task()
     (died,) = tasks[tasks.task == "die"].itertuples()
     assert (died.tasks, died.unfinished, died.launches) == (1, 1, 7)
-    _until(lambda: not left())
+    assert left() == []
