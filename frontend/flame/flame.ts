@@ -228,7 +228,8 @@ export class FlameView {
       parts.push(node < 0 || node === this.sight.zoomed ? element("span", "ksf-crumb", label)
         : button("ksf-crumb", label, "", () => this.zoom(node)));
     }
-    this.crumbs.hidden = !this.sight.zoomed;
+    const { metric, zoomed, layout: { total } } = this.sight, value = valueOf(metric, total[zoomed]);
+    parts.push(element("span", "ksf-soft", zoomed ? `${value}, ${percent(this.share(zoomed))}` : value));
     this.crumbs.replaceChildren(...parts);
   }
 

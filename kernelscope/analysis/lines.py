@@ -16,7 +16,9 @@ import numpy as np
 
 from kernelscope.analysis.activities import COPY, is_gpu_recorded
 from kernelscope.analysis.columns import (
+    Bools,
     Ints,
+    codes,
     count_by,
     data_frame,
     ints,
@@ -26,6 +28,7 @@ from kernelscope.analysis.columns import (
     sum_by,
 )
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
+from kernelscope.recording.columns import Spans
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -52,13 +55,17 @@ class LineSummary:
     launches : int
         Launches that it made and that ran.
     kernels : tuple of str
-        Names of the kernels that it launched, in order of their first launch in the recording.
+        Names of the kernels that it launched, in order of their first launch in the recording; then of those that only
+        CUPTI saw, such as a library's.
     totals : PhaseTotals
         Own host time of the launches, and its phases.
     compiles : int
         Compiles and loads from the disk cache that it caused.
     compile_ns : int or None
         How long those took; None where the end of none is known.
+    call_ns : int or None
+        How long its other CUDA calls took that gave work to the GPU: copies, memsets, graph launches, and launches that
+        only CUPTI saw. None where the GPU was not recorded.
     gpu_ns : int or None
         How long the kernels, copies and memsets ran that it gave to the GPU; None where the GPU was not recorded, and
         where none of them was timed.
@@ -79,6 +86,7 @@ class LineSummary:
     totals: PhaseTotals
     compiles: int
     compile_ns: int | None
+    call_ns: int | None
     gpu_ns: int | None
     copied_bytes: int | None
     wait_ns: int | None
@@ -89,14 +97,14 @@ class LineSummary:
         return self.totals.host_ns
 
     @property
-    def parts(self) -> tuple[int, int, int]:
-        """Return how long it compiled, launched without that, and waited, in nanoseconds."""
+    def parts(self) -> tuple[int, int, int, int]:
+        """Return how long it compiled, launched without that, made other CUDA calls, and waited, in nanoseconds."""
         inside = self.totals.compile_ns or 0
-        return max(self.compile_ns or 0, inside), (self.host_ns or 0) - inside, self.wait_ns or 0
+        return (max(self.compile_ns or 0, inside), (self.host_ns or 0) - inside, self.call_ns or 0, self.wait_ns or 0)
 
     @property
     def cost_ns(self) -> int:
-        """Return what rows are in order of: host time of launches and other compiles, and waits, in nanoseconds."""
+        """Return what rows are in order of: launches, other compiles and CUDA calls, and waits, in nanoseconds."""
         return sum(self.parts)
 
 
@@ -116,7 +124,7 @@ def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[Li
     compile_ns = known_sums(lines["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
     gpu = gpu_by(recording, lines["launches"], lines["activities"], size)
     used = launches + compiles + count_by(lines["activities"], size)
-    names = _kernels(recording, lines["launches"], size)
+    names = _kernels(recording, lines["launches"], lines["activities"], size)
     rows: list[dict[str, Any]] = [*recording.rows("lines"), dict.fromkeys(("line_id", "file", "line", "function"))]
     texts = line_texts(recording)
     found = [
@@ -124,7 +132,7 @@ def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[Li
             line_id=rows[at]["line_id"], file=rows[at]["file"], line=rows[at]["line"], function=rows[at]["function"],
             text=texts.get(at), launches=int(launches[at]), kernels=names[at], totals=totals[at],
             compiles=int(compiles[at]), compile_ns=compile_ns[at], gpu_ns=gpu[at][0], copied_bytes=gpu[at][1],
-            wait_ns=gpu[at][2])
+            wait_ns=gpu[at][2], call_ns=gpu[at][3])
         for at in np.flatnonzero(used).tolist()
     ]
     return sorted(found, key=lambda each: (each.line_id is None, -each.cost_ns, -(each.gpu_ns or 0)))
@@ -135,11 +143,11 @@ def line_table(recording: Recording) -> pd.DataFrame:
 
     Its columns are ``file``, ``line``, ``function``, ``text``, ``launches``, ``kernels``, ``host_ns`` with the phases
     ``dispatch_ns``, ``prepare_ns``, ``submit_ns``, ``finish_ns`` and ``unsplit_ns``, ``compiles``, ``compile_ns`` (of
-    all compiles: those of launches are in ``host_ns`` too), ``gpu_ns``, ``wait_ns`` and ``copied_bytes``. The index is
-    the line's id.
+    all compiles: those of launches are in ``host_ns`` too), ``call_ns`` (other CUDA calls), ``gpu_ns``, ``wait_ns`` and
+    ``copied_bytes``. The index is the line's id.
     """
     phases = {f"{name}_ns": f"totals.{name}_ns" for name in (*PHASES, "unsplit") if name != "compile"}
-    numbers = ("host_ns", *phases, "compiles", "compile_ns", "gpu_ns", "wait_ns", "copied_bytes")
+    numbers = ("host_ns", *phases, "compiles", "compile_ns", "call_ns", "gpu_ns", "wait_ns", "copied_bytes")
     kinds = {"line_id": "Int64", "file": "object", "line": "Int64", "function": "object", "text": "object",
              "launches": "Int64", "kernels": "object", **dict.fromkeys(numbers, "Int64")}
     return data_frame(by_line(recording), kinds, {
@@ -164,23 +172,32 @@ def _lines(recording: Recording, table: str, size: int) -> Ints:
     return np.where(found >= 0, found, size - 1) if bool((found < 0).any()) else found
 
 
-def _kernels(recording: Recording, lines: Ints, size: int) -> list[tuple[str, ...]]:
+def _kernels(recording: Recording, lines: Ints, activities: Ints, size: int) -> list[tuple[str, ...]]:
     names: list[str] = recording.arrow("dispatchers").column("name").to_pylist()
     found: list[dict[str, None]] = [{} for _ in range(size)]
     made = np.bincount(lines * len(names) + ints(recording, "launches", "dispatcher_id"))
     for pair in np.flatnonzero(made).tolist():
         found[pair // len(names)][names[pair % len(names)]] = None
+    others = np.flatnonzero((ints(recording, "activities", "launch_id") < 0)
+                            & matches(recording, "activities", "kind", "kernel"))
+    if len(others):
+        code, values = codes(recording, "activities", "name")
+        made, first = np.unique(activities[others] * (len(values) + 1) + code[others] + 1, return_index=True)
+        for pair in made[np.argsort(first)].tolist():
+            line, name = divmod(pair, len(values) + 1)
+            if name:
+                found[line][values[name - 1] or ""] = None
     return [tuple(each) for each in found]
 
 
 def gpu_by(recording: Recording, launches: Ints, activities: Ints,
-           size: int) -> list[tuple[int | None, int | None, int | None]]:
-    """Return the time of kernels, copies and memsets, the bytes copied, and the time of waits by group.
+           size: int) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    """Return the time of kernels, copies and memsets; bytes copied; time of waits, and of other CUDA calls, by group.
 
     `launches` and `activities` are the groups of the rows of these tables, the last of `size` for none.
     """
     if not is_gpu_recorded(recording):
-        return [(None, None, None)] * size
+        return [(None, None, None, None)] * size
     lasted, executed = gpu_times(recording)
     is_wait = matches(recording, "activities", "kind", "sync")
     at, took = activities, lasted
@@ -195,7 +212,30 @@ def gpu_by(recording: Recording, launches: Ints, activities: Ints,
     others_wait = bool(waited[size - 1])
     waiting = [None if others_wait and not count else total
                for total, count in zip(waits.tolist(), waited.tolist(), strict=True)]
-    return list(zip(known_sums(at, took, size), sum_by(activities, copied, size).tolist(), waiting, strict=True))
+    return list(zip(known_sums(at, took, size), sum_by(activities, copied, size).tolist(), waiting,
+                    _calls(recording, activities, is_wait, size), strict=True))
+
+
+def _calls(recording: Recording, activities: Ints, is_wait: Bools, size: int) -> list[int | None]:
+    """How long calls took that were neither inside of a launch nor waits, by line; a call that made several once.
+
+    None for a line of whose calls none is known.
+    """
+    start, end = (ints(recording, "activities", name) for name in ("submit_start_ns", "submit_end_ns"))
+    others = (ints(recording, "activities", "launch_id") < 0) & ~is_wait
+    is_known = (start >= 0) & (end >= start)
+    rows, unknown = np.flatnonzero(others & is_known), np.flatnonzero(others & ~is_known)
+    thread = ints(recording, "activities", "thread_id")
+    if row_count(recording, "launches"):
+        begun, ended = (ints(recording, "launches", name) for name in ("start_ns", "end_ns"))
+        launches = Spans(ints(recording, "launches", "thread_id"), begun, np.maximum(begun, ended))
+        rows = rows[launches.around(thread[rows], start[rows]) < 0]
+    rows = rows[np.lexsort((thread[rows], start[rows]))]
+    is_first = np.ones(len(rows), bool)
+    is_first[1:] = (start[rows[1:]] != start[rows[:-1]]) | (thread[rows[1:]] != thread[rows[:-1]])
+    rows = rows[is_first]
+    return known_sums(np.concatenate((activities[rows], activities[unknown])),
+                 np.concatenate((end[rows] - start[rows], np.full(len(unknown), UNKNOWN))), size)
 
 
 def known_sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
@@ -355,7 +395,7 @@ def together(rows: Sequence[LineSummary]) -> LineSummary:
         launches=sum(each.launches for each in rows), kernels=tuple(dict.fromkeys(
             name for each in rows for name in each.kernels)), totals=totals,
         compiles=sum(each.compiles for each in rows), compile_ns=all_of("compile_ns"), gpu_ns=all_of("gpu_ns"),
-        copied_bytes=all_of("copied_bytes"), wait_ns=all_of("wait_ns"))
+        copied_bytes=all_of("copied_bytes"), wait_ns=all_of("wait_ns"), call_ns=all_of("call_ns"))
 
 
 def _known_sum(values: Iterable[int | None]) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints, count_by, data_frame, ints, ran
+from kernelscope.analysis.activities import COPY, is_gpu_recorded
+from kernelscope.analysis.columns import Bools, Ints, codes, count_by, data_frame, ints, matches, ran, union
 from kernelscope.analysis.launches import launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.recording.model import Recording
@@ -41,6 +43,12 @@ class ProcessSummary:
         How long it waited for the GPU; None where the GPU was not recorded.
     first_ns, last_ns : int or None
         The first and the last known time of its cells, launches and activities.
+    busy_ns : int or None
+        Time in which any of its kernels, copies or memsets ran; None where the GPU was not recorded.
+    communication_ns : int or None
+        Time in which any of its kernels of NCCL, or copies between GPUs, ran.
+    hidden_ns : int or None
+        Of that, time in which another kernel of its own ran too; the rest is exposed.
     """
 
     process_id: int
@@ -53,6 +61,16 @@ class ProcessSummary:
     wait_ns: int | None
     first_ns: int | None
     last_ns: int | None
+    busy_ns: int | None
+    communication_ns: int | None
+    hidden_ns: int | None
+
+    @property
+    def exposed_ns(self) -> int | None:
+        """Return how long it communicated while none of its other kernels ran."""
+        if self.communication_ns is None or self.hidden_ns is None:
+            return None
+        return self.communication_ns - self.hidden_ns
 
     @property
     def label(self) -> str:
@@ -63,6 +81,148 @@ class ProcessSummary:
         if row["rank"] is not None:
             return f"rank {row['rank']}"
         return f"process {self.process_id}" if row["pid"] is None else f"pid {row['pid']}"
+
+
+@dataclass(frozen=True)
+class Imbalance:
+    """How unlike the processes are in one measure.
+
+    Attributes
+    ----------
+    measure : str
+        ``busy`` (of the GPU), or ``host`` (of launches) where the GPU was not recorded.
+    slowest : ProcessSummary
+        The one with the most.
+    most_ns, mean_ns : float
+        What it has, and what the processes have on average.
+    share : float
+        The difference of the two over the most, 0 to 1: how much of the time the others are done before.
+    """
+
+    measure: str
+    slowest: ProcessSummary
+    most_ns: float
+    mean_ns: float
+    share: float
+
+
+@dataclass(frozen=True)
+class RepeatedCompile:
+    """One specialization that several processes compiled.
+
+    Attributes
+    ----------
+    dispatcher_id : int
+        The kernel.
+    kernel, signature : str
+        Its name, and the argument types.
+    processes, compiles : int
+        How many processes compiled it, and how often.
+    total_ns, median_ns : int
+        How long that took together, and half of them at most.
+    at_once : int
+        How many began before the first of them was done: a cache that was empty then would not have spared these.
+    avoidable_ns : int
+        What all took but the longest: what a shared cache that has it would spare.
+    """
+
+    dispatcher_id: int
+    kernel: str
+    signature: str
+    processes: int
+    compiles: int
+    total_ns: int
+    median_ns: int
+    at_once: int
+    avoidable_ns: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What only all processes together show.
+
+    Attributes
+    ----------
+    processes : tuple of ProcessSummary
+        In order of the table ``processes``.
+    imbalance : Imbalance or None
+        None where nothing is known of two of them.
+    repeated : tuple of RepeatedCompile
+        By time that could be spared, the most first.
+    """
+
+    processes: tuple[ProcessSummary, ...]
+    imbalance: Imbalance | None
+    repeated: tuple[RepeatedCompile, ...]
+
+
+def comparison(recording: Recording) -> Comparison | None:
+    """Return what only all processes together show; None for a recording of one."""
+    if recording.arrow("processes").num_rows < 2:
+        return None
+    found = by_process(recording)
+    return Comparison(tuple(found), _imbalance(found), tuple(repeated_compiles(recording)))
+
+
+def _imbalance(processes: Sequence[ProcessSummary]) -> Imbalance | None:
+    for measure in ("busy", "host"):
+        known = [(each, value) for each in processes if (value := getattr(each, f"{measure}_ns")) is not None]
+        if len(known) > 1 and any(value for _, value in known):
+            slowest, most = max(known, key=lambda pair: pair[1])
+            mean = sum(value for _, value in known) / len(known)
+            return Imbalance(measure, slowest, most, mean, (most - mean) / most)
+    return None
+
+
+def repeated_compiles(recording: Recording) -> list[RepeatedCompile]:
+    """Return the specializations that several processes compiled each for itself, by the time that could be spared."""
+    process = processes_of(recording, "compilations")
+    start, end = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
+    specialization = ints(recording, "compilations", "specialization_id")
+    known = np.flatnonzero((process >= 0) & (specialization >= 0) & (end > start)
+                           & matches(recording, "compilations", "outcome", "compiled"))
+    known = known[np.argsort(specialization[known], kind="stable")]
+    rows, kernels = recording.rows("specializations"), recording.rows("dispatchers")
+    found: list[RepeatedCompile] = []
+    for own in np.split(known, np.flatnonzero(np.diff(specialization[known])) + 1):
+        count = len(np.unique(process[own]))
+        if count < 2:
+            continue
+        took, row = end[own] - start[own], rows[int(specialization[own[0]])]
+        found.append(RepeatedCompile(
+            dispatcher_id=row["dispatcher_id"], kernel=kernels[row["dispatcher_id"]]["name"],
+            signature=row["signature"], processes=count, compiles=len(own), total_ns=int(took.sum()),
+            median_ns=int(np.median(took)), at_once=int((start[own] < end[own].min()).sum()),
+            avoidable_ns=int(took.sum() - took.max())))
+    return sorted(found, key=lambda each: -each.avoidable_ns)
+
+
+def _busy(recording: Recording, groups: Ints, size: int) -> list[tuple[int | None, int | None, int | None]]:
+    """Time in which anything ran; in which something communicated; in which another kernel ran too, by process."""
+    if not is_gpu_recorded(recording):
+        return [(None, None, None)] * size
+    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
+    is_wait, is_kernel = (matches(recording, "activities", "kind", kind) for kind in ("sync", "kernel"))
+    communicates = _communicates(recording, is_kernel)
+    rows = np.flatnonzero((end > start) & ~is_wait)
+    rows = rows[np.argsort(groups[rows], kind="stable")]
+    found: list[tuple[int | None, int | None, int | None]] = []
+    bounds = np.searchsorted(groups[rows], np.arange(size + 1))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        own = rows[low:high]
+        talking, computing = own[communicates[own]], own[is_kernel[own] & ~communicates[own]]
+        told = union(start[talking], end[talking])
+        found.append((union(start[own], end[own]).total_ns, told.total_ns,
+                      told.common_ns(union(start[computing], end[computing]))))
+    return found
+
+
+def _communicates(recording: Recording, is_kernel: Bools) -> Bools:
+    """Which activities are communication: kernels of NCCL, by their names, and copies between GPUs."""
+    name, names = codes(recording, "activities", "name")
+    is_nccl = np.array([*(word.startswith("nccl") for word in names), False])
+    is_peer = np.array([*(word == "PtoP" for word in names), False])
+    return (is_nccl[name] & is_kernel) | (is_peer[name] & matches(recording, "activities", "kind", COPY))
 
 
 def processes_of(recording: Recording, table: str) -> Ints:
@@ -89,10 +249,12 @@ def by_process(recording: Recording) -> list[ProcessSummary]:
     compiles = count_by(groups["compilations"], size)
     gpu = gpu_by(recording, groups["launches"], groups["activities"], size)
     first, last = _ends(recording, groups, size)
+    busy = _busy(recording, groups["activities"], size)
     return [
         ProcessSummary(
             process_id=at, row=row, launches=int(launches[at]), host_ns=totals[at].host_ns, compiles=int(compiles[at]),
-            compile_ns=compile_ns[at], gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at])
+            compile_ns=compile_ns[at], gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at],
+            busy_ns=busy[at][0], communication_ns=busy[at][1], hidden_ns=busy[at][2])
         for at, row in enumerate(rows)
     ]
 
@@ -101,7 +263,8 @@ def process_table(recording: Recording) -> pd.DataFrame:
     """Return `by_process` as a DataFrame; the index is the process's id."""
     named = ("host", "pid", "rank", "local_rank", "worker", "gpu_uuid", "status")
     texts = ("host", "worker", "gpu_uuid", "status")
-    numbers = ("launches", "host_ns", "compiles", "compile_ns", "gpu_ns", "wait_ns", "first_ns", "last_ns")
+    numbers = ("launches", "host_ns", "compiles", "compile_ns", "gpu_ns", "busy_ns", "wait_ns", "communication_ns",
+               "hidden_ns", "exposed_ns", "first_ns", "last_ns")
     kinds = {"process_id": "Int64", **{name: "object" if name in texts else "Int64" for name in named},
              **dict.fromkeys(numbers, "Int64"), "own_cost_ns": "Float64"}
     taken = {name: lambda each, name=name: each.row[name] for name in (*named, "own_cost_ns")}

@@ -101,10 +101,10 @@ class Collections:
         """
 
 class CallSites:
-    """Logs where in the user's code the driver is called: CUPTI calls `callback` with `context` as its first argument.
+    """Logs where in the user's code the driver is called: CUPTI calls `callback`, with `context` as first argument.
 
-    `forward` is the address of a callback of the same kind that is called as well: for every function, unless `log` says
-    otherwise.
+    `forward` is the address of a callback of the same kind that is called as well: for every function, unless `log`
+    says otherwise.
     """
 
     elsewhere: int
@@ -117,8 +117,9 @@ class CallSites:
     @property
     def context(self) -> int: ...
     def __init__(self, forward: int) -> None: ...
-    def start(self, ask: Callable[[CodeType, int], int], ring: Ring, /) -> None:
-        """Log from now on; `ask` gives a code object and an offset in it an id, as `Ring.new_site` does.
+    def start(self, ask: Callable[[CodeType, int], int], ask_path: Callable[[list[tuple[CodeType, int]]], int] | None,
+              ring: Ring, /) -> None:
+        """Log from now on; `ask` and `ask_path` give ids, as `Ring.new_site` and `Ring.new_stack` do.
 
         What hooks submit that write to `ring` is left out: the launches have lines.
         """
@@ -127,11 +128,11 @@ class CallSites:
     def clear(self) -> None:
         """Let go of what was logged."""
     def log(self, domain: int, function: int, logged: bool, forwarded: bool, /) -> None:
-        """Say of a function of the driver's (1) or the runtime's (2) interface whether calls are logged, and handed on."""
-    def wait(self) -> tuple[int, CodeType, int] | None:
+        """Say of a function of the driver's (1) or the runtime's (2) interface if calls are logged, and handed on."""
+    def wait(self) -> tuple[int, list[tuple[CodeType, int]], bool] | None:
         """Wait until a thread without the interpreter's lock asks for an id; None when logging has stopped.
 
-        Returns a number to answer with, a code object and an offset.
+        Returns a number to answer with, code objects and offsets, and whether they are a call path's.
         """
     def answer(self, number: int, site: int, /) -> None:
         """Answer what `wait` returned."""

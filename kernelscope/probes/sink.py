@@ -9,7 +9,6 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, count
 from types import CodeType
 from typing import Any, Protocol, overload
@@ -435,11 +434,9 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
-        if user_code is None:
-            self.log.serve(self.state)
-        else:
-            paths = partial(self._stack, CallPaths(user_code, self._line_of))
-            self.log.serve(self.state, self._site, paths if self.has_stacks else None)
+        self._paths = CallPaths(user_code, self._line_of) if user_code is not None and stacks else None
+        self.log.serve(self.state, None if user_code is None else self._site,
+                       None if self._paths is None else self._stack)
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""
@@ -531,18 +528,27 @@ class Sink:
         """Return the id of an instruction, whatever thread it is of: see `LaunchLog.serve`."""
         return self._site_at(UNKNOWN, code, offset)
 
-    def site_of_caller(self) -> int:
-        """Return the id of the line that the calling thread is at, without the thread; -1 where it is at none."""
-        line = self.line()
-        return UNKNOWN if line is None else self._site_of(UNKNOWN, line)
+    def site_of_path(self, frames: list[tuple[CodeType, int]]) -> int:
+        """Return the id of a call path, whatever thread it is of: see `LaunchLog.serve`."""
+        return self._stack_at(UNKNOWN, frames)
 
-    def _stack(self, paths: CallPaths, frames: list[tuple[CodeType, int]]) -> int:
+    def site_of_caller(self) -> int:
+        """Return the id of where the calling thread is, without the thread; -1 where it is at no line."""
+        here = self.sites.rows[self.state().here()]
+        return UNKNOWN if here["line_id"] == UNKNOWN else self._site_of(UNKNOWN, here["line_id"], here["stack_id"])
+
+    def _stack(self, frames: list[tuple[CodeType, int]]) -> int:
         """Return the id of a call path of the calling thread: see `LaunchLog.serve`."""
-        found = paths.of(frames)
+        return self._stack_at(None, frames)
+
+    def _stack_at(self, thread: int | None, frames: list[tuple[CodeType, int]]) -> int:
+        """The id of a call path; the thread is the calling one where none is given."""
+        paths = self._paths
+        found = None if paths is None else paths.of(frames)
         if found is None:
             return NOT_THE_USERS
         path, line = found
-        thread, caller = self.state().thread_id, UNKNOWN
+        thread, caller = self.state().thread_id if thread is None else thread, UNKNOWN
         for each in path:
             stack = self.stacks.find((caller, each))
             if stack is None:

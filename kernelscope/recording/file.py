@@ -226,16 +226,48 @@ def save(
         The folder does not exist or cannot be written, the file exists and `overwrite` is false, or the recording
         contradicts itself and `load` would refuse it.
     """
-    target = _target(path, overwrite)
+    target = target_of(path, overwrite)
     recording = shareable(recording, paths=paths)
     tables: Mapping[str, pa.Table] = {name: recording.arrow(name) for name in TABLES}
     members: dict[str, Any] = {}
     try:
         check_tables(tables)
         for name, table in _told(tables, progress):
-            members[f"{name}.parquet"] = encode(name, table)
-        rows = {name: table.num_rows for name, table in tables.items()}
-        members = {MANIFEST: _manifest(rows, members, recording.metadata), **members}
+            members[name] = encode(name, table)
+    except RecordingFileError as error:
+        raise RecordingFileError(f"{target.name} was not written: {error}") from None
+    rows = {name: table.num_rows for name, table in tables.items()}
+    write_tables(target, members, rows, recording.metadata, overwrite=overwrite)
+    if progress:
+        progress(1.0, f"wrote {target.name}")
+    return target
+
+
+def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int], metadata: Mapping[str, Any], *,
+                 overwrite: bool) -> None:
+    """Write a ``.kscope`` file from encoded tables, whole or not at all.
+
+    Parameters
+    ----------
+    target : Path
+        Where to, as `target_of` says.
+    tables : mapping of str to bytes or buffer
+        Each table as `kernelscope.recording.parquet.encode` has it.
+    rows : mapping of str to int
+        How many rows each has.
+    metadata : mapping
+        The recording's metadata.
+    overwrite : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    RecordingFileError
+        It is too large, its metadata are no JSON, or it cannot be written.
+    """
+    members = {f"{name}.parquet": table for name, table in tables.items()}
+    try:
+        members = {MANIFEST: _manifest(rows, members, metadata), **members}
         size = sum(len(member) for member in members.values())
         Budget(size).take(fixed_bytes(rows), "the recording")
         if size > MAX_FILE_BYTES:
@@ -243,9 +275,6 @@ def save(
     except RecordingFileError as error:
         raise RecordingFileError(f"{target.name} was not written: {error}") from None
     _write(target, members, overwrite)
-    if progress:
-        progress(1.0, f"wrote {target.name}")
-    return target
 
 
 def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
@@ -309,8 +338,8 @@ def _told(tables: Mapping[str, pa.Table], progress: Progress | None) -> Iterator
         done += table.num_rows
 
 
-def _target(path: str | Path, overwrite: bool) -> Path:
-    """Where `save` writes, after what can be known beforehand has been checked."""
+def target_of(path: str | Path, overwrite: bool) -> Path:
+    """Return where `save` writes, after what can be known beforehand has been checked."""
     target = _expanded(path)
     if not target.name:
         raise RecordingFileError(f"{str(path)!r} names no file")

@@ -556,6 +556,9 @@ def with_known_ids(launches: dict[str, Any], is_open: np.ndarray, rows: RowFile)
     numbering = _Numbering(rows)
     sites = numbering.translated("sites", launches.pop("site", launches["target"]))
     launches |= at_sites(sites, numbering.tables["sites"])
+    lost = launches["thread_id"] == UNKNOWN
+    if lost.any():
+        launches["thread_id"] = np.where(lost, numbering.place("threads", None), launches["thread_id"])
     launches["configuration"] = numbering.translated("configurations", launches["configuration"])
     launches["target"] = numbering.translated("targets", launches["target"])
     ranges = numbering.ranges(rows.ranges)
@@ -619,7 +622,8 @@ class _Numbering:
     def _follows(self, table: str, at: int, row: Row) -> bool:
         """Give a row's ids their new numbers; return whether the row can be kept."""
         for column, (named, may_be_null) in _REFERENCES.get(table, {}).items():
-            place = self.place(named, row.get(column), may_be_null=may_be_null)
+            is_any = table == "sites" and row.get(column) == UNKNOWN  # of a call of the driver: no launch's
+            place = self.place(named, row.get(column), may_be_null=may_be_null or is_any)
             if named == table == "stacks" and place >= at:  # no recorder writes a frame before the one that called it
                 place = UNKNOWN
             row[column] = None if place == UNKNOWN and table not in _OWN else place

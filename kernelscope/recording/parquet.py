@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -393,16 +395,38 @@ class Budget:
 
 
 def encode(name: str, table: pa.Table) -> pa.Buffer:
-    """Return the table called `name` as the bytes of a Parquet file.
+    """Return the table called `name` as the bytes of a Parquet file; see `writer`."""
+    sink = pa.BufferOutputStream()
+    with writer(name, sink) as held:
+        held.write_table(table)
+    return sink.getvalue()
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes the table called `name` to a file, in pieces."""
+
+    name: str
+    file: pq.ParquetWriter
+
+    def write_table(self, table: pa.Table) -> None:
+        """Write a piece of the table, as row groups of its own."""
+        # Without rows there is no row group: an empty one has chunks that lie nowhere.
+        if table.num_rows:
+            self.file.write_table(pa.Table.from_arrays(table.columns, schema=arrow_schema(self.name)),
+                                  row_group_size=_ROW_GROUP)
+
+
+@contextmanager
+def writer(name: str, sink: Any) -> Generator[Writer]:
+    """Write the table called `name` to `sink` as a Parquet file.
 
     Row groups have 128k rows and are compressed with zstd; integers are DELTA_BINARY_PACKED, text has dictionaries.
     """
     columns = TABLES[name].columns
-    schema = arrow_schema(name)
-    sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
-        schema,
+        arrow_schema(name),
         compression="zstd",
         # A list is allowed, though pyarrow's signature says bool.
         use_dictionary=cast("Any", [column.name for column in columns if column.dtype in _TEXT]),
@@ -411,11 +435,8 @@ def encode(name: str, table: pa.Table) -> pa.Buffer:
         },
         write_statistics=False,
         store_schema=False,
-    ) as writer:
-        # Without rows there is no row group: an empty one has chunks that lie nowhere.
-        if table.num_rows:
-            writer.write_table(pa.Table.from_arrays(table.columns, schema=schema), row_group_size=_ROW_GROUP)
-    return sink.getvalue()
+    ) as file:
+        yield Writer(name, file)
 
 
 def fixed_bytes(rows: Mapping[str, int]) -> int:

@@ -77,17 +77,22 @@ def shareable(recording: Recording, *, paths: bool = False) -> Recording:
     found = recording.without_paths
     if found is not None and found[0] == folders:
         return recording if found[1] is None else found[1]
+    made = without_paths(recording)
+    if _is_alone(made.arrow("processes")):
+        made = _without_host(made)
+    recording.without_paths = folders, None if made is recording else made
+    made.without_paths = folders, None
+    return made
+
+
+def without_paths(recording: Recording) -> Recording:
+    """Return the recording without paths, itself where it holds none; what tells its machine from others stays."""
+    folders = _own_folders()
     held = {name: recording.arrow(name) for name in TABLES}
     tables = {name: _cut_table(name, table, folders) for name, table in held.items()}
     metadata = cast("dict[str, Any]", _cut_values(dict(recording.metadata), partial(_cut_prose, folders)))
-    if _is_alone(held["processes"]):
-        tables["processes"], metadata = _without_host(tables["processes"], metadata)
-    if metadata == recording.metadata and all(tables[name] is table for name, table in held.items()):
-        recording.without_paths = folders, None
-        return recording
-    made = Recording(tables, metadata)
-    recording.without_paths, made.without_paths = (folders, made), (folders, None)
-    return made
+    is_same = metadata == recording.metadata and all(tables[name] is table for name, table in held.items())
+    return recording if is_same else Recording(tables, metadata)
 
 
 def _is_alone(processes: pa.Table) -> bool:
@@ -95,15 +100,16 @@ def _is_alone(processes: pa.Table) -> bool:
     return processes.num_rows == 1 and processes.column("launcher").null_count == 1
 
 
-def _without_host(processes: pa.Table, metadata: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
-    """The table and the metadata without the machine's name and boot."""
-    at = processes.schema.get_field_index("host")
-    if processes.column(at).null_count < 1:
-        field = processes.schema.field(at)
-        processes = processes.set_column(at, field, pa.nulls(1, field.type))
-    return processes, {**metadata, **{
-        name: {key: each for key, each in mapping(metadata[name]).items() if key not in ("host", "boot")}
-        for name in ("process", "clock") if mapping(metadata.get(name))}}
+def _without_host(recording: Recording) -> Recording:
+    """The recording without the machine's name and boot, itself where it has neither."""
+    held, metadata = recording.arrow("processes"), dict(recording.metadata)
+    metadata |= {name: {key: each for key, each in mapping(metadata[name]).items() if key not in ("host", "boot")}
+                 for name in ("process", "clock") if mapping(metadata.get(name))}
+    at = held.schema.get_field_index("host")
+    if held.column(at).null_count and metadata == recording.metadata:
+        return recording
+    processes = held.set_column(at, held.schema.field(at), pa.nulls(1, pa.string()))
+    return Recording({**recording.tables, "processes": processes}, metadata)
 
 
 def shareable_values(values: Any, code: Collection[str] = ()) -> Any:
@@ -148,7 +154,7 @@ def _cut_table(name: str, table: pa.Table, folders: list[tuple[re.Pattern[str], 
     if name == "code":
         table = _cut_code(table, folders)
     for index, column in enumerate(TABLES[name].columns):
-        if column.dtype not in ("string", "category"):
+        if column.dtype not in ("string", "category") or table.column(index).null_count == table.num_rows:
             continue
         cut = _cut_column(table.column(index), _cutter(column, folders))
         if cut is not None:

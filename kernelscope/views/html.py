@@ -181,8 +181,8 @@ LINES_STYLE = """
   vertical-align: middle; }
 .kscope table.ks-lines .ks-heat span { display: inline-block; height: 9px; vertical-align: middle; }
 @container (max-width: 760px) {
-  .kscope table.ks-lines :is(th, td) { padding-left: 9px; font-size: 12px; }
-  .kscope table.ks-lines tbody .ks-heat { min-width: 40px; padding-left: 6px; }
+  .kscope table.ks-lines :is(th, td) { padding-left: 6px; font-size: 12px; }
+  .kscope table.ks-lines tbody .ks-heat { min-width: 32px; padding-left: 6px; }
 }
 """
 

@@ -13,8 +13,9 @@ from kernelscope.views.card.html import printed_listing
 from kernelscope.views.card.sections import code_listing
 from kernelscope.views.html import LINES_STYLE, folded, heading, style, style_element, table_of
 
-_HEADERS = ("line", "function", "launches", "host", "compiling", "GPU", "waiting", "copied", "kernels", "code")
-_LEFT = (0, 1, 8, 9)
+_HEADERS = ("line", "function", "launches", "host", "compiling", "CUDA calls", "GPU", "waiting", "copied",
+            "kernels", "code")
+_LEFT = (0, 1, 9, 10)
 _MOST = 40
 #: What is shown for what has no known line.
 NO_LINE = "no known line"
@@ -22,7 +23,7 @@ _NONE = "no line of code is known: lines are recorded unless --no-lines or lines
 
 
 def lines_text(recording: Recording) -> str:
-    """Return one line a line of code: launches, their host time, compiles, GPU time, waits, bytes copied, kernels.
+    """Return one line a line of code: launches, host time, compiles, CUDA calls, GPU time, waits, copies, kernels.
 
     What every output of a dry run or of the simulator must say stands first.
     """
@@ -58,7 +59,7 @@ def _columns(each: LineSummary) -> tuple[str, ...]:
     return (
         where, shorten(clean(each.function or ""), _MOST), f"{each.launches:,}",
         *(_time(value) for value in (
-            each.host_ns if each.launches else 0, each.compile_ns, each.gpu_ns, each.wait_ns)),
+            each.host_ns if each.launches else 0, each.compile_ns, each.call_ns, each.gpu_ns, each.wait_ns)),
         MISSING if each.copied_bytes is None else "" if not each.copied_bytes else size(each.copied_bytes),
         shorten(clean(listed(each.kernels)), _MOST), shorten(clean(each.text or ""), 2 * _MOST))
 

@@ -51,23 +51,30 @@ typedef struct chunk {
 typedef struct thread_calls {
     struct thread_calls *following;
     ks_sites sites;
+    ks_paths paths;
     chunk *first, *last;
     uint32_t latest;
 } thread_calls;
 
 enum { WAITS, TAKEN, ANSWERED, GIVEN_UP };
 
+/* Code objects and offsets of frames, one or those of a call path; borrowed from the frames until it is taken. */
 typedef struct request {
     struct request *following;
-    PyObject *code; /* borrowed from the frame until it is taken */
-    int offset, state;
+    int state;
     int32_t site;
+    bool is_path;
+    size_t count;
+    PyObject *codes[KS_MOST_FRAMES];
+    int offsets[KS_MOST_FRAMES];
 } request;
 
 /* What a thread without the interpreter's lock has no more use for. */
 typedef struct retired {
     struct retired *following;
     ks_sites sites;
+    ks_paths paths;
+    request *request;
     PyObject *code;
 } retired;
 
@@ -75,7 +82,7 @@ typedef struct {
     PyObject_HEAD
     _Atomic uint64_t token; /* of no other recording of the process; 0: there is none */
     _Atomic size_t inside;  /* threads that are in a callback */
-    PyObject *ask;
+    PyObject *ask, *ask_path; /* `ask_path`: NULL where call paths are not recorded */
     ks_log *log;            /* of the launches that hooks record meanwhile */
     callback forward;
     bool logged[DOMAINS][MOST_FUNCTIONS], forwarded[DOMAINS][MOST_FUNCTIONS];
@@ -136,12 +143,9 @@ static void unlink_request(request **from, request *one) {
         }
 }
 
-/* Asks the serving thread for an instruction's id; 0 where there is no answer in time. The code is then the caller's. */
-static bool request_site(ks_calls *self, PyObject *code, int offset, int32_t *site) {
-    request *made = malloc(sizeof *made);
-    if (made == NULL)
-        return false;
-    *made = (request){.code = code, .offset = offset, .state = WAITS};
+/* Asks the serving thread for an id. True with an answer in time: the references to the code objects are the request's
+ * then, which is the caller's. Else it is gone. */
+static bool is_answered(ks_calls *self, request *made) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t patience = atomic_load(&self->unanswered) < MOST_IN_VAIN ? PATIENCE_NS : LITTLE_NS;
@@ -149,7 +153,6 @@ static bool request_site(ks_calls *self, PyObject *code, int offset, int32_t *si
     until.tv_sec += nanoseconds / 1000000000;
     until.tv_nsec = nanoseconds % 1000000000;
     pthread_mutex_lock(&self->lock);
-    bool is_answered = false;
     if (self->is_served) {
         made->following = self->waiting;
         self->waiting = made;
@@ -157,20 +160,29 @@ static bool request_site(ks_calls *self, PyObject *code, int offset, int32_t *si
         while (made->state != ANSWERED && self->is_served &&
                pthread_cond_timedwait(&self->answered, &self->lock, &until) != ETIMEDOUT)
             ;
-        is_answered = made->state == ANSWERED;
-        if (is_answered)
-            *site = made->site;
-        else
+        if (made->state != ANSWERED)
             atomic_fetch_add(&self->unanswered, 1);
         unlink_request(&self->waiting, made);
     }
-    bool is_theirs = made->state == TAKEN;
+    bool has_answer = made->state == ANSWERED, is_theirs = made->state == TAKEN;
     if (is_theirs)
         made->state = GIVEN_UP; /* who has taken it lets go of it */
     pthread_mutex_unlock(&self->lock);
-    if (!is_theirs)
+    if (!has_answer && !is_theirs)
         free(made);
-    return is_answered;
+    return has_answer;
+}
+
+/* Leaves to the serving thread what only it can let go of. */
+static void retire(ks_calls *self, retired what) {
+    retired *made = malloc(sizeof *made);
+    if (made == NULL)
+        return; /* it stays for good */
+    *made = what;
+    pthread_mutex_lock(&self->lock);
+    made->following = self->retired;
+    self->retired = made;
+    pthread_mutex_unlock(&self->lock);
 }
 
 static ks_answer ask_with_lock(void *with, PyObject *code, int offset, int32_t *site) {
@@ -182,20 +194,63 @@ static ks_answer ask_with_lock(void *with, PyObject *code, int offset, int32_t *
 }
 
 static ks_answer ask_without_lock(void *with, PyObject *code, int offset, int32_t *site) {
-    return request_site(with, code, offset, site) ? KS_ANSWERED_HELD : KS_NOT_ANSWERED;
+    request *made = malloc(sizeof *made);
+    if (made == NULL)
+        return KS_NOT_ANSWERED;
+    made->state = WAITS;
+    made->is_path = false;
+    made->count = 1;
+    made->codes[0] = code;
+    made->offsets[0] = offset;
+    if (!is_answered(with, made))
+        return KS_NOT_ANSWERED;
+    *site = made->site;
+    free(made);
+    return KS_ANSWERED_HELD;
 }
 
-/* Leaves it to the serving thread. */
 static void release_without_lock(void *with, ks_sites *full, PyObject *code) {
-    ks_calls *self = with;
-    retired *made = malloc(sizeof *made);
+    retire(with, (retired){.sites = *full, .code = code});
+}
+
+static int32_t path_with_lock(ks_calls *self, thread_calls *calls, const ks_path *path, void *frame) {
+    PyObject *before = ks_take_exception();
+    PyObject *frames = ks_path_frames(path, frame);
+    int32_t site = ks_path_ask(&calls->paths, path, frames, self->ask_path, ks_raise_later);
+    Py_XDECREF(frames);
+    ks_put_exception(before);
+    return site;
+}
+
+static int32_t path_without_lock(ks_calls *self, thread_calls *calls, const ks_path *path, void *frame) {
+    request *made = malloc(sizeof *made);
     if (made == NULL)
-        return; /* it stays for good */
-    *made = (retired){.sites = *full, .code = code};
-    pthread_mutex_lock(&self->lock);
-    made->following = self->retired;
-    self->retired = made;
-    pthread_mutex_unlock(&self->lock);
+        return KS_NOT_THE_USERS;
+    made->state = WAITS;
+    made->is_path = true;
+    made->count = path->count;
+    ks_path_codes(path, frame, made->codes, made->offsets);
+    if (!is_answered(self, made))
+        return KS_NOT_THE_USERS;
+    int32_t site = made->site;
+    ks_paths full = {0};
+    if (ks_path_put(&calls->paths, path, made->codes, site, &full)) {
+        free(made);
+        made = NULL;
+    }
+    if (made != NULL || full.entries != NULL)
+        retire(self, (retired){.paths = full, .request = made});
+    return site;
+}
+
+static KS_RARE int32_t site_of_path(ks_calls *self, thread_calls *calls, PyThreadState *thread, bool has_lock) {
+    ks_path path;
+    void *frame = ks_frame_of(thread);
+    ks_path_read(&path, frame);
+    int32_t site;
+    if (KS_LIKELY(ks_path_find(&calls->paths, &path, &site)))
+        return site;
+    return (has_lock ? path_with_lock : path_without_lock)(self, calls, &path, frame);
 }
 
 static int32_t site_here(ks_calls *self, thread_calls *calls) {
@@ -204,6 +259,11 @@ static int32_t site_here(ks_calls *self, thread_calls *calls) {
     if (thread == NULL)
         return elsewhere;
     bool has_lock = thread == _PyThreadState_UncheckedGet();
+    if (self->ask_path != NULL) {
+        int32_t site = site_of_path(self, calls, thread, has_lock);
+        if (site >= 0)
+            return site;
+    }
     ks_asker asker = {has_lock ? ask_with_lock : ask_without_lock,
                       has_lock ? ks_sites_release : release_without_lock, self};
     return ks_sites_of(&calls->sites, thread, elsewhere, &asker);
@@ -242,6 +302,7 @@ static void free_threads(thread_calls *calls) {
     while (calls != NULL) {
         thread_calls *next = calls->following;
         ks_sites_clear(&calls->sites);
+        ks_paths_clear(&calls->paths);
         while (calls->first != NULL) {
             chunk *gone = calls->first;
             calls->first = gone->following;
@@ -250,6 +311,12 @@ static void free_threads(thread_calls *calls) {
         free(calls);
         calls = next;
     }
+}
+
+static void free_request(request *one) {
+    for (size_t at = 0; at < one->count; at++)
+        Py_DECREF(one->codes[at]);
+    free(one);
 }
 
 static void free_retired(ks_calls *self) {
@@ -261,6 +328,9 @@ static void free_retired(ks_calls *self) {
         retired *gone = each;
         each = gone->following;
         ks_sites_release(NULL, &gone->sites, gone->code);
+        ks_paths_clear(&gone->paths);
+        if (gone->request != NULL)
+            free_request(gone->request);
         free(gone);
     }
 }
@@ -286,14 +356,15 @@ static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 static PyObject *calls_start(ks_calls *self, PyObject *args) {
-    PyObject *ask, *log;
+    PyObject *ask, *ask_path, *log;
     static uint64_t tokens; /* of the process */
     if (self->token != 0) {
         PyErr_SetString(PyExc_RuntimeError, "calls are being logged already");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OO!:start", &ask, &ks_log_type, &log))
+    if (!PyArg_ParseTuple(args, "OOO!:start", &ask, &ask_path, &ks_log_type, &log))
         return NULL;
+    Py_XSETREF(self->ask_path, ask_path == Py_None ? NULL : Py_NewRef(ask_path));
     Py_XSETREF(self->log, (ks_log *)Py_NewRef(log));
     Py_XSETREF(self->ask, Py_NewRef(ask));
     atomic_store(&self->elsewhere, KS_NOT_THE_USERS);
@@ -332,13 +403,45 @@ static PyObject *calls_clear(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
     Py_RETURN_NONE;
 }
 
-/* Waits for a request. Returns its code object and offset, or None when logging has stopped. */
+/* The frames of a request that is taken, as pairs. */
+static PyObject *frames_of(const request *one) {
+    PyObject *frames = PyList_New((Py_ssize_t)one->count);
+    for (size_t at = 0; frames != NULL && at < one->count; at++) {
+        PyObject *pair = Py_BuildValue("Oi", one->codes[at], one->offsets[at]);
+        if (pair == NULL)
+            Py_CLEAR(frames);
+        else
+            PyList_SET_ITEM(frames, (Py_ssize_t)at, pair);
+    }
+    return frames;
+}
+
+/* Answers a request that was taken, be it given up. */
+static void answer(ks_calls *self, unsigned long long number, int32_t site) {
+    request *gone = NULL;
+    pthread_mutex_lock(&self->lock);
+    request *one = self->taken;
+    while (one != NULL && (unsigned long long)(uintptr_t)one != number)
+        one = one->following;
+    if (one != NULL) {
+        unlink_request(&self->taken, one);
+        if (one->state == GIVEN_UP)
+            gone = one;
+        one->site = site;
+        one->state = ANSWERED;
+        pthread_cond_broadcast(&self->answered);
+    }
+    pthread_mutex_unlock(&self->lock);
+    if (gone != NULL)
+        free_request(gone);
+}
+
 static PyObject *calls_wait(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
     while (true) {
         bool goes_on;
         Py_BEGIN_ALLOW_THREADS;
         pthread_mutex_lock(&self->lock);
-        while (self->is_served && self->waiting == NULL)
+        while (self->is_served && self->waiting == NULL && self->retired == NULL)
             pthread_cond_wait(&self->asked, &self->lock);
         goes_on = self->is_served;
         pthread_mutex_unlock(&self->lock);
@@ -353,11 +456,18 @@ static PyObject *calls_wait(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
             next->state = TAKEN;
             next->following = self->taken;
             self->taken = next;
-            Py_INCREF(next->code); /* its frame has it, as its thread waits */
+            for (size_t at = 0; at < next->count; at++)
+                Py_INCREF(next->codes[at]); /* its frames have it, as its thread waits */
         }
         pthread_mutex_unlock(&self->lock);
-        if (next != NULL)
-            return Py_BuildValue("KOi", (unsigned long long)(uintptr_t)next, next->code, next->offset);
+        if (next == NULL)
+            continue;
+        unsigned long long number = (unsigned long long)(uintptr_t)next;
+        PyObject *frames = frames_of(next);
+        PyObject *found = frames == NULL ? NULL : Py_BuildValue("KNi", number, frames, next->is_path);
+        if (found == NULL)
+            answer(self, number, KS_NOT_THE_USERS);
+        return found;
     }
 }
 
@@ -366,24 +476,7 @@ static PyObject *calls_answer(ks_calls *self, PyObject *args) {
     int site;
     if (!PyArg_ParseTuple(args, "Ki:answer", &number, &site))
         return NULL;
-    PyObject *gone = NULL;
-    pthread_mutex_lock(&self->lock);
-    request *one = self->taken;
-    while (one != NULL && (unsigned long long)(uintptr_t)one != number)
-        one = one->following;
-    if (one != NULL) {
-        unlink_request(&self->taken, one);
-        if (one->state == GIVEN_UP) {
-            gone = one->code;
-            free(one);
-        } else {
-            one->site = site;
-            one->state = ANSWERED;
-            pthread_cond_broadcast(&self->answered);
-        }
-    }
-    pthread_mutex_unlock(&self->lock);
-    Py_XDECREF(gone);
+    answer(self, number, site);
     Py_RETURN_NONE;
 }
 
@@ -442,14 +535,17 @@ static PyObject *get_context(ks_calls *self, void *Py_UNUSED(closure)) { return 
 
 static int calls_traverse(ks_calls *self, visitproc visit, void *arg) {
     Py_VISIT(self->ask);
+    Py_VISIT(self->ask_path);
     Py_VISIT(self->log);
     return 0;
 }
 
 static int calls_clear_references(ks_calls *self) {
+    if (self->token != 0)
+        return 0; /* they are in use */
     Py_CLEAR(self->ask);
-    if (self->token == 0)
-        Py_CLEAR(self->log);
+    Py_CLEAR(self->ask_path);
+    Py_CLEAR(self->log);
     return 0;
 }
 
@@ -467,14 +563,14 @@ static void calls_dealloc(ks_calls *self) {
 
 static PyMethodDef methods[] = {
     {"start", (PyCFunction)calls_start, METH_VARARGS,
-     "start($self, ask, ring, /)\n--\n\n"
-     "Log from now on; `ask` gives a code object and an offset in it an id. What hooks submit that write to the ring is\n"
-     "left out."},
+     "start($self, ask, ask_path, ring, /)\n--\n\n"
+     "Log from now on; `ask` gives a code object and an offset in it an id, `ask_path`, or None, a list of such pairs.\n"
+     "What hooks submit that write to the ring is left out."},
     {"stop", (PyCFunction)calls_stop, METH_NOARGS, "Log no more; what was logged stays until `clear`."},
     {"clear", (PyCFunction)calls_clear, METH_NOARGS, "Let go of what was logged."},
     {"wait", (PyCFunction)calls_wait, METH_NOARGS,
-     "Wait until a thread asks for an instruction's id, and return a number to answer with, a code object and an\n"
-     "offset; None when logging has stopped."},
+     "Wait until a thread asks for an id, and return a number to answer with, pairs of a code object and an offset, and\n"
+     "whether they are a call path; None when logging has stopped."},
     {"answer", (PyCFunction)calls_answer, METH_VARARGS, "answer($self, number, site, /)\n--\n\nAnswer what `wait` gave."},
     {"log", (PyCFunction)calls_log, METH_VARARGS,
      "log($self, domain, function, logged, forwarded, /)\n--\n\n"

@@ -297,10 +297,12 @@ bool ks_path_find(const ks_paths *paths, const ks_path *path, int32_t *site) {
     return known->count != 0;
 }
 
-/* Makes room for one more path of so many frames; where there are too many, all go. */
-static bool make_room_for_path(ks_paths *paths, size_t count) {
-    if (paths->used >= MOST_PATHS || paths->kept + count > MOST_KEPT)
-        ks_paths_clear(paths); /* what this runs may make the table anew */
+/* Makes room for one more path of so many frames; where there are too many, all go into `full`. */
+static bool make_room_for_path(ks_paths *paths, size_t count, ks_paths *full) {
+    if (paths->used >= MOST_PATHS || paths->kept + count > MOST_KEPT) {
+        *full = *paths;
+        *paths = (ks_paths){0};
+    }
     if (paths->entries == NULL || paths->used * 2 > paths->mask) {
         size_t size = paths->entries == NULL ? FIRST_SIZE : (paths->mask + 1) * 2;
         ks_known_path *fresh = calloc(size, sizeof *fresh);
@@ -335,6 +337,19 @@ static bool make_room_for_path(ks_paths *paths, size_t count) {
     return true;
 }
 
+bool ks_path_put(ks_paths *paths, const ks_path *path, PyObject *const *codes, int32_t site, ks_paths *full) {
+    int32_t known_site;
+    if (path->count == 0 || ks_path_find(paths, path, &known_site) || !make_room_for_path(paths, path->count, full))
+        return false;
+    *path_entry(paths, path) = (ks_known_path){
+        .hash = path->hash, .first = (uint32_t)paths->kept, .count = (uint32_t)path->count, .site = site};
+    memcpy(&paths->instructions[paths->kept], path->instructions, path->count * sizeof *path->instructions);
+    memcpy(&paths->codes[paths->kept], codes, path->count * sizeof *codes);
+    paths->kept += path->count;
+    paths->used++;
+    return true;
+}
+
 int32_t ks_path_ask(ks_paths *paths, const ks_path *path, PyObject *frames, PyObject *ask, void (*failed)(void)) {
     long site = KS_NOT_THE_USERS;
     Py_INCREF(ask); /* it may be taken away meanwhile */
@@ -349,20 +364,16 @@ int32_t ks_path_ask(ks_paths *paths, const ks_path *path, PyObject *frames, PyOb
     }
     if ((int32_t)site != site)
         return KS_NOT_THE_USERS;
-    int32_t known_site;
-    if (path->count == 0 || PyList_GET_SIZE(frames) != (Py_ssize_t)path->count || !make_room_for_path(paths, path->count) ||
-        ks_path_find(paths, path, &known_site)) /* Python ran, which may have come here */
+    if (PyList_GET_SIZE(frames) != (Py_ssize_t)path->count)
         return (int32_t)site;
-    ks_known_path *known = path_entry(paths, path);
-    *known = (ks_known_path){.hash = path->hash,
-                             .first = (uint32_t)paths->kept,
-                             .count = (uint32_t)path->count,
-                             .site = (int32_t)site};
-    for (size_t at = 0; at < path->count; at++, paths->kept++) {
-        paths->instructions[paths->kept] = path->instructions[at];
-        paths->codes[paths->kept] = Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(frames, (Py_ssize_t)at), 0));
-    }
-    paths->used++;
+    PyObject *codes[KS_MOST_FRAMES];
+    for (size_t at = 0; at < path->count; at++)
+        codes[at] = Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(frames, (Py_ssize_t)at), 0));
+    ks_paths full = {0};
+    if (!ks_path_put(paths, path, codes, (int32_t)site, &full)) /* Python ran, which may have come here */
+        for (size_t at = 0; at < path->count; at++)
+            Py_DECREF(codes[at]);
+    ks_paths_clear(&full);
     return (int32_t)site;
 }
 
@@ -417,6 +428,19 @@ PyObject *ks_path_frames(const ks_path *path, void *from) {
     (void)from;
 #endif
     return found;
+}
+
+void ks_path_codes(const ks_path *path, void *from, PyObject **codes, int *offsets) {
+#ifdef KS_OWN_FRAMES
+    size_t count = 0;
+    for (frame_t *frame = from; frame != NULL && count < path->count; frame = frame->previous)
+        if (is_pythons(frame)) {
+            codes[count] = (PyObject *)code_of(frame);
+            offsets[count++] = offset_of(frame);
+        }
+#else
+    (void)path, (void)from, (void)codes, (void)offsets;
+#endif
 }
 
 int32_t ks_paths_here(ks_paths *paths, PyObject *ask, void (*failed)(void)) {

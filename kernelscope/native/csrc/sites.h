@@ -83,6 +83,11 @@ void ks_path_read(ks_path *path, void *frame);
 bool ks_path_find(const ks_paths *paths, const ks_path *path, int32_t *site);
 /* The same frames as a list of code objects and offsets, innermost first; NULL with an exception. */
 PyObject *ks_path_frames(const ks_path *path, void *frame);
+/* Code objects, borrowed, and offsets of the same frames. */
+void ks_path_codes(const ks_path *path, void *frame, PyObject **codes, int *offsets);
+/* Makes a path known whose frames are of these code objects; true where it takes the references to them. Where there are too
+ * many paths, all that were known go into `full`, which the caller clears. */
+bool ks_path_put(ks_paths *paths, const ks_path *path, PyObject *const *codes, int32_t site, ks_paths *full);
 /* Asks for the id of a path: `ask` is called with its frames, and what it raises `failed` is told. From now on it is
  * known. Where there is none, `KS_NOT_THE_USERS`. */
 int32_t ks_path_ask(ks_paths *paths, const ks_path *path, PyObject *frames, PyObject *ask, void (*failed)(void));

@@ -172,8 +172,8 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
                            "message": f"GPU times are on the host clock within {tracing.clock_error_ns / 1e3:.1f} µs; "
                                       "what CUPTI itself adds to a launch is not in the stated cost"}
     if tracing.lines is not None and tracing.lines.unanswered:
-        row["message"] += f"; {counted(tracing.lines.unanswered, 'call')} of the driver without a line, as Python was " \
-                          "busy when their code was new"
+        calls = counted(tracing.lines.unanswered, "call")
+        row["message"] += f"; {calls} of the driver without a line, as Python was busy when their code was new"
     if tracing.dropped:
         records = "record" if tracing.dropped == 1 else "records"
         row |= {"status": "degraded", "message": f"CUPTI lost {tracing.dropped:,} {records}",

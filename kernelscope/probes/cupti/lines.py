@@ -25,9 +25,15 @@ class Resolver(Protocol):
 
     #: Keeps the launches that hooks see.
     log: LaunchLog
+    #: Whether call paths are recorded.
+    has_stacks: bool
 
     def site_of_call(self, code: CodeType, offset: int) -> int:
         """Return the id of an instruction that calls the driver, on whichever thread: see `LaunchLog.serve`."""
+        ...
+
+    def site_of_path(self, frames: list[tuple[CodeType, int]]) -> int:
+        """Return the id of a call path on whichever thread: see `LaunchLog.serve`."""
         ...
 
     def site_of_caller(self) -> int:
@@ -55,9 +61,10 @@ class CallLines:
     def begin(self) -> None:
         """Log from now on."""
         self._calls.clear()
-        self._calls.start(self._site, self._resolver.log.ring)
+        path = self._path if self._resolver.has_stacks else None
+        self._calls.start(self._site, path, self._resolver.log.ring)
         # None of `threading`'s: users who count or join those, or set a profiler for them, do not meet it.
-        _thread.start_new_thread(_serve, (self._calls, self._site))
+        _thread.start_new_thread(_serve, (self._calls, self._site, self._path))
         self._backward.begin()
 
     def end(self) -> None:
@@ -90,20 +97,27 @@ class CallLines:
         except Exception:
             return NOT_THE_USERS
 
+    def _path(self, frames: list[tuple[CodeType, int]]) -> int:
+        try:
+            return self._resolver.site_of_path(frames)
+        except Exception:
+            return NOT_THE_USERS
+
     def _is_elsewhere(self, site: int) -> None:
         self._calls.elsewhere = site
 
 
-def _serve(calls: core.CallSites, site_of: Callable[[CodeType, int], int]) -> None:
+def _serve(calls: core.CallSites, site_of: Callable[[CodeType, int], int],
+           path_of: Callable[[list[tuple[CodeType, int]]], int]) -> None:
     """Answer what threads without the interpreter's lock ask, until logging stops."""
     while (asked := calls.wait()) is not None:
-        number, code, offset = asked
+        number, frames, is_path = asked
         site = NOT_THE_USERS
         try:
-            site = site_of(code, offset)
+            site = path_of(frames) if is_path else site_of(*frames[0])
         finally:
             calls.answer(number, site)
-        del asked, code  # what is asked next may take long
+        del asked, frames  # what is asked next may take long
 
 
 class BackwardWatch:

@@ -58,7 +58,7 @@ from kernelscope.views.html import (
 _NAME_WIDTH = 80
 
 #: A line of code with more letters than this has them in its title: it may be cut off.
-_LONG_CODE = 48
+_LONG_CODE = 20
 
 _Draw = Callable[[int], str]
 

@@ -14,6 +14,7 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
+from kernelscope.analysis.processes import Comparison, RepeatedCompile
 from kernelscope.analysis.ranges import RangeSummary
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
@@ -129,6 +130,62 @@ def resources(kernel: KernelSummary) -> str:
     if kernel.occupancy is not None:
         parts.append(f"occupancy {percents(kernel.occupancy)}")
     return ", ".join(parts)
+
+
+def process_number(found: Comparison) -> str:
+    """Return how many processes there are, on how many machines, and how many did not end well."""
+    parts = [count(len(found.processes))]
+    machines = {each.row["host"] for each in found.processes} - {None}
+    if len(machines) > 1:
+        parts.append(f"{len(machines)} machines")
+    failed = [each for each in found.processes if each.row["status"] != "ok"]
+    if failed:
+        states = listed(sorted({each.row["status"] for each in failed}))
+        parts.append(f"{len(failed)} {states}: {listed([clean(each.label) for each in failed], 3)}")
+    if found.imbalance is not None:
+        parts.append(f"imbalance {percent(found.imbalance.share)}")
+    return ", ".join(parts)
+
+
+#: So many specializations that several processes compiled are named.
+_MOST_REPEATED = 3
+
+
+def process_lines(found: Comparison) -> list[str]:
+    """Return what only all processes together show: who was slowest, and what each compiled for itself."""
+    lines: list[str] = []
+    uneven = found.imbalance
+    if uneven is not None:
+        what = "GPU busy" if uneven.measure == "busy" else "host time of launches"
+        lines.append(f"slowest: {clean(uneven.slowest.label)}, {what} {duration(uneven.most_ns)}, "
+                     f"{duration(uneven.most_ns - uneven.mean_ns)} above the mean; imbalance (max - mean) / max "
+                     f"{percent(uneven.share)}")
+    lines += [repeated_line(each) for each in found.repeated[:_MOST_REPEATED]]
+    if len(found.repeated) > _MOST_REPEATED:
+        rest = found.repeated[_MOST_REPEATED:]
+        lines.append(f"{counted(len(rest), 'more specialization')} compiled by several processes, "
+                     f"{duration(sum(each.avoidable_ns for each in rest))} too much")
+    talking = [each for each in found.processes if each.communication_ns]
+    if talking:
+        total = sum(each.communication_ns or 0 for each in talking)
+        exposed = sum(each.exposed_ns or 0 for each in talking)
+        most = max(talking, key=lambda each: each.exposed_ns or 0)
+        lines.append(f"communication: {duration(total)} in {counted(len(talking), 'process', 'processes')}, "
+                     f"{duration(total - exposed)} of it hidden by kernels, {duration(exposed)} exposed; most in "
+                     f"{clean(most.label)}: {duration(most.exposed_ns)}")
+    return lines
+
+
+def repeated_line(each: RepeatedCompile) -> str:
+    """Return what is so with a specialization that several processes compiled, and what would leave one compile."""
+    text = (f"{each.processes} processes compiled {short_name(each.kernel)}, {each.compiles} x "
+            f"{duration(each.median_ns)}: ")
+    if each.at_once == each.compiles:
+        text += "all at the same time; "
+    elif each.at_once > 1:
+        text += f"{each.at_once} at the same time; "
+    return text + "a shared NUMBA_CACHE_DIR and cache=True would leave one" + (
+        " where one process compiles before the others" if each.at_once > 1 else "")
 
 
 def ranges_note(shown: Overview) -> str:

@@ -22,6 +22,19 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "status": "how the cell ended, and how many of its launches raised an exception",
         "bars": _PHASES,
     },
+    "Process": {
+        "": "the process: its worker's name, its rank or its pid, with its machine below",
+        "launches": "kernel launches that it made",
+        "compiles": "its compiles and loads from a disk cache",
+        "host": _HOST,
+        "compile": "time of these compiles and loads",
+        "busy": "time in which any of its kernels, copies or memsets ran on the GPU",
+        "wait": "time in which its threads waited for the GPU",
+        "communication": "time in which any of its NCCL kernels, or copies between GPUs, ran",
+        "exposed": "of that, time in which none of its other kernels ran",
+        "status": "how it ended: ok, killed, cut off, or unfinished",
+        "clock": "how far its times can be off against those of the other processes",
+    },
     "Kernel": {
         "": "the kernel function, and where it is defined; %kernelscope inspect NAME shows its code",
         "launches": "launches that ran; those that were captured into a graph are listed below the name",
@@ -113,9 +126,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "launches": "launches that ran, of which kernels is said at each number",
         "host": _HOST + ", compiles in them included",
         "compile": "compiles and loads from a disk cache; those inside launches are in the host time too",
+        "call": "host time of other CUDA calls that gave work to the GPU: copies, memsets, graphs, libraries' kernels; "
+                "a copy that blocks waits here for the work before it",
         "gpu": "time of kernels, copies and memsets on the GPU, at the line that requested them",
         "wait": "time in which the line waited for the GPU",
-        "bars": "compiling, launching and waiting; as wide as it gets for the line that took longest",
+        "bars": "compiling, launching, other CUDA calls and waiting; as wide as it gets for the line that took longest",
     },
     "Specialization": {
         "": "the argument types that the kernel was compiled for; the inspector shows its code",

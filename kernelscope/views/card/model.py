@@ -31,6 +31,7 @@ from kernelscope.analysis.launches import (
 )
 from kernelscope.analysis.lines import AnnotatedCode, annotated, by_line
 from kernelscope.analysis.outliers import Outliers, outliers
+from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
@@ -153,6 +154,8 @@ class Overview:
         Graphs, those of one topology as one, and each by itself.
     builds : tuple of BuildSummary
         Requests to build caches, by algorithm.
+    processes : Comparison or None
+        What all processes together show; None for a recording of one.
     flame : Flame or None
         The call paths; None where none were recorded.
     frameworks : tuple of str
@@ -207,6 +210,7 @@ class Overview:
     by_topology: tuple[GraphSummary, ...]
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
+    processes: Comparison | None
     flame: Flame | None
     frameworks: tuple[str, ...]
     kernel_keys: dict[int, str]
@@ -322,6 +326,7 @@ def overview(recording: Recording) -> Overview:
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
+        processes=comparison(recording),
         flame=flame_of(recording),
         frameworks=_frameworks(recording, kernels),
         kernel_keys=kernel_keys,

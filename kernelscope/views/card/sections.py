@@ -20,6 +20,7 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, PhaseTotals
 from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
+from kernelscope.analysis.processes import ProcessSummary
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
@@ -818,6 +819,45 @@ def cells_section(shown: Overview) -> Section | None:
         "the recorded cells, in order, and which of them failed", is_open=True)
 
 
+def processes_section(shown: Overview) -> Section | None:
+    """Return the processes side by side, where there are several: who was slowest, and what several compiled."""
+    found = shown.processes
+    if found is None:
+        return None
+    is_gpu = shown.gpu is not None
+    talks = any(each.communication_ns for each in found.processes)
+    rows = [_process_row(each) for each in found.processes[:MOST_ROWS]]
+    columns = (
+        Column("Launches", "launches", "compiles", "compiles"),
+        Column("Host time", "host", "compiling", "compile", "time"),
+        *([Column("GPU busy", "busy", "waiting", "wait", "time")] if is_gpu else []),
+        *([Column("Communication", "communication", "exposed", "exposed", "time")] if talks else []),
+        Column("Status", "status", "clock off by", "clock", "word", "words"))
+    terminal = (*_terminal("launches", "host", "compiles", ("compiling", "compile")),
+                *(_terminal("busy", "wait") if is_gpu else ()),
+                *(_terminal(("comm.", "communication"), "exposed") if talks else ()),
+                TerminalColumn("status", "status", "words"))
+    facts = tuple(labels.process_lines(found))
+    table = Table(("Process", ""), tuple(rows), columns, terminal, named="words")
+    return Section("processes", "Processes", labels.process_number(found),
+                   (*([Lines(facts, "facts")] if facts else []),
+                    *_first_and_folded(table, len(found.processes), "process")),
+                   "the recorded processes side by side: workers, ranks, or what the program started", is_open=True)
+
+
+def _process_row(each: ProcessSummary) -> Row:
+    row = each.row
+    notes = tuple(text for text in (row["message"],) if text)
+    return Row(clean(each.label), {
+        "launches": count(each.launches), "compiles": count(each.compiles), "host": duration(each.host_ns),
+        "compile": duration(each.compile_ns), "busy": duration(each.busy_ns), "wait": duration(each.wait_ns),
+        "communication": duration(each.communication_ns), "exposed": duration(each.exposed_ns),
+        "status": row["status"], "clock": duration(row["clock_bound_ns"]),
+    }, place=", ".join(text for text in (
+        row["host"], None if row["pid"] is None else f"pid {row['pid']}", row["gpu_uuid"]) if text),
+        notes=notes, terminal=notes)
+
+
 def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
     """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
     return Row(each.label, _phase_values(each.totals) | {
@@ -968,14 +1008,15 @@ def _line_name(source: Source, line: SourceLine) -> str:
 def _line_columns(total: LineSummary) -> tuple[Column, ...]:
     """Return the gutter's columns: those in which anything is."""
     return tuple([Column(label, key) for label, key, value in (
-        ("Launches", "launches", 1), ("Host", "host", 1), ("Compiling", "compile", total.compiles),
-        ("GPU", "gpu", total.gpu_ns), ("Waiting", "wait", total.wait_ns)) if value])
+        ("Launches", "launches", total.launches), ("Host", "host", total.launches),
+        ("Compiling", "compile", total.compiles), ("CUDA calls", "call", total.call_ns), ("GPU", "gpu", total.gpu_ns),
+        ("Waiting", "wait", total.wait_ns)) if value])
 
 
 def line_values(done: LineSummary) -> dict[str, str]:
     """Return the values of a line in the gutter, by column; nothing is an empty text."""
-    times = {"host": done.host_ns if done.launches else 0, "compile": done.compile_ns, "gpu": done.gpu_ns,
-             "wait": done.wait_ns}
+    times = {"host": done.host_ns if done.launches else 0, "compile": done.compile_ns,
+             "call": done.call_ns, "gpu": done.gpu_ns, "wait": done.wait_ns}
     return {"launches": count(done.launches) if done.launches else "",
             **{key: "" if value == 0 else duration(value) for key, value in times.items()}}
 
@@ -1043,19 +1084,21 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
     if not rows:
         return None
     done = together(rows)
-    compiling, launching, waiting = done.parts
+    compiling, launching, calling, waiting = done.parts
     meanings = {"launches": listed(done.kernels), "compile": "" if done.compiles < 2 else counted(
         done.compiles, "compile or load from a disk cache", "compiles and loads from a disk cache")}
     if done.host_ns is None and done.launches:
         meanings["host"] = "not known: the end of none of its launches was recorded"
     if done.compile_ns is None:
         meanings["compile"] = "not known: the end of none of its compiles was recorded"
+    if done.call_ns is None:
+        meanings["call"] = "not known: none of its calls of the driver was timed"
     if done.gpu_ns is None:
         meanings["gpu"] = "not known: nothing that it gave to the GPU was timed there"
     if done.wait_ns is None:
         meanings["wait"] = _NO_WAIT
     return CodeLine(None, text, line_values(done), {key: each for key, each in meanings.items() if each},
-                    _parts([("compile", compiling), ("launch", launching), ("wait", waiting)]))
+                    _parts([("compile", compiling), ("launch", launching), ("call", calling), ("wait", waiting)]))
 
 
 def ranges_section(shown: Overview) -> Section | None:
@@ -1288,6 +1331,7 @@ def call_paths_section(shown: Overview) -> Section | None:
 
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
-    advice_section, cells_section, kernels_section, lines_section, compiles_section, builds_section, graphs_section,
-    ranges_section, gpu_section, calls_section, phases_section, call_paths_section, configurations_section,
+    advice_section, processes_section, cells_section, kernels_section, lines_section, compiles_section, builds_section,
+    graphs_section, ranges_section, gpu_section, calls_section, phases_section, call_paths_section,
+    configurations_section,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +11,18 @@ from typing import Any
 
 import pytest
 from cupti_stand_in import OFFSET, StandIn, health
-from ways_to_launch import lines_of, named_lines, program_of, project, record_each, run_program, ways_of, without_of
+from ways_to_launch import (
+    lines_of,
+    named_lines,
+    program_of,
+    project,
+    record_each,
+    run_program,
+    ways_of,
+    without_of,
+)
 
+import kernelscope
 from kernelscope.clock import now
 from kernelscope.native import core
 from kernelscope.probes.cupti import CuptiProbe
@@ -68,19 +79,31 @@ def theirs(stand_in: StandIn, folder: Path, library: Any = None) -> dict[str, An
     return {**held, "k": held["kernel"], "x": 3}
 
 
-@pytest.fixture(params=["without the lock", "with the lock"])
-def every_way(request: pytest.FixtureRequest, stand_in: StandIn, cupti: Cupti, folder: Path) -> Any:
-    library = ctypes.PyDLL(stand_in.path) if request.param == "with the lock" else None
-    names = theirs(stand_in, folder, library)
-    each = record_each(ways_of("cupy") | without_of("cupy"), folder, names, probes=[CuptiProbe(cupti)])
-    return {way: lines_of(recording, "activities") for way, recording in each.items()}
-
-
-def test_the_line_is_the_one_that_a_person_would_name(every_way: Any, folder: Path) -> None:
-    wrong = {way: (every_way[way], named_lines(folder, program)) for way, program in ways_of("cupy").items()
-             if every_way[way] != named_lines(folder, program)}
+@pytest.mark.parametrize("stacks", [False, True])
+@pytest.mark.parametrize("has_lock", [False, True])
+def test_the_line_is_the_one_that_a_person_would_name(
+        has_lock: bool, stacks: bool, stand_in: StandIn, cupti: Cupti, folder: Path) -> None:
+    names = theirs(stand_in, folder, ctypes.PyDLL(stand_in.path) if has_lock else None)
+    each = record_each(ways_of("cupy") | without_of("cupy"), folder, names, probes=[CuptiProbe(cupti)], stacks=stacks)
+    wrong = {way: (lines_of(each[way], "activities"), named_lines(folder, program))
+             for way, program in ways_of("cupy").items()
+             if lines_of(each[way], "activities") != named_lines(folder, program)}
     assert wrong == {}
-    assert {way: every_way[way] for way in without_of("cupy")} == dict.fromkeys(without_of("cupy"), {("", 0)})
+    for way in without_of("cupy"):
+        assert lines_of(each[way], "activities") == {("", 0)}
+    for recording in each.values():
+        lines = recording.rows("lines")
+        frames = [lines[row["line_id"]] for row in recording.rows("stacks")]
+        parents = [row["parent_stack_id"] for row in recording.rows("stacks")]
+        for row in recording.rows("activities"):
+            assert (row["stack_id"] is not None) == (stacks and row["line_id"] is not None)
+            at, path = row["stack_id"], []
+            while at is not None:
+                path.append(frames[at])
+                at = parents[at]
+            if path:  # from the library's function outwards: the first of the user's is the line
+                assert path[0]["function"] == "call" and not path[0]["user_code"] and path[-1]["user_code"]
+                assert next(line for line in path if line["user_code"]) == lines[row["line_id"]]
 
 
 @pytest.fixture
@@ -150,12 +173,14 @@ assert has_returned
     assert row["status"] == "ok" and "1 call of the driver without a line" in row["message"]
 
 
-def test_code_that_is_made_anew_again_and_again(recorded: Callable[..., Any], folder: Path) -> None:
+@pytest.mark.parametrize("stacks", [False, True])
+def test_code_that_is_made_anew_again_and_again(recorded: Callable[..., Any], folder: Path, stacks: bool) -> None:
     program = "for _ in range(5000):\n    exec(compile('k(x)', '<string>', 'exec'))  # <"
-    assert lines_of(recorded(program), "activities") == named_lines(folder, program)
+    assert lines_of(recorded(program, stacks=stacks), "activities") == named_lines(folder, program)
 
 
-def test_many_threads_at_once(recorded: Callable[..., Any], folder: Path) -> None:
+@pytest.mark.parametrize("stacks", [False, True])
+def test_many_threads_at_once(recorded: Callable[..., Any], folder: Path, stacks: bool) -> None:
     program = """\
 from threading import Thread
 def work():
@@ -167,7 +192,7 @@ for each in threads:
     each.start()
 for each in threads:
     each.join()"""
-    recording = recorded(program)
+    recording = recorded(program, stacks=stacks)
     assert lines_of(recording, "activities") == named_lines(folder, program)
     assert len(recording.activities) == 8 * 200 * 3
 
@@ -191,6 +216,17 @@ def test_parts_of_a_recording(stand_in: StandIn, cupti: Cupti, folder: Path) -> 
                 run_program(program_of(folder, program), names)
             found.append(lines_of(inner.recording, "activities") == named_lines(folder, program))
     assert found == [True] * 3
+
+
+def test_a_journal_is_whole_with_them(stand_in: StandIn, cupti: Cupti, folder: Path, tmp_path: Path) -> None:
+    names = theirs(stand_in, folder)
+    with Recorder(probes=[CuptiProbe(cupti)], journal=tmp_path / "journals", stacks=True):
+        run_program(program_of(folder, "k(x)"), names)
+        shutil.copytree(tmp_path / "journals", tmp_path / "left")
+    (left,) = kernelscope.journals(tmp_path / "left")
+    recording = kernelscope.recover(left)
+    assert "call" in [row["function"] for row in recording.rows("lines")]
+    assert not [row for row in recording.rows("health") if "known" in (row["message"] or "")]
 
 
 def test_without_lines(recorded: Callable[..., Any]) -> None:

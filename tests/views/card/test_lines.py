@@ -88,7 +88,7 @@ def test_only_columns_with_anything_in_them_and_why_a_value_is_missing() -> None
     first, second, *_ = [each for each in lines if isinstance(each, CodeLine)]
     assert first.values["wait"] == "20.0 µs" and "wait" not in first.meanings
     assert (second.values["compile"], second.values["gpu"], second.values["wait"]) == ("", MISSING, MISSING)
-    assert {key for key, text in second.meanings.items() if text.startswith("not known")} == {"gpu", "wait"}
+    assert {key for key, text in second.meanings.items() if text.startswith("not known")} == {"call", "gpu", "wait"}
     assert [each.text for each in shown.sums] == ["no known line", "total"]
 
 

@@ -1,0 +1,77 @@
+"""What only all processes together show: imbalance, what several compiled, and what communication kernels hid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from worker_recordings import worker
+
+from kernelscope.analysis.processes import comparison, process_table
+from kernelscope.recording.merge import merge
+from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import table_of_rows
+
+NCCL = "ncclDevKernel_AllReduce_Sum_f32"
+
+
+def _on_gpu(recording: Recording, *activities: tuple[str, str, int, int]) -> Recording:
+    rows: list[dict[str, Any]] = [
+        {"activity_id": at, "process_id": 0, "kind": kind, "name": name, "device_id": 0, "stream": 7, "thread_id": 0,
+         "start_ns": start, "end_ns": end} for at, (kind, name, start, end) in enumerate(activities)]
+    return Recording({**recording.tables, "activities": table_of_rows("activities", rows)}, recording.metadata)
+
+
+@pytest.fixture
+def both() -> Recording:
+    """Two ranks: one whose all-reduce is hidden in part, and one that was killed, and waited."""
+    return merge([
+        _on_gpu(worker(1, rank=0, launcher="torchrun"), ("kernel", "axpy", 1_000, 1_500),
+                ("kernel", NCCL, 1_400, 1_900), ("memcpy", "PtoP", 2_000, 2_100), ("memcpy", "HtoD", 2_100, 2_200)),
+        _on_gpu(worker(2, rank=1, launcher="torchrun", host="node18", status="killed", message="it was killed"),
+                ("kernel", "axpy", 1_000, 1_200), ("sync", "stream synchronize", 1_300, 1_900),
+                ("kernel", NCCL, 1_300, 1_800))])
+
+
+def test_processes_stand_side_by_side(both: Recording) -> None:
+    table = process_table(both)[["busy_ns", "gpu_ns", "wait_ns", "communication_ns", "hidden_ns", "exposed_ns"]]
+    assert table.to_numpy().tolist() == [[1_100, 1_200, 0, 600, 100, 500], [700, 700, 600, 500, 0, 500]]
+    found = comparison(both)
+    assert found is not None and found.imbalance is not None
+    assert (found.imbalance.measure, found.imbalance.slowest.label) == ("busy", "rank 0")
+    assert (found.imbalance.most_ns, found.imbalance.mean_ns, found.imbalance.share) == (1_100, 900, 200 / 1_100)
+
+
+def test_without_a_gpu_host_time_is_compared_and_one_process_is_not() -> None:
+    found = comparison(merge([worker(1), worker(2, launches=6)]))
+    assert found is not None and found.imbalance is not None
+    assert (found.imbalance.measure, found.imbalance.slowest.label, found.imbalance.share) == ("host", "pid 2", 1 / 3)
+    assert found.processes[0].busy_ns is None and found.processes[0].exposed_ns is None
+    assert comparison(worker(1)) is None and comparison(Recording({}, {})) is None
+
+
+def test_compiles_of_one_specialization_in_several_processes() -> None:
+    found = comparison(merge([worker(1), worker(2, start_ns=1_002), worker(3, start_ns=2_000)]))
+    assert found is not None
+    repeated, = found.repeated
+    assert (repeated.kernel, repeated.processes, repeated.compiles, repeated.at_once) == ("axpy", 3, 3, 2)
+    assert (repeated.total_ns, repeated.median_ns, repeated.avoidable_ns) == (15, 5, 10)
+    again = comparison(merge([worker(1), worker(1, start_ns=5_000), Recording(worker(2).tables, {})]))
+    assert again is not None and [each.compiles for each in again.repeated] == [3]
+
+
+def test_the_card_says_it(both: Recording) -> None:
+    text = " ".join(both.summary().split())
+    for said in (
+            "Processes: 2, 2 machines, 1 killed: rank 1, imbalance 18 %",
+            "slowest: rank 0, GPU busy 1.10 µs, 200 ns above the mean; imbalance (max - mean) / max 18 %",
+            "2 processes compiled axpy, 2 x 5 ns: all at the same time; a shared NUMBA_CACHE_DIR and cache=True would "
+            "leave one where one process compiles before the others",
+            "communication: 1.10 µs in 2 processes, 100 ns of it hidden by kernels, 1.00 µs exposed; most in rank 0: "
+            "500 ns",
+            "rank 1 2 100 ns 1 5 ns 700 ns 600 ns 500 ns 500 ns killed it was killed"):
+        assert said in text
+    page = both._repr_html_()
+    for said in ("rank 1", "node18, pid 2", "1 killed: rank 1", "exposed"):
+        assert said in page
+    assert "Processes" not in worker(1).summary()
