@@ -253,6 +253,8 @@ class _Gathering:
         #: How many workers of each name have gone, and how many have just ended.
         self._gone: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
+        #: The file that each worker says it has written.
+        self._written: dict[str, str] = {}
 
     def run(self, state: Mapping[str, Any]) -> None:
         """Stop, look what there is, fetch it, and remove it there."""
@@ -304,6 +306,7 @@ class _Gathering:
                                         f"client has {__version__}", "install the same version on every worker"))
             together.setdefault(str(told.get("token", address)), []).append(called)
             self._ended[called] += bool(told.get("file"))
+            self._written[address] = str(told.get("file") or "")
             if self._skip_own and told.get("token") == TOKEN:
                 own.add(str(told.get("file")))
         for workers in together.values():
@@ -333,7 +336,7 @@ class _Gathering:
         for place in places:
             answer = answers.get(place.address)
             names = _read(answer, list) if isinstance(answer, bytes) else [] if place.address else left_in(place.folder)
-            for name in map(str, names):
+            for name in filter(None, [self._written.get(place.address), *map(str, names)]):
                 if name not in skipped and Path(name).name == name:
                     self._left.setdefault(name, place)
 

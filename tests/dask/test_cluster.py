@@ -95,6 +95,7 @@ def test_every_worker_is_a_process_of_the_recording_and_launches_know_their_task
     assert left() == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_is_recorded_and_one_that_goes_leaves_its_file(
         cluster: LocalCluster, client: Client, left: Callable[[], list[Path]]) -> None:
     with kernelscope.dask.record(client) as recorder:
@@ -200,6 +201,7 @@ def test_what_a_worker_hands_over_is_read_as_any_file(client: Client, left: Call
             if "was left out" in row["message"] and "harmful" in row["message"]]
 
 
+@pytest.mark.slow
 def test_a_report_is_a_page(client: Client, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), kernelscope.dask.report(client, tmp_path / "report.html"):
         _on_each(client, launch, 1)
@@ -214,6 +216,7 @@ def test_options_that_are_not_for_a_cluster_are_refused(client: Client, given: d
         kernelscope.dask.record(client, **given)
 
 
+@pytest.mark.slow
 def test_workers_that_are_threads_of_one_process_are_one_process(tmp_path: Path) -> None:
     with (Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0",
                  local_directory=str(tmp_path)) as client, kernelscope.dask.record(client) as recorder):
