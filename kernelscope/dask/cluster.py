@@ -326,7 +326,9 @@ class _Gathering:
                 found.append(_Place(address, folder))
             elif row["nanny"]:
                 found.append(_Place(row["nanny"], folder))
-        return [*found, *(_Place("", folder) for folder in sorted(folders))]
+        # Once each: several workers may have died under one nanny.
+        once = {place.address: place for place in found}
+        return [*once.values(), *(_Place("", folder) for folder in sorted(folders))]
 
     def _look(self, places: Sequence[_Place], skipped: set[str]) -> None:
         """Find out who has which files."""
