@@ -21,10 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from elftools.common.exceptions import ELFError
-from elftools.common.utils import struct_parse
-from elftools.elf.elffile import ELFFile
-
 from kernelscope.errors import CubinError, DisassemblerError
 
 # What a cubin says about its kernels: registers, memory, launch bounds and spilled registers.
@@ -131,6 +127,9 @@ def read(cubin: bytes) -> CubinFacts:
     CubinError
         It is torn, or no cubin.
     """
+    # Loaded at the first cubin: probes need this module when recording begins.
+    from elftools.common.exceptions import ELFError
+
     try:
         image = _Image(cubin)
         return _metadata(image)
@@ -163,6 +162,8 @@ class _Image:
         self._stream = io.BytesIO(data)
         if data[:4] != b"\x7fELF":
             raise CubinError(f"{len(data)} bytes that begin with {data[:4]!r} are no cubin: no ELF file")
+        from elftools.elf.elffile import ELFFile
+
         elf: Any = ELFFile(self._stream)
         self.header: Any = elf.header
         if elf.elfclass != 64 or not elf.little_endian or self.header["e_machine"] != "EM_CUDA":
@@ -238,6 +239,8 @@ class _Image:
         if not 0 <= offset <= len(self._data) - layout.sizeof():
             raise CubinError(f"the cubin of {len(self._data)} bytes is cut off: its table of sections begins at "
                              f"byte {self.header['e_shoff']}")
+        from elftools.common.utils import struct_parse
+
         return struct_parse(layout, self._stream, offset)
 
     def _inside(self, offset: int, size: int) -> bytes:

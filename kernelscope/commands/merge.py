@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 from kernelscope.commands.export import check_recording_name, progress_printer
-from kernelscope.commands.output import written
+from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb
-
-_INTERRUPTED = 130
+from kernelscope.errors import KernelScopeError
 
 _ABOUT = """\
 Make one .kscope file of what many processes recorded: those that recorded themselves into a folder because
 KERNELSCOPE_RECORD names it in their environment, or any .kscope files and journals.
 
 Of a process that was killed its journal is recovered; of one that still records the launches so far are taken. What
-cannot be read is named on standard error and left out: the exit code is 1 then, and the file has all the others."""
+cannot be read is named on standard error and left out: the exit code is 1 then, and the file has all the others. Ctrl-C
+ends the reading, and what was read is written."""
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
@@ -29,20 +29,22 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Read, merge and write; return the exit code."""
-    from kernelscope.recorder.children import collected
+    from kernelscope.recorder.children import found, read
+    from kernelscope.recording.merge import merge_files
 
     folders = [Path(folder).expanduser() for folder in arguments.folders]
     output = arguments.output or f"{folders[0].resolve().stem or 'merged'}.kscope"
     check_recording_name(output)
-    recording, gathered = collected(folders, arguments.name, progress_printer())
-    for problem in gathered.left_out:
-        print(f"kernelscope: left out: {' '.join(problem.split())}", file=sys.stderr)
-    target = written(recording, output)
-    print(f"{recording.summary()}\nwrote {target}", flush=True)
-    if gathered.interrupt is not None:
-        print(f"kernelscope: {gathered.notes[0]['message']}", file=sys.stderr)
-        return _INTERRUPTED
-    return 1 if gathered.left_out else 0
+    name = arguments.name or folders[0].resolve().stem
+    try:
+        merged = merge_files(found(folders), output, name=name, read=read, progress=progress_printer())
+    except ValueError as error:  # of different kinds
+        raise KernelScopeError(str(error)) from None
+    for part, problem in merged.missing.items():
+        said = problem.removeprefix(f"{part}: ")
+        print(f"kernelscope: left out: {part}: {' '.join(said.split())}", file=sys.stderr)
+    print(f"{loaded(str(merged.path)).summary()}\nwrote {merged.path}", flush=True)
+    return 1 if merged.missing else 0
 
 
 VERBS = {"merge": Verb(_arguments, main, about=_ABOUT)}

@@ -174,10 +174,19 @@ def written(recording: Recording, path: str, before: str = "") -> Path:
 
 
 def saved(recording: Recording, path: str) -> str:
-    """Save the recording for a notebook, and return a line that says where."""
+    """Save the recording for a notebook, and return a line that says where.
+
+    A path that ends in ``/`` is a folder in which every process has files of its own, for
+    `kernelscope.processes.collect`.
+    """
     from kernelscope.commands.export import check_recording_name
     from kernelscope.units import size
 
-    check_recording_name(path)
-    target = written(recording, path, "kernelscope: ")
+    if path.endswith("/"):
+        from kernelscope.recorder.worker import save_into
+
+        target = save_into(Path(path).expanduser(), recording)
+    else:
+        check_recording_name(path)
+        target = written(recording, path, "kernelscope: ")
     return f"wrote {target} ({size(target.stat().st_size)})"

@@ -14,7 +14,6 @@ from types import CodeType
 from typing import Any, Protocol, overload
 
 import numpy as np
-import pyarrow as pa
 
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.native import core
@@ -203,6 +202,8 @@ def translated(values: np.ndarray, number: Callable[[int], int]) -> np.ndarray:
     """
     if len(values) and (values == values[0]).all():
         return constant(number(int(values[0])), len(values))
+    import pyarrow as pa  # when recording stops: to load it takes as long as all else that a recording begins with
+
     encoded = pa.array(values).dictionary_encode()
     found = np.array([number(value) for value in encoded.dictionary.to_pylist()], np.int32)
     return found[encoded.indices.to_numpy()]

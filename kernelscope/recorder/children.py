@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -87,6 +87,9 @@ class Children:
         self._before: dict[str, str | None] = {}
         self._set: dict[str, str] = {}
         self._older: set[int] = set()
+        self.notes: list[Row] = [] if _is_installed() else [_note(
+            "there is no kernelscope.pth beside this Python's packages: only child processes that call "
+            "kernelscope.processes.start_from_environment() are recorded", "install kernelscope with pip")]
 
     def begin(self) -> None:
         """Make the folder, which only this user can read, and name it in the environment.
@@ -141,7 +144,7 @@ class Children:
             interrupt = error
         gathered = gather(found_in(folder))
         interrupt = gathered.interrupt or interrupt
-        notes = list(gathered.notes)
+        notes = [*self.notes, *gathered.notes]
         still = self._older & _python_children()
         if still:
             notes.append(_note(
@@ -177,8 +180,8 @@ def found_in(folder: Path) -> list[Path]:
     The journal of a process that has written its file is left out: it was killed before it could remove it.
     """
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         raise RecordingFileError(f"{folder} cannot be read: {error.strerror or error}") from None
     files = [Path(entry) for entry in entries if entry.name.endswith(".kscope")]
@@ -214,7 +217,7 @@ def gather(paths: Sequence[Path], progress: Progress | None = None) -> Gathered:
             if progress is not None:
                 progress(number / len(paths), f"reading {path.name}")
             try:
-                recordings.append(_read(path))
+                recordings.append(read(path))
             except KernelScopeError as error:
                 left_out.append(str(error))
     except KeyboardInterrupt as error:
@@ -243,7 +246,7 @@ def collected(folders: Sequence[Path], name: str | None = None,
     RecordingFileError
         There is no recording in them, or they cannot be in one.
     """
-    gathered = gather(list(dict.fromkeys(_found(folders))), progress)
+    gathered = gather(found(folders), progress)
     where = ", ".join(map(str, folders))
     if not gathered.recordings:
         reasons = "; ".join(gathered.left_out[:_LISTED] + [str(each["message"]) for each in gathered.notes[:1]][
@@ -256,7 +259,7 @@ def collected(folders: Sequence[Path], name: str | None = None,
         raise RecordingFileError(f"{where}: {error}") from None
 
 
-def _read(path: Path) -> Recording:
+def read(path: Path) -> Recording:
     """Return what one process left: its file, or its journal."""
     if not path.is_dir():
         return load(path)
@@ -272,15 +275,26 @@ def _note(message: str, fix: str | None = None) -> Row:
     return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
 
 
-def _found(folders: Sequence[Path]) -> Iterator[Path]:
+def found(folders: Sequence[Path]) -> list[Path]:
+    """Return the files and journals in these folders, and those that are named themselves, each once.
+
+    Raises
+    ------
+    RecordingFileError
+        There is none, or a folder is not there.
+    """
+    paths: dict[Path, None] = {}
     for folder in folders:
         if folder.is_dir() and not is_journal(folder):
-            yield from found_in(folder)
+            paths |= dict.fromkeys(found_in(folder))
         elif folder.exists():
-            yield folder
+            paths[folder] = None
         else:
             raise RecordingFileError(f"there is no file or folder {str(folder)!r}"
                                      f"{did_you_mean_file(str(folder), '.kscope')}")
+    if not paths:
+        raise RecordingFileError(f"there is no recording in {', '.join(map(str, folders))}")
+    return list(paths)
 
 
 def _journals_in(folder: Path) -> list[Path]:
@@ -299,6 +313,11 @@ def _with_status(recording: Recording, status: str, message: str) -> Recording:
     table = table_of_rows("processes", [{**row, "status": status, "message": message}
                                         for row in recording.rows("processes")])
     return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
+
+
+def _is_installed() -> bool:
+    """Whether Python's packages have the file that it runs when it starts."""
+    return any(os.path.isfile(os.path.join(folder, "kernelscope.pth")) for folder in sys.path if "-packages" in folder)
 
 
 def _python_children() -> set[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import inspect
 import threading
 from collections.abc import Callable, Sequence
@@ -15,8 +16,6 @@ from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from kernelscope.analysis.builds import explain_builds
-from kernelscope.analysis.compiles import explain
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
@@ -31,11 +30,10 @@ from kernelscope.recorder.options import (
     takes_options,
 )
 from kernelscope.recorder.session import Part, Session, raw_recording
-from kernelscope.recording.build import build
-from kernelscope.recording.model import Recording, keep_used
 
 if TYPE_CHECKING:
     from kernelscope.recorder.children import Children
+    from kernelscope.recording.model import Recording
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -93,6 +91,7 @@ class Recorder:
             It was started before: a recorder records once.
         """
         self._refuse_another_start()
+        self._load()
         try:
             self._session, self._part = Session.join(self, self.options, self.options.probes, self._clock)
             if self._part.began is None:
@@ -120,6 +119,11 @@ class Recorder:
         session, part = self._session, self._part
         if session is None or part is None:
             raise RecorderStateError("stop() without start(): this recorder is not recording")
+        from kernelscope.analysis.builds import explain_builds
+        from kernelscope.analysis.compiles import explain
+        from kernelscope.recording.build import build
+        from kernelscope.recording.model import keep_used
+
         alone, interrupt = False, None
         try:
             try:
@@ -225,6 +229,11 @@ class Recorder:
         if self._session is not None:
             self.stop()
         return self._recording
+
+    def _load(self) -> None:
+        """Import what makes tables now: at the end a Ctrl-C would find it half loaded."""
+        for module in ("recorder.overhead", "recording.build", "analysis.builds", "analysis.compiles"):
+            importlib.import_module(f"kernelscope.{module}")
 
     def _completed(self, recording: Recording, session: Session) -> None:
         """Do what is to be done before the journal goes: nothing here."""

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,14 +32,17 @@ from kernelscope.probes.sink import Sink
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
-from kernelscope.recorder.overhead import recording_cost
-from kernelscope.recording.build import RawCollections, RawRecording
-from kernelscope.recording.columns import CALL_SITE, Columns, at_sites, distinct
-from kernelscope.recording.graphs import RawGraphs
-from kernelscope.recording.joins import RawActivities
-from kernelscope.recording.ranges import RawRanges, add_native
 from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
+
+# What makes tables is imported where it is needed, when recording stops: a process that records itself starts without.
+# Other recorders have imported it by then (`kernelscope.recorder.recorder`).
+if TYPE_CHECKING:
+    from kernelscope.recording.build import RawCollections, RawRecording
+    from kernelscope.recording.columns import Columns
+    from kernelscope.recording.graphs import RawGraphs
+    from kernelscope.recording.joins import RawActivities
+    from kernelscope.recording.ranges import RawRanges
 
 
 class Session:
@@ -135,7 +138,7 @@ class Session:
     def begin_journal(self, name: str | None) -> None:
         """Write the journal's metadata, where one is kept."""
         if self.journal is not None:
-            self.journal.begin(name, _metadata(name, self, RawRecording()))
+            self.journal.begin(name, _metadata(name, self, []))
 
     def end_journal(self, *, keep: bool = False) -> None:
         """Remove the journal: the recording is made; or with `keep` leave it, to be recovered."""
@@ -228,6 +231,8 @@ class Part:
 
     def launches(self, sink: Sink) -> tuple[LaunchColumns, int]:
         """Return the launches that began in this part and that the log has kept, and how many it has not kept."""
+        from kernelscope.recording.columns import at_sites
+
         found, lost = sink.log.columns(self._mark), sink.log.lost(self._mark)
         return found | at_sites(found.pop("site"), sink.sites.rows), lost
 
@@ -256,6 +261,8 @@ class Part:
 
     def graphs(self, sink: Sink) -> RawGraphs:
         """Return all graphs of the session until now, and when this part began."""
+        from kernelscope.recording.graphs import RawGraphs
+
         source = sink.graphs
         # What names before what is named: other threads go on.
         launches, execs, nodes_of = dict(source.launches), dict(source.execs), dict(source.nodes_of)
@@ -264,18 +271,24 @@ class Part:
 
     def ranges(self, sink: Sink) -> RawRanges:
         """Return all NVTX events of the session until now, and which is the first of this part."""
+        from kernelscope.recording.ranges import RawRanges
+
         count = len(sink.ranges) // 4 * 4
         events = np.fromiter(sink.ranges[:count], np.float64, count).reshape(-1, 4)
         return RawRanges(events, list(sink.range_labels.rows), self._ranges, list(sink.sites.rows))
 
     def collections(self, sink: Sink) -> RawCollections | None:
         """Return the garbage collections that ended in this part; None where they are not recorded."""
+        from kernelscope.recording.build import RawCollections
+
         if sink.collections is None:
             return None
         return RawCollections.from_bytes(sink.collections.rows(self._collections))
 
     def activities(self, sink: Sink) -> RawActivities:
         """Return the GPU activities of this part, and the calls that started them."""
+        from kernelscope.recording.joins import RawActivities
+
         gpu = sink.gpu
         calls, activities = gpu.calls, gpu.activities
         if self.began is not None:
@@ -290,6 +303,8 @@ class Part:
 
 
 def _sites_of(correlation: np.ndarray, site: np.ndarray, sites: Sequence[dict[str, Any]]) -> Columns:
+    from kernelscope.recording.columns import CALL_SITE, at_sites
+
     found = at_sites(site, sites)
     return {"correlation_id": correlation, **{name: found[name] for name in CALL_SITE}}
 
@@ -297,6 +312,10 @@ def _sites_of(correlation: np.ndarray, site: np.ndarray, sites: Sequence[dict[st
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
                   notes: list[dict[str, Any]], *, code: bool = False) -> RawRecording:
     """Return everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
+    from kernelscope.recorder.overhead import recording_cost
+    from kernelscope.recording.build import RawRecording
+    from kernelscope.recording.ranges import add_native
+
     sink = session.sink
     launches, lost = part.launches(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
@@ -339,7 +358,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         collections=collections,
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
-    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": how_known, "recorder": {
+    raw.metadata = {**_metadata(name, session, raw.dispatchers), "code": code, "own_cost": how_known, "recorder": {
         "mode": sink.log.mode, "capacity": sink.log.capacity, "kept": len(launches["target"]), "lost": lost}}
     return raw
 
@@ -360,6 +379,8 @@ def _made(launches: LaunchColumns) -> dict[tuple[int, int], int]:
     width = int(configuration.max()) + 1
     most = (int(target.max()) + 1) * width
     if most > _MOST_PAIRS:
+        from kernelscope.recording.columns import distinct
+
         found, which = distinct(target.astype(np.int64) * width + configuration)
         counts = np.bincount(which)
     else:
@@ -406,13 +427,13 @@ def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
              "fix": "record with a larger capacity, or with mode 'grow', which keeps all"}]
 
 
-def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str, Any]:
+def _metadata(name: str | None, session: Session, dispatchers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": name,
         "schema_version": SCHEMA_VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "detail": session.sink.detail,
-        "simulator": any(row["framework"] == "simulator" for row in raw.dispatchers),
+        "simulator": any(row["framework"] == "simulator" for row in dispatchers),
         "probes": [probe.name for probe in session.installed],
         "clock": {"host_ns": session.alignment.host_ns, "wall_ns": session.alignment.wall_ns,
                   "error_ns": session.alignment.error_ns,

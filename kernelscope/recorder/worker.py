@@ -11,12 +11,14 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import insist
@@ -26,8 +28,9 @@ from kernelscope.recorder.launcher import PARENT, options_of
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
-from kernelscope.recording.file import save
-from kernelscope.recording.model import Recording
+
+if TYPE_CHECKING:
+    from kernelscope.recording.model import Recording
 
 #: In a folder whose recording has ended: who still records ends too.
 STOP = "stop"
@@ -93,7 +96,7 @@ class Worker:
         self.recorder.folder = self._folder
         self.recorder.start()
         self.recorder.begin_cell(self.recorder.name)
-        atexit.register(self.finish)
+        atexit.register(self._at_exit)
         utilities = sys.modules.get("multiprocessing.util")
         if utilities is not None:
             # A process of multiprocessing may end with os._exit, after these. One that was just forked forgets those
@@ -126,6 +129,17 @@ class Worker:
                 _complain(f"the recording of this process is left as a journal in {self._folder}: "
                           f"{type(error).__name__}: {error}")
 
+    def _at_exit(self) -> None:
+        """Finish, and leave what the process ends with: after an uncaught Ctrl-C, by SIGINT.
+
+        CPython notes that when a text that it ran was left by one, and forgets it when another is run, as a dataclass
+        or a named tuple does whose module is imported now.
+        """
+        self.finish()
+        if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+            with contextlib.suppress(KeyboardInterrupt):
+                exec("raise KeyboardInterrupt")
+
     def _finish_with(self, utilities: Any) -> None:
         if os.getpid() == self._process:
             utilities.Finalize(None, self.finish, exitpriority=-1000)
@@ -142,6 +156,9 @@ class _OwnRecorder(Recorder):
 
     folder = Path()
 
+    def _load(self) -> None:
+        """Leave it to the end: a process is to start as fast as without a recording."""
+
     def _completed(self, recording: Recording, session: Session) -> None:
         made = cast("dict[str, Any]", recording.metadata.get("process") or {})
         is_one_of_many = "rank" in made or made.get("launcher") not in (None, "subprocess")
@@ -149,15 +166,24 @@ class _OwnRecorder(Recorder):
         if (did_nothing and not is_one_of_many) or not self.folder.is_dir():
             return  # such as a launcher, which imports a framework and uses no GPU
         journal = None if session.journal is None else session.journal.folder.name
-        save(recording, self.folder / file_name(made, journal), paths=True)
+        save_into(self.folder, recording, journal)
 
 
-def file_name(made: Mapping[str, Any], journal: str | None = None) -> str:
-    """Return the name of a process's file: its rank, host and pid, and the name of its journal."""
-    rank = made.get("rank")
-    parts = [f"rank{rank}" if rank is not None else made.get("worker"), made.get("host"), journal or made.get("pid")]
-    return "-".join(re.sub(r"[^\w.]+", "_", str(part))[:60] if part is not journal else str(part)
-                    for part in parts if part) + ".kscope"
+def save_into(folder: Path, recording: Recording, journal: str | None = None) -> Path:
+    """Write a process's recording into a folder, which is made for this user only, and return the file.
+
+    Its name has the process's rank and host, and the name of its journal, or one that is made likewise. It keeps paths
+    and the host's name, as a journal does.
+    """
+    from kernelscope.recording.file import save
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = cast("dict[str, Any]", recording.metadata.get("process") or {})
+    if journal is None:
+        journal = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}-{secrets.token_hex(2)}"
+    who = [f"rank{made['rank']}" if "rank" in made else made.get("worker"), made.get("host")]
+    named = [re.sub(r"[^\w.]+", "_", str(each))[:60] for each in who if each]
+    return save(recording, folder / f"{'-'.join([*named, journal])}.kscope", paths=True)
 
 
 def _label() -> str:

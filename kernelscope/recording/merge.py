@@ -269,12 +269,14 @@ class _Merger:
         self._first: Recording | None = None
         self._staged: list[Callable[[], None]] = []
         self._kinds: dict[str, str] = {}
+        self._kind: dict[str, Any] = {}
 
     def add(self, recording: Recording, *, cut: bool = False) -> None:
         """Add a recording; with `cut`, without the paths of its machine."""
         self.commit()
-        notice = recording.notice or "recorded on a GPU"
-        kinds = {notice: recording.name, **self._kinds}
+        # What launched nothing is of no kind: such as the process that only started the others.
+        ran = any(recording.arrow(name).num_rows for name in ("launches", "activities"))
+        kinds = {**({recording.notice or "recorded on a GPU": recording.name} if ran else {}), **self._kinds}
         if len(kinds) > 1:
             shown = "; ".join(f"{label!r} ({each})" for each, label in reversed(kinds.items()))
             raise ValueError(f"recordings of different kinds cannot be merged: {shown}")
@@ -298,6 +300,8 @@ class _Merger:
 
         def take_over() -> None:
             self._kinds, self._first = kinds, first
+            if ran:
+                self._kind = {key: held[key] for key in ("dry_run", "simulator") if key in held}
             self._metadata[number:] = [{key: held[key] for key in _OF_ALL if key in held}]
 
         # From here on an interruption changes nothing: `commit` goes on where it was interrupted.
@@ -349,6 +353,7 @@ class _Merger:
         """Return the first recording's metadata with what all have together."""
         assert self._first is not None
         made = dict(self._first.metadata)
+        made |= self._kind
         made["name"] = self._first.name if name is None else name
         if any("code" in each for each in self._metadata):
             made["code"] = any(bool(each.get("code")) for each in self._metadata)

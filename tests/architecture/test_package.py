@@ -34,7 +34,7 @@ def run(*command: str | Path, where: Path, **changed: str) -> subprocess.Complet
 
 def copied(folder: Path) -> Path:
     """Copy the sources, in which nothing was compiled; the compiler does not optimize: that takes most of the time."""
-    for name in ("pyproject.toml", "LICENSE", "README.md"):
+    for name in ("pyproject.toml", "LICENSE", "README.md", "kernelscope_at_start.py"):
         shutil.copy(ROOT / name, folder)
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     assert '"-O2"' in setup
@@ -77,7 +77,10 @@ def test_the_wheel_has_the_package_only_and_all_of_it(wheel: zipfile.ZipFile) ->
     patterns = ("kernelscope/**/*.py", "kernelscope/dryrun/csrc/*", "kernelscope/static/*", "kernelscope/native/*.pyi")
     wanted = {path for pattern in patterns for path in ROOT.glob(pattern)} | {ROOT / "kernelscope/py.typed"}
     assert {str(path.relative_to(ROOT)) for path in wanted} | {LIBRARY, f"{INFO}/licenses/LICENSE"} <= names
-    assert {name.split("/")[0] for name in names} == {"kernelscope", INFO}
+    assert {name.split("/")[0] for name in names} == {"kernelscope", "kernelscope.pth", "kernelscope_at_start.py", INFO}
+    # One line, which Python runs at each start: it must do no more where nobody asks for a recording.
+    assert wheel.read("kernelscope.pth").decode().splitlines() == [
+        'import os; os.environ.get("KERNELSCOPE_RECORD") and __import__("kernelscope_at_start").wait()']
     assert {name for name in names if name.endswith((".so", ".pyc", ".kscope"))} == {LIBRARY}
     assert [name for name in names if name.startswith("kernelscope/native/csrc")] == []
     metadata = wheel.read(f"{INFO}/METADATA").decode()

@@ -349,12 +349,13 @@ def test_a_cell_of_its_own_is_recorded_once_while_on(notebook: Any, around: str)
 
 
 @pytest.mark.parametrize(("method", "values"), [
-    ("Recorder.start", 0), ("Recorder.end_cell", 0), ("Recorder.attach", 1), ("build", 0),
+    ("recorder.recorder.Recorder.start", 0), ("recorder.recorder.Recorder.end_cell", 0),
+    ("recorder.recorder.Recorder.attach", 1), ("recording.build.build", 0),
 ])
 def test_a_recorder_that_fails_costs_one_line(notebook: Any, method: str, values: int) -> None:
     notebook.ok("%kernelscope attach axpy")
     notebook.ok("from unittest import mock\n"
-                f"broken = mock.patch('kernelscope.recorder.recorder.{method}', "
+                f"broken = mock.patch('kernelscope.{method}', "
                 "side_effect=RuntimeError('broken\\nhere'))\n"
                 "broken.start();")
     ran = notebook.ok("%%kernelscope\n6 * 7")

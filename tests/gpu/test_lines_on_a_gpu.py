@@ -374,10 +374,11 @@ class Recorded:
             failed: dict[str, Exception] = {}
             self._found[framework] = record_each(programs, self._folder, names, failed), failed
         recordings, failed = self._found[framework]
-        if isinstance(failed.get(way), ImportError):
-            pytest.skip(f"{way}: {failed[way]}")
-        if way in failed:
-            raise failed[way]
+        problem = failed.get(way)
+        if isinstance(problem, ModuleNotFoundError) and not (problem.name or "").startswith("kernelscope"):
+            pytest.skip(f"{way}: {problem}")  # a part of a framework that this machine does not have
+        if problem is not None:
+            raise problem
         return recordings[way]
 
 

@@ -91,7 +91,7 @@ def test_a_recording_that_cannot_be_made_leaves_its_journal(record: Any, tmp_pat
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, probe = record()
     probe.emit(Launch(kernel="axpy", start_ns=10))
-    monkeypatch.setattr("kernelscope.recorder.recorder.build", lambda raw: 1 / 0)
+    monkeypatch.setattr("kernelscope.recording.build.build", lambda raw: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         recorder.stop()
     (found,) = journals(tmp_path)

@@ -104,7 +104,7 @@ def test_the_target_s_path_is_what_it_always_is_and_its_output_no_answer(bench: 
     assert bench.output.read_text() == alone.stdout
     case = {"name": "loud", "setup": "import os; os.write(2, b'raw\\n')", "statement": "print('{\"ok\": 1}')"}
     bench.must("prepare", case=case, batch_ms=0.05)
-    assert bench.must("batch", case="loud", loops=1)["host_ns"] > 0
+    assert "host_ns" in bench.must("batch", case="loud", loops=1)
     assert bench.output.read_text().startswith(f"{alone.stdout}raw\n{{")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelscope.native import core
-from kernelscope.native.log import NO_LINE, NOT_THE_USERS, LaunchLog
+from kernelscope.native.log import NO_LINE, NOT_THE_USERS, LaunchLog, from_signal_handler
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.schema import UNKNOWN
 
@@ -40,6 +40,10 @@ class Resolver(Protocol):
         """Return the id of the line of the user's code that the calling thread is at, -1 for none."""
         ...
 
+    def swallow(self, probe: str, error: BaseException) -> None:
+        """Count an exception of our own, and say it in health."""
+        ...
+
 
 class CallLines:
     """Has the driver's calls logged with their lines, from `begin` until `end`.
@@ -55,7 +59,7 @@ class CallLines:
     def __init__(self, calls: core.CallSites, resolver: Resolver) -> None:
         self._calls = calls
         self._resolver = resolver
-        self._backward = BackwardWatch(resolver.site_of_caller, self._is_elsewhere)
+        self._backward = BackwardWatch(self._caller, self._is_elsewhere)
         self._kept: np.ndarray | None = None
 
     def begin(self) -> None:
@@ -92,15 +96,22 @@ class CallLines:
     def _site(self, code: CodeType, offset: int) -> int:
         if code.co_name == "_bootstrap" and code.co_filename == threading.__file__:
             return NO_LINE  # a thread that Python has started; of the others some work for another thread's line
-        try:
-            return self._resolver.site_of_call(code, offset)
-        except Exception:
-            return NOT_THE_USERS
+        return self._asked(self._resolver.site_of_call, code, offset)
 
     def _path(self, frames: list[tuple[CodeType, int]]) -> int:
+        return self._asked(self._resolver.site_of_path, frames)
+
+    def _caller(self) -> int:
+        return self._asked(self._resolver.site_of_caller)
+
+    def _asked(self, ask: Callable[..., int], *about: Any) -> int:
+        """What the resolver answers; where it fails that is said in health, and the user's call goes on."""
         try:
-            return self._resolver.site_of_path(frames)
-        except Exception:
+            return ask(*about)
+        except Exception as problem:
+            if from_signal_handler(problem):  # the user's
+                raise
+            self._resolver.swallow("cupti", problem)
             return NOT_THE_USERS
 
     def _is_elsewhere(self, site: int) -> None:

@@ -826,16 +826,19 @@ def processes_section(shown: Overview) -> Section | None:
         return None
     is_gpu = shown.gpu is not None
     talks = any(each.communication_ns for each in found.processes)
+    is_aligned = any(each.row["clock_bound_ns"] is not None for each in found.processes)
     rows = [_process_row(each) for each in found.processes[:MOST_ROWS]]
     columns = (
         Column("Launches", "launches", "compiles", "compiles"),
         Column("Host time", "host", "compiling", "compile", "time"),
         *([Column("GPU busy", "busy", "waiting", "wait", "time")] if is_gpu else []),
         *([Column("Communication", "communication", "exposed", "exposed", "time")] if talks else []),
-        Column("Status", "status", "clock off by", "clock", "word", "words"))
+        *([Column("Clock off by", "clock", width="time")] if is_aligned else []),
+        Column("Status", "status", width="word", kind="words"))
     terminal = (*_terminal("launches", "host", "compiles", ("compiling", "compile")),
                 *(_terminal("busy", "wait") if is_gpu else ()),
                 *(_terminal(("comm.", "communication"), "exposed") if talks else ()),
+                *(_terminal(("clock off by", "clock")) if is_aligned else ()),
                 TerminalColumn("status", "status", "words"))
     facts = tuple(labels.process_lines(found))
     table = Table(("Process", ""), tuple(rows), columns, terminal, named="words")

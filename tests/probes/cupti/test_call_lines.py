@@ -28,6 +28,7 @@ from kernelscope.native import core
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import Cupti
 from kernelscope.probes.cupti.lines import BackwardWatch
+from kernelscope.probes.sink import Sink
 from kernelscope.recorder.recorder import Recorder
 
 pytestmark = [pytest.mark.every_python,
@@ -270,3 +271,14 @@ def test_whose_backward_pass_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
         engine(lambda: 1 / 0)
     assert told[-2:] == [7, -1]
+
+
+def test_what_goes_wrong_for_us_is_said_and_the_call_goes_on(
+        recorded: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> int:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(Sink, "site_of_call", broken)
+    recording = recorded("k(x)")
+    assert lines_of(recording, "activities") == {("", 0)}
+    assert any(row["errors"] and "ours" in row["message"] for row in health(recording))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -151,7 +152,7 @@ def test_slices_of_chromes_json_name_their_frames(tmp_path: Path) -> None:
 
 
 def test_slices_of_perfetto_have_interned_call_stacks(tmp_path: Path) -> None:
-    proto = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    proto: Any = importlib.import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     recording = simulation()
     trace = proto.Trace()
     trace.ParseFromString(recording.to_perfetto(tmp_path / "out.pftrace").read_bytes())
