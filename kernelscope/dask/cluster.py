@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
+import re
 import secrets
 import tempfile
-from collections import Counter
+import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kernelscope import __version__
 from kernelscope.dask import sent
-from kernelscope.dask.worker import TOKEN, content, folder_of, left_in, remove
-from kernelscope.errors import KernelScopeError, RecorderStateError
+from kernelscope.dask.clocks import kept, pings_of_scheduler
+from kernelscope.dask.worker import content, folder_of, left_in, remove, token
+from kernelscope.errors import KernelScopeError, RecorderStateError, RecordingFileError
 from kernelscope.probes.base import insist
-from kernelscope.recorder.children import gather
 from kernelscope.recorder.environment import environment
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder, recorder_of
 from kernelscope.recording.build import RawRecording, build
-from kernelscope.recording.merge import merge
+from kernelscope.recording.file import load, save
+from kernelscope.recording.merge import merge_files
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import SCHEMA_VERSION, TABLES
@@ -33,8 +37,11 @@ Row = dict[str, Any]
 
 #: Of `RecordingOptions`: those that are not a worker's.
 _NOT_SENT = ("journal", "children")
-#: Files that are under way at a time, and in memory.
-_AT_ONCE = 8
+#: Files that are under way at a time, and in memory; and workers that are asked at a time.
+_AT_ONCE, _ASKED_AT_ONCE = 8, 256
+#: What was cancelled is given this long to end.
+_PATIENCE_S = 10.0
+_INSTALL = "install the client's version of kernelscope on every worker"
 
 
 class ClusterRecorder:
@@ -62,6 +69,8 @@ class ClusterRecorder:
         self._is_recording = False
         self._notes: list[Row] = []
         self._recording: Recording | None = None
+        #: Pings of the scheduler's clock when this process began to be recorded.
+        self._pings: Mapping[str, Any] = {}
         #: The workers that there were at the start.
         self._seen: dict[str, Row] = {}
 
@@ -95,7 +104,7 @@ class ClusterRecorder:
         client = self._client
         try:
             client.register_plugin(sent.scheduler_plugin(self._id, self.name, client.id), name=sent.NAME)
-            held = self._state()
+            held = _read(client.run_on_scheduler(sent.state_of_scheduler()))
             if held.get("recording") != self._id:
                 called = f" as {held['name']!r}" if held.get("name") else ""
                 whose = "this client" if held.get("owner") == client.id else f"another client, {held.get('owner')}"
@@ -110,7 +119,7 @@ class ClusterRecorder:
             except Exception as error:  # one worker died meanwhile: the others record
                 self._note(f"not every worker may have begun: {type(error).__name__}: {error}")
             if self._own is not None:
-                self._own.start()
+                self._begin_own(self._own)
             return self
         except BaseException:
             if self._own is not None and self._own.is_recording:
@@ -132,32 +141,21 @@ class ClusterRecorder:
         if not self._is_recording:
             raise RecorderStateError("stop() without start(): this recorder is not recording")
         self._is_recording = False
-        own: list[Recording] = []
-        with tempfile.TemporaryDirectory(prefix="kernelscope-") as made:
-            gathering = _Gathering(self._client, self._id, Path(made), skip_own=self._own is not None)
-            interrupt: BaseException | None = None
-            try:
-                try:
-                    if self._own is not None:
-                        own.append(self._own.stop())
-                finally:
-                    if self._client.status == "running":
-                        gathering.run(self._state())
-                    else:
-                        self._note(f"the client was {self._client.status} before the recording ended, and its workers "
-                                   "stopped then: there is what this machine has of them")
-                        gathering.run_here(self._seen)
-            except KeyboardInterrupt as error:
-                interrupt = error
-                gathering.note_interrupt()
-            except Exception as error:  # the cluster has gone
-                self._note(f"not all workers' recordings were fetched: {type(error).__name__}: {error}")
-            interrupt = insist(self._withdraw) or interrupt
-            gathered = gather(gathering.files)
-        self._notes += [*gathering.notes, *gathered.notes]
-        self._notes += gathering.missing(gathered.recordings)
-        self._recording = self._merged([*own, *gathered.recordings])
-        interrupt = interrupt or gathered.interrupt
+        interrupt: BaseException | None = None
+        try:
+            with tempfile.TemporaryDirectory(prefix="kernelscope-") as made:
+                gathering = _Gathering(self._client, self._id, Path(made), skips_own=self._own is not None)
+                interrupt = self._stop_own(Path(made) / "client.kscope") or interrupt
+                interrupt = self._gather(gathering) or interrupt
+                files = [*Path(made).glob("client.kscope"), *sorted(gathering.files, key=_in_natural_order)]
+                merged, cut = self._merged(files, Path(made) / "merged.kscope")
+                interrupt = insist(gathering.remove_fetched) or cut or interrupt
+                notes = [*self._notes, *gathering.notes, *gathering.missing(merged)]
+                health = table_of_rows("health", [*merged.rows("health"), *notes])
+                self._recording = Recording({**{table: merged.arrow(table) for table in TABLES}, "health": health},
+                                            merged.metadata)
+        finally:
+            insist(self._withdraw)
         if interrupt is not None:
             raise interrupt
         return self._recording
@@ -188,51 +186,94 @@ class ClusterRecorder:
         if self._is_recording:
             self.stop()
 
-    def _state(self) -> dict[str, Any]:
-        return _read(self._client.run_on_scheduler(sent.state_of_scheduler()))
-
     def _withdraw(self) -> None:
         """Take the plugins out; workers that still record stop then, and leave their files on their hosts."""
         self._is_recording = False
+        if self._client.status == "running":  # otherwise the scheduler does it
+            try:
+                self._client.run_on_scheduler(sent.end_on_scheduler(), recording=self._id)
+            except Exception as error:  # the cluster has gone, and with it the plugins
+                self._note(f"the cluster was gone when the recording ended: {type(error).__name__}: {error}")
+
+    def _note(self, message: str, fix: str | None = None) -> None:
+        self._notes.append(_note(message, fix))
+
+    def _begin_own(self, own: Recorder) -> None:
+        own.start()
+        self._pings = self._client.sync(pings_of_scheduler, self._client.scheduler)
+
+    def _stop_own(self, path: Path) -> BaseException | None:
+        """Stop the recording of this process and write it into a file; return what interrupted that."""
+        if self._own is None:
+            return None
+        interrupt: BaseException | None = None
         try:
-            held = self._state()
-        except Exception:
-            return  # the cluster, or the client's connection, has gone, and with that the plugins
-        if held.get("recording") == self._id:
-            for remove_plugin in (self._client.unregister_worker_plugin, self._client.unregister_scheduler_plugin):
-                with contextlib.suppress(Exception):  # a worker has died meanwhile
-                    remove_plugin(sent.NAME)
+            pings: Mapping[str, Any] = {}
+            if self._client.status == "running":
+                pings = self._client.sync(pings_of_scheduler, self._client.scheduler)
+        except KeyboardInterrupt as error:
+            pings, interrupt = {}, error
+        try:
+            self._own.stop()
+        except KeyboardInterrupt as error:
+            interrupt = error
+        except Exception as error:
+            self._note(f"this process was not recorded: {type(error).__name__}: {error}")
+            return interrupt
+        own, found = self._own.recording, kept(self._pings, pings)
+        if found:
+            own = Recording({table: own.arrow(table) for table in TABLES}, {**own.metadata, "pings": found})
+        return insist(lambda: save(own, path, paths=True)) or interrupt
 
-    def _note(self, message: str) -> None:
-        self._notes.append(_note(message))
+    def _gather(self, gathering: _Gathering) -> BaseException | None:
+        """Stop the workers and fetch their files; return what interrupted that."""
+        try:
+            if self._client.status == "running":
+                gathering.run()
+            else:
+                self._note(f"the client was {self._client.status} before the recording ended, and its workers stopped "
+                           "then: there is what this machine has of them")
+                gathering.run_here(self._seen)
+        except KeyboardInterrupt as error:
+            gathering.note_interrupt()
+            return error
+        except Exception as error:  # the cluster has gone
+            self._note(f"not all workers' recordings were fetched: {type(error).__name__}: {error}")
+        return None
 
-    def _merged(self, recordings: Sequence[Recording]) -> Recording:
-        """One recording of all; of different kinds, such as a dry run and others, those of the first kind."""
-        kinds = Counter(recording.notice for recording in recordings)
-        taken = list(recordings)
-        if len(kinds) > 1:
-            kind = kinds.most_common(1)[0][0]
-            taken = [recording for recording in recordings if recording.notice == kind]
-            self._note(f"{counted(len(recordings) - len(taken), 'worker was', 'workers were')} left out: dry runs or "
-                       "simulators and recordings of a GPU do not compare")
+    def _merged(self, files: Sequence[Path], path: Path) -> tuple[Recording, BaseException | None]:
+        """Return one recording of all files, and what interrupted that; of different kinds the most frequent."""
         name = self.name or ""
-        merged = merge(taken, name=name) if taken else build(RawRecording(metadata={
-            "name": name, "schema_version": SCHEMA_VERSION, **environment()}))
-        health = table_of_rows("health", [*merged.rows("health"), *self._notes])
-        return Recording({**{table: merged.arrow(table) for table in TABLES}, "health": health}, merged.metadata)
+        empty = build(RawRecording(metadata={"name": name, "schema_version": SCHEMA_VERSION, **environment()}))
+        if not files:
+            return empty, None
+        try:
+            merged = merge_files(files, path, name=name, paths=True)
+        except ValueError:  # dry runs or simulators, and recordings of a GPU
+            taken = _of_one_kind(files)
+            self._note(f"{counted(len(files) - len(taken), 'worker was', 'workers were')} left out: dry runs or "
+                       "simulators and recordings of a GPU do not compare")
+            merged = merge_files(taken, path, name=name, paths=True)
+        except RecordingFileError as error:
+            self._note(str(error))
+            return empty, None
+        interrupt = KeyboardInterrupt() if "merging was interrupted" in merged.missing.values() else None
+        return load(merged.path), interrupt
 
 
-@dataclass
-class _Place:
-    """Where a file can be had: at a worker or a nanny, or on this machine where `address` is empty."""
+class _Worker(NamedTuple):
+    """A worker that there was while the cluster was recorded."""
 
     address: str
-    folder: Path
-    names: list[str] = field(default_factory=list)
+    name: str
+    host: str
+    nanny: str
+    folder: str
+    has_gone: bool
 
 
 class _Gathering:
-    """Stops the workers and fetches their files into a folder.
+    """Stops the workers, fetches their files into a folder, and removes them where they were.
 
     Attributes
     ----------
@@ -242,158 +283,227 @@ class _Gathering:
         What is to be said of workers, as rows of health.
     """
 
-    def __init__(self, client: Any, recording: str, target: Path, *, skip_own: bool) -> None:
+    def __init__(self, client: Any, recording: str, target: Path, *, skips_own: bool) -> None:
         self.files: list[Path] = []
         self.notes: list[Row] = []
         self._client = client
         self._recording = recording
         self._target = target
-        self._skip_own = skip_own
-        self._left: dict[str, _Place] = {}
-        #: How many workers of each name have gone, and how many have just ended.
-        self._gone: Counter[str] = Counter()
-        self._ended: Counter[str] = Counter()
-        #: The file that each worker says it has written.
-        self._written: dict[str, str] = {}
+        self._skips_own = skips_own
+        self._is_cancelled = False
+        self._has_ended = threading.Event()
+        #: What was fetched from where: an address, or this machine where that is empty, and a folder.
+        self._fetched: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        #: What is not to be fetched: it was, or it is this process's own.
+        self._taken: set[str] = set()
+        #: Workers whose recordings were not fetched yet, with their folders.
+        self._waiting: dict[str, str] = {}
+        #: How many recordings there should be of workers of a name, and why one of them may not be there.
+        self._expected: Counter[str] = Counter()
+        self._reasons: dict[str, str] = {}
+        #: The workers that are threads of one process.
+        self._together: defaultdict[str, list[str]] = defaultdict(list)
 
-    def run(self, state: Mapping[str, Any]) -> None:
-        """Stop, look what there is, fetch it, and remove it there."""
-        seen = cast("dict[str, Row]", state.get("seen") or {})
-        answers = self._run(sent.end_on_worker(), recording=self._recording)
-        skipped = self._read_answers(answers, seen)
-        places = self._places(answers, seen)
-        self._look(places, skipped)
-        self._fetch(places)
+    def run(self) -> None:
+        """Stop the workers and fetch what they have, and what others left on their hosts."""
+        state = _read(self._client.run_on_scheduler(sent.state_of_scheduler(), ending=self._recording))
+        workers = self._workers(state.get("seen") or {})
+        with _progress(len(workers)) as tell:
+            try:
+                self._client.sync(self._all, workers, tell)
+            except KeyboardInterrupt:
+                self._is_cancelled = True
+                self._has_ended.wait(_PATIENCE_S)  # it is cancelled; what it fetches now nobody would remove
+                raise
 
     def run_here(self, seen: Mapping[str, Row]) -> None:
         """Fetch what this machine has, without the cluster."""
-        places = self._places({}, {address: {**row, "nanny": None} for address, row in seen.items()})
-        self._look(places, set())
-        self._fetch(places)
+        workers = [worker._replace(has_gone=True) for worker in self._workers(seen)]
+        self._expected.update(worker.name for worker in workers)
+        asyncio.run(self._here(workers))
 
-    def missing(self, recordings: Sequence[Recording]) -> list[Row]:
-        """Return what is to be said of workers that have gone, and left nothing that was found."""
-        there = Counter(row["worker"] for recording in recordings for row in recording.rows("processes"))
-        return [_note(f"worker {name} has gone, and nothing of what it recorded was found on its host")
-                for name, count in self._gone.items() if count > max(0, there[name] - self._ended[name])]
+    def remove_fetched(self) -> None:
+        """Remove what was fetched where it was."""
+        async def remove_there() -> None:
+            await asyncio.gather(*(self._remove(address, folder) for address, folder in list(self._fetched) if address))
+
+        for address, folder in list(self._fetched):
+            if not address:
+                try:
+                    remove(Path(folder), self._fetched.pop((address, folder)))
+                except (OSError, KernelScopeError) as error:
+                    self.notes.append(_note(f"{folder} was not removed: {error}"))
+        if self._fetched:
+            self._client.sync(remove_there)
+
+    def missing(self, recording: Recording) -> list[Row]:
+        """Return what is to be said of workers of which nothing was found."""
+        there = Counter(str(row["worker"]) for row in recording.rows("processes"))
+        inside = {name for names in self._together.values() for name in names[1:]}
+        return [_note(f"nothing was found of what worker {name} recorded: "
+                      f"{self._reasons.get(name, 'it has gone, and nobody on its host has it')}")
+                for name, count in self._expected.items()
+                if count > there[name] and name not in inside and name not in self._waiting]
 
     def note_interrupt(self) -> None:
         """Say what was not fetched, and where it is."""
-        where = sorted({str(place.folder) for place in self._left.values()})
+        names, folders = sorted(self._waiting, key=_in_natural_order), sorted(set(self._waiting.values()))
         self.notes.append(_note(
-            "interrupted: " + (f"{counted(len(self._left), 'recording of a worker was', 'recordings of workers were')} "
-                               f"not fetched, and left on its host in {listed(where)}" if self._left else
-                               "workers' recordings were not fetched, and left on their hosts"),
+            "interrupted: " + (f"the recordings of {counted(len(names), 'worker')} were not fetched "
+                               f"({listed(names, 5)}), and are on their hosts in {listed(folders, 5)}" if names else
+                               "what workers recorded that have gone was not looked for"),
             "kernelscope merge FOLDER makes a recording of them"))
 
-    def _run(self, function: Any, workers: list[str] | None = None, **given: Any) -> dict[str, Any]:
-        """What the function returns by address: an exception where it raised, or the worker has gone."""
-        return cast("dict[str, Any]", self._client.run(function, workers=workers, on_error="return", **given))
+    def _workers(self, seen: Mapping[str, Row]) -> list[_Worker]:
+        found = [_Worker(address, str(row["name"]), str(row["host"]), row["nanny"] or "",
+                         str(folder_of(row["local_directory"], self._recording)), bool(row["gone"]))
+                 for address, row in seen.items()]
+        self._waiting = {worker.name: worker.folder for worker in found}
+        return found
 
-    def _read_answers(self, answers: Mapping[str, Any], seen: Mapping[str, Row]) -> set[str]:
-        """Say what is odd with workers; return the files of this process, which is recorded otherwise."""
-        own: set[str] = set()
-        self._gone.update(str(row["name"]) for row in seen.values() if row["gone"])
-        together: dict[str, list[str]] = {}
-        for address, answer in answers.items():
-            called = str(seen.get(address, {}).get("name", address))
-            told = {"problem": f"{type(answer).__name__}: {answer}"} if isinstance(answer, Exception) else _read(answer)
-            if told.get("problem"):
-                self.notes.append(_note(f"worker {called} was not recorded: {told['problem']}",
-                                        "install the client's version of kernelscope on every worker"))
-            elif told.get("version") != __version__:
-                self.notes.append(_note(f"worker {called} records with kernelscope {told.get('version')}, and this "
-                                        f"client has {__version__}", "install the same version on every worker"))
-            together.setdefault(str(told.get("token", address)), []).append(called)
-            self._ended[called] += bool(told.get("file"))
-            self._written[address] = str(told.get("file") or "")
-            if self._skip_own and told.get("token") == TOKEN:
-                own.add(str(told.get("file")))
-        for workers in together.values():
-            if len(workers) > 1:
-                self.notes.append(_note(f"workers {listed(sorted(workers))} are threads of one process, and so one "
-                                        "process of this recording", status="ok"))
-        return own
-
-    def _places(self, answers: Mapping[str, Any], seen: Mapping[str, Row]) -> list[_Place]:
-        """Where to look: at workers that answer, at the nannies of those that have gone, and on this machine."""
-        found: list[_Place] = []
-        folders: set[Path] = set()
-        for address, row in seen.items():
-            folder = folder_of(row["local_directory"], self._recording)
-            folders.add(folder)
-            if isinstance(answers.get(address), bytes):
-                found.append(_Place(address, folder))
-            elif row["nanny"]:
-                found.append(_Place(row["nanny"], folder))
-        # Once each: several workers may have died under one nanny.
-        once = {place.address: place for place in found}
-        return [*once.values(), *(_Place("", folder) for folder in sorted(folders))]
-
-    def _look(self, places: Sequence[_Place], skipped: set[str]) -> None:
-        """Find out who has which files."""
-        asked = {place.address: place for place in places if place.address}
-        folders = {address: str(place.folder) for address, place in asked.items()}
-        answers = self._run(sent.list_on_host(), workers=list(asked), folders=folders) if asked else {}
-        for place in places:
-            answer = answers.get(place.address)
-            names = _read(answer, list) if isinstance(answer, bytes) else [] if place.address else left_in(place.folder)
-            for name in filter(None, [self._written.get(place.address), *map(str, names)]):
-                if name not in skipped and Path(name).name == name:
-                    self._left.setdefault(name, place)
-
-    def _fetch(self, places: Sequence[_Place]) -> None:
-        """Fetch everything, and remove what was fetched where it was, also where a Ctrl-C ends the fetching."""
-        folders = {place.address: str(place.folder) for place in places}
+    async def _all(self, workers: Sequence[_Worker], tell: Callable[[], None]) -> None:
         try:
-            with _progress(len(self._left)) as tell:
-                self._fetch_all(folders, tell)
+            self._asking, self._fetching = asyncio.Semaphore(_ASKED_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
+            if self._is_cancelled:
+                return
+            await asyncio.gather(*(self._one(worker, tell) for worker in workers))
+            hosts: defaultdict[str, list[_Worker]] = defaultdict(list)
+            for worker in workers:
+                hosts[worker.host].append(worker)
+            await asyncio.gather(*(self._rest(host, group) for host, group in hosts.items()))
+            await self._here(workers)
         finally:
-            names = {place.address: place.names for place in places}
-            asked = [address for address, fetched in names.items() if address and fetched]
-            if asked:
-                self._run(sent.remove_on_host(), workers=asked, folders=folders, names=names)
-            for place in places:
-                if not place.address:
-                    remove(place.folder, place.names)
+            self._has_ended.set()
 
-    def _fetch_all(self, folders: Mapping[str, str], tell: Callable[[], None]) -> None:
-        while self._left:
-            turn: dict[str, str] = {}
-            for name, place in self._left.items():
-                if place.address not in turn and len(turn) < _AT_ONCE:
-                    turn[place.address] = name
-            remote = [address for address in turn if address]
-            answers = self._run(sent.fetch_on_host(), workers=remote, folders=folders, names=turn) if remote else {}
-            for address, name in turn.items():
-                place = self._left[name]
-                answer = answers.get(address, b"") if address else _content(place.folder, name)
-                if isinstance(answer, bytes) and answer:
-                    path = self._target / f"{Path(name).stem}.kscope"
-                    path.write_bytes(answer)
-                    self.files.append(path)
-                    place.names.append(name)
-                else:
-                    self.notes.append(_note(f"{name} in {place.folder} on {address or 'this machine'} was not fetched: "
-                                            f"{answer or 'nobody there answers'}"))
-                del self._left[name]
-                tell()
+    async def _one(self, worker: _Worker, tell: Callable[[], None]) -> None:
+        """Stop a worker, and fetch its file."""
+        async with self._asking:
+            answer = KernelScopeError("it has gone") if worker.has_gone else await self._ask(
+                worker.address, sent.end_on_worker())
+        told = _read(answer)
+        if not told or "token" not in told:  # it has gone, or closed, or was not recorded
+            if told.get("problem"):
+                self.notes.append(_note(f"worker {worker.name} was not recorded: {told['problem']}", _INSTALL))
+                self._waiting.pop(worker.name, None)
+            else:
+                self._expected[worker.name] += 1
+                if isinstance(answer, Exception) and not worker.has_gone:
+                    self._reasons[worker.name] = f"{type(answer).__name__}: {answer}"
+            tell()
+            return
+        self._say(worker, told)
+        is_first = not self._together[str(told["token"])]
+        self._together[str(told["token"])].append(worker.name)
+        name = str(told["file"])
+        if self._skips_own and told["token"] == token():
+            self._taken.add(name)
+        elif is_first:
+            self._expected[str(told["workers"][0])] += 1
+            if name:
+                await self._fetch(worker.address, str(told["folder"]), name)
+        self._waiting.pop(worker.name, None)
+        tell()
+
+    async def _rest(self, host: str, workers: Sequence[_Worker]) -> None:
+        """Fetch what workers left that have gone, from a worker or a nanny of their host."""
+        folders = sorted({worker.folder for worker in workers})
+        asked = [worker.address for worker in workers if not worker.has_gone]
+        answer: Any = None
+        for address in dict.fromkeys([*asked, *(worker.nanny for worker in workers if worker.nanny)]):
+            answer = await self._ask(address, sent.list_on_host(), folders=folders)
+            if isinstance(answer, bytes):
+                for folder, names in _read(answer).items():
+                    await asyncio.gather(*(self._fetch(address, folder, str(name)) for name in names
+                                           if folder in folders and name not in self._taken))
+                break
+        else:
+            if isinstance(answer, Exception):
+                self.notes.append(_note(f"what workers left on {host} that have gone is not known: "
+                                        f"{type(answer).__name__}: {answer}"))
+            return
+        for worker in workers:
+            self._waiting.pop(worker.name, None)
+
+    async def _here(self, workers: Sequence[_Worker]) -> None:
+        """Fetch what is on this machine, and was not fetched."""
+        for folder in sorted({worker.folder for worker in workers}):
+            try:
+                names = await asyncio.to_thread(left_in, Path(folder))
+            except (OSError, KernelScopeError) as error:
+                self.notes.append(_note(f"{folder} was not read: {error}"))
+                continue
+            for name in names:
+                if name not in self._taken:
+                    try:
+                        self._keep("", folder, name, await asyncio.to_thread(content, Path(folder), name))
+                    except (OSError, KernelScopeError) as error:
+                        self.notes.append(_note(f"{name} in {folder} was not read: {error}"))
+
+    async def _ask(self, address: str, function: Any, **given: Any) -> Any:
+        """What the function returns at an address: an exception where it raised, or nobody is there."""
+        answers: dict[str, Any] = await self._client.run(function, workers=[address], on_error="return", **given)
+        return answers.get(address, KernelScopeError(f"there is no answer from {address}"))
+
+    async def _fetch(self, address: str, folder: str, name: str) -> None:
+        self._taken.add(name)
+        async with self._fetching:
+            answer = await self._ask(address, sent.fetch_on_host(), folder=folder, name=name)
+        if isinstance(answer, bytes):
+            self._keep(address, folder, name, answer)
+        else:
+            self.notes.append(_note(f"{name} in {folder} was not fetched from {address}: "
+                                    f"{type(answer).__name__}: {answer}"))
+
+    def _keep(self, address: str, folder: str, name: str, found: bytes) -> None:
+        path = self._target / re.sub(r"[^\w.-]", "_", f"{name.removesuffix('.kscope')}.kscope")
+        path.write_bytes(found)
+        self.files.append(path)
+        self._taken.add(name)
+        self._fetched[address, folder].append(name)
+
+    async def _remove(self, address: str, folder: str) -> None:
+        answer = await self._ask(address, sent.remove_on_host(), folder=folder, names=self._fetched[address, folder])
+        if isinstance(answer, Exception):
+            self.notes.append(_note(f"{folder} was not removed on {address}: {type(answer).__name__}: {answer}"))
+        del self._fetched[address, folder]
+
+    def _say(self, worker: _Worker, told: Mapping[str, Any]) -> None:
+        """Say what is odd with a worker that was recorded."""
+        if told.get("problem"):
+            self.notes.append(_note(f"worker {worker.name} did not finish its recording: {told['problem']}"))
+        if told.get("version") != __version__:
+            self.notes.append(_note(f"worker {worker.name} records with kernelscope {told.get('version')}, and this "
+                                    f"client has {__version__}", _INSTALL))
+        if told.get("clock"):
+            self.notes.append(_note(f"worker {worker.name}: {told['clock']}"))
+        names = cast("list[str]", told["workers"])
+        if len(names) > 1 and not self._together[str(told["token"])]:
+            self.notes.append(_note(f"workers {listed(sorted(names))} are threads of one process, and so one process "
+                                    "of this recording", status="ok"))
 
 
-def _content(folder: Path, name: str) -> bytes | Exception:
-    try:
-        return content(folder, name)
-    except (OSError, KernelScopeError) as error:
-        return error
-
-
-def _read(answer: Any, kind: Any = dict) -> Any:
-    """What a worker's or the scheduler's bytes say; nothing where they are not JSON of that kind."""
+def _read(answer: Any) -> dict[str, Any]:
+    """What a worker's or the scheduler's bytes say; nothing where they are no JSON object."""
     try:
         found = json.loads(answer)
     except (TypeError, ValueError):
-        return kind()
-    return found if isinstance(found, kind) else kind()
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _of_one_kind(files: Sequence[Path]) -> list[Path]:
+    """The files of the most frequent kind: recorded on a GPU, or a dry run, or a simulator's."""
+    kinds: defaultdict[str | None, list[Path]] = defaultdict(list)
+    for file in files:
+        with suppress(KernelScopeError):
+            kinds[load(file).notice].append(file)
+    return max(kinds.values(), key=len)
+
+
+def _in_natural_order(name: str | Path) -> list[tuple[int, str]]:
+    """A key for sorting: worker 10 comes after worker 9."""
+    parts = re.findall(r"\d+|\D+", name if isinstance(name, str) else name.name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 def _check(client: Any, options: RecordingOptions) -> None:
@@ -413,7 +523,7 @@ def _note(message: str, fix: str | None = None, *, status: str = "degraded") -> 
     return {"probe": "dask", "status": status, "message": message, "fix": fix}
 
 
-@contextlib.contextmanager
+@contextmanager
 def _progress(total: int) -> Generator[Callable[[], None]]:
     """A bar of tqdm's, where that is installed, shown if it takes more than a moment."""
     try:

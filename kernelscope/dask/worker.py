@@ -6,7 +6,8 @@ removes that with the worker; the folder stays, so that any worker or nanny of t
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import errno
 import os
 import platform
 import re
@@ -21,23 +22,24 @@ from pathlib import Path
 from typing import Any
 
 import kernelscope
+from kernelscope.clock import now
+from kernelscope.dask.clocks import kept, oddity, pings_of_scheduler
 from kernelscope.errors import KernelScopeError, RecordingFileError
 from kernelscope.native.journal import is_held
-from kernelscope.recorder.children import found_in, gather
+from kernelscope.recorder.children import found_in, read
 from kernelscope.recorder.environment import process
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
+from kernelscope.recorder.worker import save_into
 from kernelscope.recording.file import SUFFIX, save
 from kernelscope.recording.journal import remove_journal
 from kernelscope.recording.model import Recording
 
-#: This process: several workers may be threads of one, the client's too.
-TOKEN = secrets.token_hex(8)
-_NAME = re.compile(r"\w[\w.-]{0,200}")
+_NAME = re.compile(r"\w[\w.-]{0,250}")
 #: Workers that close, or whose client has gone, are given this long to write their files; then journals are read.
 _PATIENCE_S, _BETWEEN_S = 5.0, 0.02
-_UNUSUAL = r"[^\w.]+"
+_TOKEN = secrets.token_hex(8)
 
 
 @dataclass
@@ -50,6 +52,8 @@ class _Recorded:
     #: Which of them have not closed.
     open: set[str] = field(default_factory=set)
     problem: str = ""
+    #: Pings of the scheduler's clock when it began.
+    clock: dict[str, Any] = field(default_factory=dict)
 
 
 _recorded: dict[str, _Recorded] = {}
@@ -61,7 +65,12 @@ def folder_of(local_directory: str | Path, recording: str) -> Path:
     return Path(local_directory).parent / f"kernelscope-{recording}"
 
 
-def begin(worker: Any, settings: Mapping[str, Any]) -> None:
+def token() -> str:
+    """Return what tells this process from all others: several workers may be threads of one, and the client's too."""
+    return f"{_TOKEN}-{os.getpid()}"
+
+
+async def begin(worker: Any, settings: Mapping[str, Any]) -> None:
     """Record this process, unless another worker in it has begun to.
 
     Parameters
@@ -72,40 +81,56 @@ def begin(worker: Any, settings: Mapping[str, Any]) -> None:
         ``recording``, its id; ``options``, arguments of `Recorder`, of which those are left out that this version does
         not know.
     """
-    with _lock:
-        number = settings["recording"]
-        held = _recorded.get(number)
-        if held is None:
-            folder = folder_of(worker.local_directory, number)
-            _make(folder)
-            known = {each.name for each in fields(RecordingOptions)}
-            given: dict[str, Any] = {name: value for name, value in settings["options"].items() if name in known}
-            given["journal"] = folder
-            recorder = _WorkerRecorder(**given)
-            recorder.folder, recorder.worker = folder, str(worker.name)
-            recorder.start()
-            recorder.tell()
-            held = _Recorded(folder, recorder)
-            held.recorder.begin_cell(given.get("name"))
-            _recorded[number] = held
-        held.workers.append(str(worker.name))
-        held.open.add(worker.address)
+    pings = await pings_of_scheduler(worker.scheduler, now)
+    await asyncio.to_thread(_begin, str(worker.name), worker.address, worker.local_directory, settings, pings)
 
 
-def close(worker: Any, recording: str) -> None:
+async def close(worker: Any, recording: str) -> None:
     """End with a worker that closes, or whose plugin is removed; its file stays in the folder until it is fetched."""
     with _lock:
         held = _recorded.get(recording)
         if held is None:
             return
         held.open.discard(worker.address)
-        if not held.open:
-            end(recording)
-            del _recorded[recording]
+        if held.open:
+            return
+    await end(worker, recording)
+    with _lock:
+        _recorded.pop(recording, None)
 
 
-def end(recording: str) -> dict[str, Any]:
-    """Stop, write the file, and return what is to be said of this process; a second time only say it again."""
+async def end(worker: Any, recording: str) -> dict[str, Any]:
+    """Stop, write the file, and return what is to be said of this process; a second time only say it again.
+
+    Nothing is said where it has closed already.
+    """
+    held = _recorded.get(recording)
+    pings = await pings_of_scheduler(worker.scheduler, now) if held and held.recorder.is_recording else {}
+    return await asyncio.to_thread(_end, recording, pings)
+
+
+def _begin(name: str, address: str, local_directory: str, settings: Mapping[str, Any],
+           pings: dict[str, Any]) -> None:
+    with _lock:
+        number = settings["recording"]
+        held = _recorded.get(number)
+        if held is None:
+            folder = folder_of(local_directory, number)
+            _make(folder)
+            known = {each.name for each in fields(RecordingOptions)}
+            given: dict[str, Any] = {each: value for each, value in settings["options"].items() if each in known}
+            given |= {"journal": folder, "clock": now}
+            recorder = _WorkerRecorder(**given)
+            recorder.folder = folder
+            recorder.start()
+            recorder.tell({**process(), "worker": name, "launcher": "dask"}, kept(pings, {}))
+            recorder.begin_cell(given.get("name"))
+            held = _recorded[number] = _Recorded(folder, recorder, clock=pings)
+        held.workers.append(name)
+        held.open.add(address)
+
+
+def _end(recording: str, pings: dict[str, Any]) -> dict[str, Any]:
     with _lock:
         held = _recorded.get(recording)
         if held is None:
@@ -113,25 +138,36 @@ def end(recording: str) -> dict[str, Any]:
         if held.recorder.is_recording:
             try:
                 held.recorder.end_cell()
+                held.recorder.tell({}, kept(held.clock, pings))
                 held.recorder.stop()
             except Exception as error:
                 held.problem = f"{type(error).__name__}: {error}"
-        return {"token": TOKEN, "pid": os.getpid(), "host": platform.node(), "version": kernelscope.__version__,
-                "workers": held.workers, "file": held.recorder.file, "problem": held.problem}
+        return {"token": token(), "pid": os.getpid(), "host": platform.node(), "version": kernelscope.__version__,
+                "workers": held.workers, "folder": str(held.folder), "file": held.recorder.file,
+                "problem": held.problem, "clock": oddity(held.clock)}
 
 
 def left_in(folder: Path) -> list[str]:
     """Return the names of the files and journals in a folder; wait a little for workers that are just closing.
 
-    The journal of one that goes on nevertheless is named too: it can be read as far as it is.
+    The journal of one that goes on nevertheless is named too: it can be read as far as it is. Where the folder is not
+    there, nothing is in it.
+
+    Raises
+    ------
+    KernelScopeError
+        It cannot be read, or others than this user can write to it.
     """
+    until = time.monotonic() + _PATIENCE_S
     try:
-        _check(folder)
-        until = time.monotonic() + _PATIENCE_S
-        while any(path.suffix != SUFFIX and is_held(path) for path in found_in(folder)) and time.monotonic() < until:
+        while True:
+            _check(folder)
+            names = [path.name for path in found_in(folder)]
+            if time.monotonic() > until or not any(
+                    not name.endswith(SUFFIX) and is_held(folder / name) for name in names):
+                return names
             time.sleep(_BETWEEN_S)
-        return [path.name for path in found_in(folder)]
-    except (OSError, KernelScopeError):
+    except FileNotFoundError:
         return []
 
 
@@ -151,24 +187,34 @@ def content(folder: Path, name: str) -> bytes:
     path = folder / name
     if name.endswith(SUFFIX):
         return path.read_bytes()
-    gathered = gather([path])
-    if not gathered.recordings:
-        raise RecordingFileError("; ".join(gathered.left_out))
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as made:
-        return save(gathered.recordings[0], Path(made) / "recovered.kscope", paths=True).read_bytes()
+        return save(read(path), Path(made) / "recovered.kscope", paths=True).read_bytes()
 
 
 def remove(folder: Path, names: list[str]) -> None:
-    """Remove what was fetched, and the folder if nothing is left in it."""
-    with contextlib.suppress(OSError, KernelScopeError):
+    """Remove what was fetched, and the folder if nothing is left in it.
+
+    Raises
+    ------
+    KernelScopeError
+        A journal is still written to, or others than this user can write to the folder.
+    OSError
+        Something cannot be removed.
+    """
+    try:
         _check(folder)
         for name in filter(_NAME.fullmatch, names):
-            with contextlib.suppress(OSError, KernelScopeError):
-                if name.endswith(SUFFIX):
-                    (folder / name).unlink()
-                else:
-                    remove_journal(folder / name)
+            path = folder / name
+            if name.endswith(SUFFIX):
+                path.unlink(missing_ok=True)
+            elif path.exists():
+                remove_journal(path)
         folder.rmdir()
+    except FileNotFoundError:  # another worker of this host has removed it
+        pass
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
 
 
 def _make(folder: Path) -> None:
@@ -183,25 +229,23 @@ def _check(folder: Path) -> None:
         raise KernelScopeError(f"{folder} is not a folder that only this user can write to")
 
 
-def _file_name(worker: str, journal: str) -> str:
-    """Return the name of a worker's file; it ends in that of its journal, which no other has."""
-    return f"{re.sub(_UNUSUAL, '_', worker)[:60]}-{journal}{SUFFIX}"
-
-
 class _WorkerRecorder(Recorder):
     """Writes the recording into a file before its journal goes."""
 
     folder = Path()
-    worker = file = ""
+    file = ""
 
-    def tell(self) -> None:
-        """Have the recording, and its journal, know which worker it is of."""
+    def tell(self, process: Mapping[str, Any], pings: Mapping[str, Any]) -> None:
+        """Have the recording, and its journal, know which worker it is of, and how its clock is found."""
         session, part = self._session, self._part
-        if session is not None and part is not None and part.began is None:  # else it is another recording's process
-            session.sink.metadata["process"] = {**process(), "worker": self.worker, "launcher": "dask"}
+        if session is None or part is None or part.began is not None:  # it is another recording's process
+            return
+        told = {name: value for name, value in (("process", process), ("pings", pings)) if value}
+        if told:
+            session.sink.metadata.update(told)
             session.begin_journal(self.name)
 
     def _completed(self, recording: Recording, session: Session) -> None:
         journal = session.journal
-        name = secrets.token_hex(8) if journal is None or not journal.is_on else journal.folder.name
-        self.file = save(recording, self.folder / _file_name(self.worker, name), paths=True).name
+        name = journal.folder.name if journal is not None and journal.is_on else None
+        self.file = save_into(self.folder, recording, name).name

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import dask
+import numpy as np
 import pytest
-from dask_tasks import Counter, die, launch
+from dask_tasks import Launcher, die, launch
 from distributed import Client, LocalCluster
 
 import kernelscope
 import kernelscope.dask
+from kernelscope.dask import worker as recorded_worker
 
-WORKERS = 3
+WORKERS, THREADS = 4, 2
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "dask.md"
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +36,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     environment = {"KERNELSCOPE_DRYRUN": "1", "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
                    "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
     with (dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-          LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0", local_directory=str(folder),
-                       env=environment, silence_logs=50) as made):
+          LocalCluster(n_workers=WORKERS, threads_per_worker=THREADS, dashboard_address=":0",
+                       local_directory=str(folder), env=environment, silence_logs=50) as made):
         yield made
 
 
@@ -35,7 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with Client(cluster) as made:
         yield made
-        assert not made.run_on_scheduler(_plugins), "a plugin was left on the scheduler"
+        assert not plugins(made), "a plugin was left"
 
 
 @pytest.fixture
@@ -45,73 +55,116 @@ def left(cluster: LocalCluster) -> Callable[[], list[Path]]:
     return lambda: sorted(worker.glob("kernelscope-*"))
 
 
-def _plugins(dask_scheduler: Any) -> list[str]:
-    return [name for held in (dask_scheduler.plugins, dask_scheduler.worker_plugins) for name in held
-            if name == "kernelscope"]
+def plugins(client: Client) -> list[str]:
+    """What is left of ours on the scheduler and on workers."""
+    def on_scheduler(dask_scheduler: Any) -> list[str]:
+        return [name for held in (dask_scheduler.plugins, dask_scheduler.worker_plugins, dask_scheduler.handlers)
+                for name in held if "kernelscope" in name]
+
+    def on_worker(dask_worker: Any) -> list[str]:
+        return [name for name in dask_worker.plugins if "kernelscope" in name]
+
+    return [*client.run_on_scheduler(on_scheduler), *(name for found in client.run(on_worker).values()
+                                                      for name in found)]
 
 
-def _until(is_so: Callable[[], bool]) -> None:
+def until(is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
-def _on_each(client: Client, function: Any, *args: Any) -> dict[str, Any]:
-    """Run a task on each worker; what they return by address."""
-    workers = list(client.scheduler_info(n_workers=-1)["workers"])
-    futures = [client.submit(function, *args, workers=[address], pure=False) for address in workers]
+def addresses(client: Client) -> dict[str, str]:
+    """The workers' addresses by name."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {str(each["id"]): address for address, each in workers.items()}
+
+
+def on_each(client: Client, function: Any, *args: Any) -> dict[str, Any]:
+    """Run a task on each worker; what they return by the worker's name."""
+    workers = addresses(client)
+    futures = [client.submit(function, *args, workers=[address], pure=False) for address in workers.values()]
     return dict(zip(workers, client.gather(futures), strict=True))
 
 
-def _messages(recording: kernelscope.Recording) -> list[str]:
+def messages(recording: kernelscope.Recording) -> list[str]:
     return [row["message"] for row in recording.rows("health") if row["probe"] == "dask"]
 
 
-def _launches(recording: kernelscope.Recording) -> dict[int, int]:
+def launches(recording: kernelscope.Recording) -> dict[int, int]:
     """How many launches there are, by pid."""
     processes = recording.by_process()
     return dict(zip(processes.pid.tolist(), processes.launches.tolist(), strict=True))
 
 
-def test_every_worker_is_a_process_of_the_recording_and_launches_know_their_task(
+def test_every_worker_is_a_process_and_launches_know_their_task_also_of_several_threads(
         client: Client, left: Callable[[], list[Path]]) -> None:
     with kernelscope.dask.record(client, "step") as recorder:
-        pids = _on_each(client, launch, 3)
-        actor = client.submit(Counter, actor=True).result()
+        workers = addresses(client)
+        futures = [client.submit(launch, 3, 0.2, workers=[address], pure=False)
+                   for address in workers.values() for _ in range(THREADS)]  # at once, each on a thread of its own
+        pids = client.gather(futures)
+        actor = client.submit(Launcher, actor=True).result()
         by_actor = actor.launch(5).result()
     recording = recorder.recording
-    assert recording.name == "step" and not _messages(recording)
-    expected = dict.fromkeys(pids.values(), 3)
-    expected[by_actor] += 5
-    assert _launches(recording) == expected
-    assert sorted(recording.processes.worker) == [str(number) for number in range(WORKERS)]
-    assert set(recording.processes.status) == {"ok"}
+    assert (recording.name, messages(recording)) == ("step", [])
+    expected = Counter(pids)
+    assert launches(recording) == {pid: 3 * THREADS + 5 * (pid == by_actor) for pid in expected}
+    assert recording.processes.worker.tolist() == [str(number) for number in range(WORKERS)]
+    assert set(recording.processes.status) == {"ok"} and set(recording.processes.launcher) == {"dask"}
     tasks = recording.by_task()
     step = tasks[tasks.task == "launch"]
-    assert (len(step), step.tasks.sum(), step.launches.sum(), step.unfinished.sum()) == (WORKERS, WORKERS, 9, 0)
+    assert sorted(step.worker) == sorted(workers)
+    assert (step.tasks.tolist(), step.launches.tolist(), step.unfinished.sum()) == (
+        [THREADS] * WORKERS, [3 * THREADS] * WORKERS, 0)
     assert tasks[tasks.task != "launch"].launches.sum() == 5
-    assert all(key.startswith("launch-") for key in recording.ranges.payload[recording.ranges.name == "launch"])
+    threads = recording.launches.groupby(recording.launches.thread_id.map(recording.threads.process_id)).thread_id
+    assert (threads.nunique() >= THREADS).all()
+    assert {key for key in recording.ranges.payload if key.startswith("launch-")} == {each.key for each in futures}
     assert left() == []
 
 
-@pytest.mark.slow
-def test_a_worker_that_joins_is_recorded_and_one_that_goes_leaves_its_file(
-        cluster: LocalCluster, client: Client, left: Callable[[], list[Path]]) -> None:
-    with kernelscope.dask.record(client) as recorder:
-        cluster.scale(WORKERS + 1)
-        client.wait_for_workers(WORKERS + 1, timeout=60)
-        pids = _on_each(client, launch, 2)
-        (new,) = [each["id"] for each in client.scheduler_info(n_workers=-1)["workers"].values()
-                  if str(each["id"]) == str(WORKERS)]
-        address = next(address for address, each in client.scheduler_info(n_workers=-1)["workers"].items()
-                       if each["id"] == new)
-        client.retire_workers([address], close_workers=True)
-        _until(lambda: address not in client.scheduler_info(n_workers=-1)["workers"])
-    cluster.scale(WORKERS)
-    assert _launches(recorder.recording) == dict.fromkeys(pids.values(), 2)
-    assert not _messages(recorder.recording)
-    assert left() == []
+def test_a_cell_of_a_notebook_records_its_own_process_and_the_workers(client: Client, cluster: LocalCluster) -> None:
+    """In a process of its own: a real shell."""
+    code = """
+    import sys
+    from IPython.terminal.interactiveshell import TerminalInteractiveShell
+    shell = TerminalInteractiveShell.instance()
+    def run(cell):
+        shell.run_cell(cell).raise_error()
+    run("%load_ext kernelscope")
+    run("from distributed import Client; import dask_tasks, sys; client = Client(sys.argv[1])")
+    run("%%kernelscope --dask client -n step\\ndask_tasks.launch(2)\\nclient.submit(dask_tasks.launch, 4).result()")
+    run("%%kernelscope --dask nobody\\nprint('went on')")
+    run("found = _kernelscope.by_process(); print('by process', sorted(found.launches))")
+    run("client.close()")
+    """
+    given = {**os.environ, "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100",
+             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), str(Path(__file__).parents[2])])}
+    done = subprocess.run([sys.executable, "-c", re.sub("^    ", "", code, flags=re.M), cluster.scheduler_address],
+                          capture_output=True, text=True, timeout=120, env=given)
+    assert done.returncode == 0, done.stderr
+    assert f"by process {[0] * (WORKERS - 1) + [2, 4]}" in done.stdout
+    assert f"PROCESSES  {WORKERS + 1}" in done.stdout.upper()
+    assert "there is no variable 'nobody'" in done.stdout + done.stderr and "went on" in done.stdout
+
+
+def test_the_guide_s_code_runs_and_a_report_is_a_page(client: Client, tmp_path: Path,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"client": client}
+    for block in re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.M | re.S):
+        names["futures"] = client.map(launch, [1, 2], pure=False)
+        exec(block, names)
+    recording = names["r"].recording
+    assert recording.by_task().launches.sum() == 3
+    page = (tmp_path / "report.html").read_text()
+    assert "axpy" in page and "by host and worker" not in page
+    with pytest.raises(ZeroDivisionError), kernelscope.dask.report(client, tmp_path / "failed"):
+        client.submit(launch, 1).result()
+        _ = 1 / 0
+    assert "axpy" in (tmp_path / "failed.html").read_text()
 
 
 def test_one_recording_at_a_time_and_a_closed_client_ends_its_own(cluster: LocalCluster, client: Client) -> None:
@@ -119,14 +172,23 @@ def test_one_recording_at_a_time_and_a_closed_client_ends_its_own(cluster: Local
         recorder = kernelscope.dask.record(other, "first").start()
         with pytest.raises(kernelscope.RecorderStateError, match="recorded already as 'first' by another client"):
             kernelscope.dask.record(client, "second").start()
-        pids = _on_each(other, launch, 2)
-    _until(lambda: not client.run_on_scheduler(_plugins))
+        pids = on_each(other, launch, 2)
+    until(lambda: not plugins(client))
     with kernelscope.dask.record(client) as second:
-        _on_each(client, launch, 1)
+        on_each(client, launch, 1)
     recording = recorder.stop()
-    assert _launches(recording) == dict.fromkeys(pids.values(), 2)
-    assert ["the client was closed before" in message for message in _messages(recording)] == [True]
-    assert set(_launches(second.recording).values()) == {1}
+    assert launches(recording) == dict.fromkeys(pids.values(), 2)
+    (message,) = messages(recording)
+    assert "the client was closed before" in message
+    assert set(launches(second.recording).values()) == {1}
+
+
+def test_two_clients_use_a_cluster_that_one_of_them_records(cluster: LocalCluster, client: Client) -> None:
+    with Client(cluster) as other, kernelscope.dask.record(client) as recorder:
+        ours, theirs = client.submit(launch, 1, pure=False), other.submit(launch, 2, pure=False)
+        expected = Counter({ours.result(): 1}) + Counter({theirs.result(): 2})
+    assert Counter(launches(recorder.recording)) == expected
+    assert recorder.recording.by_task().launches.sum() == 3
 
 
 def test_ctrl_c_while_files_are_fetched_keeps_what_is_there(
@@ -136,29 +198,36 @@ def test_ctrl_c_while_files_are_fetched_keeps_what_is_there(
     def interrupted(function: Any, **given: Any) -> Any:
         if function.__name__ == "fetch":
             fetched.append(function)
+            if len(fetched) == 2:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             if len(fetched) > 1:
-                raise KeyboardInterrupt
+                return run(forever, **given)
         return run(function, **given)
+
+    async def forever(folder: str, name: str) -> None:
+        import asyncio
+
+        await asyncio.sleep(3600)
 
     monkeypatch.setattr(client, "run", interrupted)
     monkeypatch.setattr("kernelscope.dask.cluster._AT_ONCE", 1)
     recorder = kernelscope.dask.record(client).start()
-    pids = _on_each(client, launch, 2)
+    pids = on_each(client, launch, 2)
     with pytest.raises(KeyboardInterrupt):
         recorder.stop()
-    (kept,) = _launches(recorder.recording).items()
-    assert kept in dict.fromkeys(pids.values(), 2).items()
-    (message,) = _messages(recorder.recording)
+    (kept,) = launches(recorder.recording)
+    assert launches(recorder.recording) == {kept: 2}
+    (message,) = messages(recorder.recording)
     (folder,) = left()
-    assert message.startswith("interrupted: 2 recordings of workers were not fetched") and str(folder) in message
+    assert message.startswith("interrupted: the recordings of 3 workers were not fetched") and str(folder) in message
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not plugins(client)
     rest = kernelscope.processes.collect(folder)
     shutil.rmtree(folder)
-    assert sorted([kept[0], *_launches(rest)]) == sorted(pids.values())
+    assert sorted([kept, *launches(rest)]) == sorted(pids.values())
 
 
 def test_workers_without_kernelscope_or_of_another_version_are_named_and_others_go_on(client: Client) -> None:
-    first, second, *_ = client.scheduler_info(n_workers=-1)["workers"]
-
     def forget() -> None:
         import sys
 
@@ -177,36 +246,74 @@ def test_workers_without_kernelscope_or_of_another_version_are_named_and_others_
 
         kernelscope.__version__ += ".dev9"
 
-    client.run(forget, workers=[first])
-    client.run(age, workers=[second])
+    workers = addresses(client)
+    client.run(forget, workers=[workers["1"]])
+    client.run(age, workers=[workers["2"]])
     try:
         with kernelscope.dask.record(client) as recorder:
-            pids = _on_each(client, launch, 2)
+            pids = on_each(client, launch, 2)
     finally:
         client.run(remember)
-    without, version = _messages(recorder.recording)
-    assert "was not recorded: kernelscope cannot be imported there" in without
-    assert f"kernelscope {kernelscope.__version__}.dev9, and this client has {kernelscope.__version__}" in version
-    del pids[first]
-    assert _launches(recorder.recording) == dict.fromkeys(pids.values(), 2)
+    without, version = sorted(messages(recorder.recording))
+    assert without.startswith("worker 1 was not recorded: kernelscope cannot be imported there")
+    assert version == (f"worker 2 records with kernelscope {kernelscope.__version__}.dev9, and this client has "
+                       f"{kernelscope.__version__}")
+    del pids["1"]
+    assert launches(recorder.recording) == dict.fromkeys(pids.values(), 2)
+
+
+def test_a_worker_whose_clock_is_another_is_moved_by_pings_also_where_its_journal_is_all_there_is(
+        client: Client, left: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of another machine: a second ahead, and 100 ppm fast."""
+    def shift(by: int) -> None:
+        import time
+
+        from kernelscope.dask import worker
+
+        start = time.perf_counter_ns()
+
+        def other_clock() -> int:
+            now = time.perf_counter_ns()
+            return now + by + (now - start) // 10_000
+
+        worker.now = other_clock if by else time.perf_counter_ns
+
+    workers = addresses(client)
+    client.run(shift, 10**9, workers=[workers["3"]])
+    try:
+        with kernelscope.dask.record(client) as recorder:
+            before = time.perf_counter_ns()
+            on_each(client, launch, 2)
+            after = time.perf_counter_ns()
+    finally:
+        client.run(shift, 0)
+    recording = recorder.recording
+    processes = recording.processes.set_index("worker")
+    bound = processes.clock_bound_ns["3"]
+    assert abs(processes.clock_offset_ns["3"] + 10**9) <= bound + (after - before) // 1000
+    assert processes.drop("3").clock_bound_ns.isna().all()  # they share the machine's clock, and need no moving
+    (message,) = messages(recording)
+    assert message.startswith("worker 3: its clock is not that of the scheduler, on the same machine")
+    times = recording.launches.start_ns
+    assert ((times >= before - bound) & (times <= after + bound)).all()
 
 
 def test_what_a_worker_hands_over_is_read_as_any_file(client: Client, left: Callable[[], list[Path]]) -> None:
     with kernelscope.dask.record(client) as recorder:
-        pids = _on_each(client, launch, 1)
+        pids = on_each(client, launch, 1)
         (folder,) = left()
         (folder / "0-harmful.kscope").write_bytes(b"PK nothing")
-    assert len(_launches(recorder.recording)) == len(pids)
-    assert [row["message"] for row in recorder.recording.rows("health")
-            if "was left out" in row["message"] and "harmful" in row["message"]]
+    assert len(launches(recorder.recording)) == len(pids)
+    assert [row["message"] for row in recorder.recording.rows("health") if "harmful" in row["message"]]
 
 
-@pytest.mark.slow
-def test_a_report_is_a_page(client: Client, tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), kernelscope.dask.report(client, tmp_path / "report.html"):
-        _on_each(client, launch, 1)
-        _ = 1 / 0
-    assert "axpy" in (tmp_path / "report.html").read_text()
+def test_a_folder_that_others_may_write_to_is_named_and_not_read(tmp_path: Path) -> None:
+    assert recorded_worker.left_in(tmp_path / "nothing") == []
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(kernelscope.KernelScopeError, match="not a folder that only this user can write to"):
+        recorded_worker.left_in(folder)
 
 
 @pytest.mark.parametrize(("given", "message"), [
@@ -216,30 +323,49 @@ def test_options_that_are_not_for_a_cluster_are_refused(client: Client, given: d
         kernelscope.dask.record(client, **given)
 
 
-@pytest.mark.slow
 def test_workers_that_are_threads_of_one_process_are_one_process(tmp_path: Path) -> None:
     with (Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0",
                  local_directory=str(tmp_path)) as client, kernelscope.dask.record(client) as recorder):
-        _on_each(client, launch, 2)
+        on_each(client, launch, 2)
     recording = recorder.recording
-    assert _launches(recording) == {os.getpid(): 4}
-    assert ["are threads of one process" in message for message in _messages(recording)] == [True]
+    assert launches(recording) == {os.getpid(): 4}
+    assert ["are threads of one process" in message for message in messages(recording)] == [True]
     assert recording.by_task().launches.tolist() == [4]
 
 
-def test_a_killed_worker_loses_nothing_that_was_completed(client: Client, left: Callable[[], list[Path]]) -> None:
+def test_a_killed_worker_loses_nothing_that_was_completed_and_what_comes_for_it_is_recorded(
+        cluster: LocalCluster, client: Client, left: Callable[[], list[Path]]) -> None:
     with kernelscope.dask.record(client) as recorder:
-        pids = _on_each(client, launch, 2)
-        address, pid = next(iter(pids.items()))
-        future = client.submit(die, 7, workers=[address], allow_other_workers=False)
+        pids = on_each(client, launch, 2)
+        dies = addresses(client)["0"]
+        future = client.submit(die, 7, workers=[dies], allow_other_workers=False)
         assert future.exception() is not None
+        cluster.scale(WORKERS + 1)
+        client.wait_for_workers(WORKERS + 1, timeout=60)
+        until(lambda: set(addresses(client)) == {str(number) for number in range(WORKERS + 1)})
+        again = on_each(client, launch, 1)
+        client.retire_workers([addresses(client)[str(WORKERS)]], close_workers=True)
     recording = recorder.recording
-    launches = _launches(recording)
-    assert launches[pid] == 2 + 7
-    assert {pid: launches[pid] for pid in pids.values()} == {**dict.fromkeys(pids.values(), 2), pid: 9}
-    status = dict(zip(recording.processes.pid, recording.processes.status, strict=True))
-    assert [each for each in pids.values() if status[each] == "killed"] == [pid]
-    tasks = recording.by_task()
-    (died,) = tasks[tasks.task == "die"].itertuples()
+    until(lambda: len(addresses(client)) == WORKERS)
+    assert len(set(again.values()) - set(pids.values())) == 2  # one anew, and one that has joined
+    assert Counter(launches(recording)) == (
+        Counter(dict.fromkeys(pids.values(), 2)) + Counter({pids["0"]: 7}) + Counter(dict.fromkeys(again.values(), 1)))
+    killed = recording.processes[recording.processes.status == "killed"]
+    assert (killed.pid.tolist(), killed.worker.tolist()) == ([pids["0"]], ["0"])
+    (died,) = recording.by_task().query("task == 'die'").itertuples()
     assert (died.tasks, died.unfinished, died.launches) == (1, 1, 7)
+    assert re.search(r"^.*\b0\b.*killed", recording.to_text() if hasattr(recording, "to_text") else str(recording), re.M)
+    assert left() == []
+
+
+def test_a_restarted_cluster_is_recorded_before_and_after(client: Client, left: Callable[[], list[Path]]) -> None:
+    with kernelscope.dask.record(client) as recorder:
+        before = on_each(client, launch, 2)
+        client.restart()
+        after = on_each(client, launch, 3)
+    assert not set(before.values()) & set(after.values())
+    assert launches(recorder.recording) == {
+        **dict.fromkeys(before.values(), 2), **dict.fromkeys(after.values(), 3)}
+    assert Counter(recorder.recording.processes.worker) == Counter(dict.fromkeys(before, 2))
+    assert np.isin(recorder.recording.processes.status, ("ok", "killed")).all()
     assert left() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 from numba import cuda
 
@@ -17,11 +18,12 @@ def axpy(out, a, x):
         out[i] += a * x[i]
 
 
-def launch(count):
-    """Launch `count` times; return the worker's pid."""
+def launch(count, seconds=0.0):
+    """Launch `count` times, take a while, and return the worker's pid."""
     x = cuda.device_array(256)
     for _ in range(count):
         axpy[2, 128](x, 2.0, x)
+    time.sleep(seconds)
     return os.getpid()
 
 
@@ -31,7 +33,7 @@ def die(count):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Counter:
+class Launcher:
     """An actor that launches."""
 
     def launch(self, count):
