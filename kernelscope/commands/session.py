@@ -28,7 +28,7 @@ from kernelscope.commands.tracebacks import TracebackFilter
 from kernelscope.errors import KernelScopeError
 
 if TYPE_CHECKING:
-    from kernelscope.dask import ClusterRecorder
+    from kernelscope.dask.cluster import ClusterRecorder
     from kernelscope.recorder.recorder import Recorder
     from kernelscope.recording.model import Recording
 
@@ -365,7 +365,7 @@ class NotebookSession:
         if client is None:
             raise KernelScopeError(f"there is no variable {options.dask!r}: --dask takes the name of one that holds a "
                                    "distributed.Client")
-        from kernelscope.dask import ClusterRecorder
+        from kernelscope.dask.cluster import ClusterRecorder
 
         return ClusterRecorder(client, options.recording, own=True)
 

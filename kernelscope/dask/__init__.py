@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernelscope.dask.cluster import ClusterRecorder
 from kernelscope.recorder.options import RecordingOptions
 
-__all__ = ["ClusterRecorder", "record", "report"]
+if TYPE_CHECKING:
+    from kernelscope.dask.cluster import ClusterRecorder
+
+__all__ = ["record", "report"]
 
 
 def record(client: Any, name: str | None = None, **options: Any) -> ClusterRecorder:
@@ -36,9 +38,11 @@ def record(client: Any, name: str | None = None, **options: Any) -> ClusterRecor
     Examples
     --------
     >>> with kernelscope.dask.record(client, "step") as r:  # doctest: +SKIP
-    ...     client.gather(futures)
+    ...     client.gather(client.map(step, batches))
     >>> r.recording.by_task()  # doctest: +SKIP
     """
+    from kernelscope.dask.cluster import ClusterRecorder  # workers import this package, and need none of it
+
     return ClusterRecorder(client, RecordingOptions(name, **options))
 
 

@@ -207,19 +207,19 @@ class ClusterRecorder:
         if self._own is None:
             return None
         interrupt: BaseException | None = None
-        try:
-            pings: Mapping[str, Any] = {}
-            if self._client.status == "running":
-                pings = self._client.sync(pings_of_scheduler, self._client.scheduler)
-        except KeyboardInterrupt as error:
-            pings, interrupt = {}, error
+        pings: Mapping[str, Any] = {}
         try:
             self._own.stop()
         except KeyboardInterrupt as error:
             interrupt = error
         except Exception as error:
             self._note(f"this process was not recorded: {type(error).__name__}: {error}")
-            return interrupt
+            return None
+        try:
+            if self._client.status == "running":
+                pings = self._client.sync(pings_of_scheduler, self._client.scheduler)
+        except KeyboardInterrupt as error:
+            interrupt = error
         own, found = self._own.recording, kept(self._pings, pings)
         if found:
             own = Recording({table: own.arrow(table) for table in TABLES}, {**own.metadata, "pings": found})

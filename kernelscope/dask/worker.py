@@ -19,26 +19,28 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import kernelscope
 from kernelscope.clock import now
 from kernelscope.dask.clocks import kept, oddity, pings_of_scheduler
 from kernelscope.errors import KernelScopeError, RecordingFileError
 from kernelscope.native.journal import is_held
-from kernelscope.recorder.children import found_in, read
 from kernelscope.recorder.environment import process
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
 from kernelscope.recorder.worker import save_into
-from kernelscope.recording.file import SUFFIX, save
-from kernelscope.recording.journal import remove_journal
-from kernelscope.recording.model import Recording
+
+if TYPE_CHECKING:
+    from kernelscope.recording.model import Recording
+
+# What makes tables and files of a recording is imported where it is needed: a worker is to begin fast.
 
 _NAME = re.compile(r"\w[\w.-]{0,250}")
 #: Workers that close, or whose client has gone, are given this long to write their files; then journals are read.
 _PATIENCE_S, _BETWEEN_S = 5.0, 0.02
+_SUFFIX = ".kscope"
 _TOKEN = secrets.token_hex(8)
 
 
@@ -137,9 +139,8 @@ def _end(recording: str, pings: dict[str, Any]) -> dict[str, Any]:
             return {}
         if held.recorder.is_recording:
             try:
-                held.recorder.end_cell()
                 held.recorder.tell({}, kept(held.clock, pings))
-                held.recorder.stop()
+                held.recorder.stop()  # it ends the cell too, once it has what it needs
             except Exception as error:
                 held.problem = f"{type(error).__name__}: {error}"
         return {"token": token(), "pid": os.getpid(), "host": platform.node(), "version": kernelscope.__version__,
@@ -158,13 +159,15 @@ def left_in(folder: Path) -> list[str]:
     KernelScopeError
         It cannot be read, or others than this user can write to it.
     """
+    from kernelscope.recorder.children import found_in
+
     until = time.monotonic() + _PATIENCE_S
     try:
         while True:
             _check(folder)
             names = [path.name for path in found_in(folder)]
             if time.monotonic() > until or not any(
-                    not name.endswith(SUFFIX) and is_held(folder / name) for name in names):
+                    not name.endswith(_SUFFIX) and is_held(folder / name) for name in names):
                 return names
             time.sleep(_BETWEEN_S)
     except FileNotFoundError:
@@ -181,11 +184,14 @@ def content(folder: Path, name: str) -> bytes:
     OSError
         It is not there.
     """
+    from kernelscope.recorder.children import read
+    from kernelscope.recording.file import save
+
     _check(folder)
     if not _NAME.fullmatch(name):
         raise RecordingFileError(f"{name!r} is no file of a recording")
     path = folder / name
-    if name.endswith(SUFFIX):
+    if name.endswith(_SUFFIX):
         return path.read_bytes()
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as made:
         return save(read(path), Path(made) / "recovered.kscope", paths=True).read_bytes()
@@ -201,11 +207,13 @@ def remove(folder: Path, names: list[str]) -> None:
     OSError
         Something cannot be removed.
     """
+    from kernelscope.recording.journal import remove_journal
+
     try:
         _check(folder)
         for name in filter(_NAME.fullmatch, names):
             path = folder / name
-            if name.endswith(SUFFIX):
+            if name.endswith(_SUFFIX):
                 path.unlink(missing_ok=True)
             elif path.exists():
                 remove_journal(path)
@@ -234,6 +242,9 @@ class _WorkerRecorder(Recorder):
 
     folder = Path()
     file = ""
+
+    def _load(self) -> None:
+        """Leave it to the end."""
 
     def tell(self, process: Mapping[str, Any], pings: Mapping[str, Any]) -> None:
         """Have the recording, and its journal, know which worker it is of, and how its clock is found."""

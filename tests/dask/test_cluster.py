@@ -137,30 +137,28 @@ def test_a_cell_of_a_notebook_records_its_own_process_and_the_workers(client: Cl
     run("from distributed import Client; import dask_tasks, sys; client = Client(sys.argv[1])")
     run("%%kernelscope --dask client -n step\\ndask_tasks.launch(2)\\nclient.submit(dask_tasks.launch, 4).result()")
     run("%%kernelscope --dask nobody\\nprint('went on')")
-    run("found = _kernelscope.by_process(); print('by process', sorted(found.launches))")
+    run("found = _kernelscope.by_process(); print('by process', sorted(found.launches.tolist()))")
     run("client.close()")
     """
+    here = Path(__file__).resolve()
     given = {**os.environ, "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100",
-             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), str(Path(__file__).parents[2])])}
+             "PYTHONPATH": os.pathsep.join([str(here.parents[1] / "helpers"), str(here.parents[2])])}
     done = subprocess.run([sys.executable, "-c", re.sub("^    ", "", code, flags=re.M), cluster.scheduler_address],
                           capture_output=True, text=True, timeout=120, env=given)
     assert done.returncode == 0, done.stderr
     assert f"by process {[0] * (WORKERS - 1) + [2, 4]}" in done.stdout
-    assert f"PROCESSES  {WORKERS + 1}" in done.stdout.upper()
+    assert all(re.search(rf"^ *{worker} .*\bok$", done.stdout, re.M) for worker in range(WORKERS)), "they are on the card"
     assert "there is no variable 'nobody'" in done.stdout + done.stderr and "went on" in done.stdout
 
 
 def test_the_guide_s_code_runs_and_a_report_is_a_page(client: Client, tmp_path: Path,
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names = {"client": client}
+    names: dict[str, Any] = {"client": client, "step": launch, "batches": [1, 2]}
     for block in re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.M | re.S):
-        names["futures"] = client.map(launch, [1, 2], pure=False)
         exec(block, names)
-    recording = names["r"].recording
-    assert recording.by_task().launches.sum() == 3
-    page = (tmp_path / "report.html").read_text()
-    assert "axpy" in page and "by host and worker" not in page
+    assert names["r"].recording.by_task().launches.sum() == 3
+    assert "axpy" in (tmp_path / "report.html").read_text()
     with pytest.raises(ZeroDivisionError), kernelscope.dask.report(client, tmp_path / "failed"):
         client.submit(launch, 1).result()
         _ = 1 / 0
@@ -231,6 +229,7 @@ def test_workers_without_kernelscope_or_of_another_version_are_named_and_others_
     def forget() -> None:
         import sys
 
+        sys.modules["kept"] = sys.modules["kernelscope.dask.worker"]
         sys.modules["kernelscope.dask.worker"] = None  # type: ignore[assignment]
 
     def remember() -> None:
@@ -238,7 +237,8 @@ def test_workers_without_kernelscope_or_of_another_version_are_named_and_others_
 
         import kernelscope
 
-        sys.modules.pop("kernelscope.dask.worker", None)
+        if "kept" in sys.modules:
+            sys.modules["kernelscope.dask.worker"] = sys.modules.pop("kept")
         kernelscope.__version__ = kernelscope.__version__.removesuffix(".dev9")
 
     def age() -> None:
@@ -262,8 +262,7 @@ def test_workers_without_kernelscope_or_of_another_version_are_named_and_others_
     assert launches(recorder.recording) == dict.fromkeys(pids.values(), 2)
 
 
-def test_a_worker_whose_clock_is_another_is_moved_by_pings_also_where_its_journal_is_all_there_is(
-        client: Client, left: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_clock_is_another_is_moved_by_pings(client: Client) -> None:
     """As one of another machine: a second ahead, and 100 ppm fast."""
     def shift(by: int) -> None:
         import time
@@ -290,7 +289,7 @@ def test_a_worker_whose_clock_is_another_is_moved_by_pings_also_where_its_journa
     recording = recorder.recording
     processes = recording.processes.set_index("worker")
     bound = processes.clock_bound_ns["3"]
-    assert abs(processes.clock_offset_ns["3"] + 10**9) <= bound + (after - before) // 1000
+    assert abs(processes.clock_offset_ns["3"] + 10**9) <= bound + (after - before) // 10_000 + 10**6
     assert processes.drop("3").clock_bound_ns.isna().all()  # they share the machine's clock, and need no moving
     (message,) = messages(recording)
     assert message.startswith("worker 3: its clock is not that of the scheduler, on the same machine")
@@ -344,9 +343,9 @@ def test_a_killed_worker_loses_nothing_that_was_completed_and_what_comes_for_it_
         client.wait_for_workers(WORKERS + 1, timeout=60)
         until(lambda: set(addresses(client)) == {str(number) for number in range(WORKERS + 1)})
         again = on_each(client, launch, 1)
-        client.retire_workers([addresses(client)[str(WORKERS)]], close_workers=True)
+        cluster.scale(2)
+        until(lambda: len(addresses(client)) == 2)
     recording = recorder.recording
-    until(lambda: len(addresses(client)) == WORKERS)
     assert len(set(again.values()) - set(pids.values())) == 2  # one anew, and one that has joined
     assert Counter(launches(recording)) == (
         Counter(dict.fromkeys(pids.values(), 2)) + Counter({pids["0"]: 7}) + Counter(dict.fromkeys(again.values(), 1)))
@@ -354,7 +353,7 @@ def test_a_killed_worker_loses_nothing_that_was_completed_and_what_comes_for_it_
     assert (killed.pid.tolist(), killed.worker.tolist()) == ([pids["0"]], ["0"])
     (died,) = recording.by_task().query("task == 'die'").itertuples()
     assert (died.tasks, died.unfinished, died.launches) == (1, 1, 7)
-    assert re.search(r"^.*\b0\b.*killed", recording.to_text() if hasattr(recording, "to_text") else str(recording), re.M)
+    assert re.search(r"^ *0 .*killed", recording.summary(), re.M), "the card says which worker died"
     assert left() == []
 
 
