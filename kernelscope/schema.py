@@ -212,7 +212,8 @@ _TABLES = (
         _text("worker", "Its name as a worker, such as that of a Dask worker."),
         _word("launcher", "What started it: torchrun, mpi, slurm, ipyparallel, dask, multiprocessing, or subprocess; "
               "null for a process on its own.", nullable=True),
-        _text("gpu_uuid", "The GPU that was given to it; null where it has all, and where that is not known."),
+        _text("gpu_uuid", "The GPU that it was given, or the only one that it used; null where it used several, and "
+              "where that is not known."),
         _time("start_ns", "When KernelScope was first used in it: with the pid, what tells processes apart.",
               nullable=True),
         _time("end_ns", "The last that is known of it.", nullable=True),

@@ -180,8 +180,16 @@ def process_table(held: Any, tables: Mapping[str, pa.Table]) -> pa.Table:
     costs = tables["health"].column("total_cost_ns")
     ends = [pc.call_function("max", [tables[name].column(column)]).as_py() for name, column in _ENDS]
     return table_of_rows("processes", [{
-        "end_ns": max((end for end in ends if end is not None), default=None), **row, "process_id": 0,
+        "end_ns": max((end for end in ends if end is not None), default=None), "gpu_uuid": _only_gpu(tables), **row,
+        "process_id": 0,
         "own_cost_ns": pc.call_function("sum", [costs]).as_py()}])
+
+
+def _only_gpu(tables: Mapping[str, pa.Table]) -> str | None:
+    """The UUID of the GPU that launches and activities were on; None where they were on several."""
+    columns = (tables[name].column("device_id") for name in ("launches", "activities"))
+    used = {device for column in columns for device in column.unique().to_pylist() if device is not None}
+    return tables["devices"].column("uuid")[used.pop()].as_py() if len(used) == 1 else None
 
 
 #: What says until when a process lived.

@@ -108,10 +108,10 @@ s.sync()  # sync""",
         "a kernel in Python": """\
 from cupyx import jit
 @jit.rawkernel()
-def double(v):
+def doubled(v):
     i = jit.threadIdx.x
     v[i] = v[i] * 2
-double((1,), (4,), (x,))  # kernel""",
+doubled((1,), (4,), (x,))  # kernel""",
         "cuBLAS": "m @ m  # kernel",
         "a sort": "cp.sort(x)  # kernel",
         "an index": "x[x > 0]  # kernel",
@@ -261,7 +261,8 @@ with torch.autocast("cuda", torch.bfloat16):
         # What is compiled belongs to several lines of the function: it has one of them, or that of the call.
         "a function": "def f(v):  # maybe\n    v = v * 2  # maybe\n    return v.sin() + 1  # maybe\n"
                       "g = torch.compile(f)\nfor _ in range(2):\n    g(t)  # maybe",
-        "a decorated function": "@torch.compile\ndef f(v):  # maybe\n    return (v * 3).cos()  # maybe\nf(t)  # maybe",
+        "a decorated function": "@torch.compile  # maybe\ndef f(v):  # maybe\n    return (v * 3).cos()  # maybe\n"
+                                "f(t)  # maybe",
     },
     "triton": {
         "a launch": """\
@@ -277,7 +278,7 @@ for _ in range(2):
         # JAX launches from threads of its own as well: what they launch has no line.
         "a compiled function": "f = jax.jit(lambda v: v * 2 + 1)\ny = f(j)  # maybe\ny.block_until_ready()  # maybe",
         "operations": "y = j * 2  # maybe\ny = (y + 1).sum()  # maybe\nfloat(y)  # maybe",
-        "a gradient": "g = jax.grad(lambda v: (v * v).sum())\nfloat(g(j)[0])  # maybe",
+        "a gradient": "g = jax.grad(lambda v: (v * v).sum())  # maybe\nfloat(g(j)[0])  # maybe",
         "to the device": "jax.device_put(h).block_until_ready()  # maybe",
     },
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import kernelscope
 from kernelscope import studies
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
@@ -175,6 +176,26 @@ def test_graphs(execute: Execute) -> None:
     assert "20 launches of axpy" in whatif
     assert "Captured and instantiated: 20 nodes" in whatif
     assert len(outputs(notebook, "application/vnd.jupyter.widget-view+json")) == 2
+    assert printed(notebook, "stderr") == ""
+
+
+@pytest.mark.slow
+def test_lines(execute: Execute) -> None:
+    notebook = execute("05_lines")
+    simulation, training = (kernelscope.load(FOLDER / "recordings" / f"lines_{name}.kscope")
+                            for name in ("simulation", "training"))
+    said, shown = printed(notebook, "stdout"), outputs(notebook, "text/plain")
+    assert "diffusion.heat[diffusion.grid(now), diffusion.BLOCK](now, sources)" in said and "loss.backward()" in said
+    rows = {(row.file, row.line): row for row in simulation.by_line().itertuples()}
+    cold, warm = rows["In[2]", 4], rows["In[3]", 4]
+    assert (cold.launches, warm.launches) == (200, 200)
+    assert cold.copied_bytes > 200 * 2 * 4_000_000 and warm.copied_bytes == 0
+    assert {row.function for (file, _), row in rows.items() if file == "diffusion.py"} == {"step", "hottest"}
+    named = training.by_line().groupby("text")[["gpu_ns", "wait_ns"]].sum()
+    assert (named.gpu_ns[["loss.backward()", "optimizer.step()"]] > 0).all()
+    assert named.wait_ns["losses.append(loss.item())"] > named.wait_ns["loss.backward()"]
+    assert training.activities.line_id.notna().all()
+    assert shown[-1].count("twice") == 2, "the lines of the notebook's own function"
     assert printed(notebook, "stderr") == ""
 
 

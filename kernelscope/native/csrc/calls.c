@@ -247,6 +247,8 @@ static KS_RARE int32_t site_of_path(ks_calls *self, thread_calls *calls, PyThrea
     ks_path path;
     void *frame = ks_frame_of(thread);
     ks_path_read(&path, frame);
+    if (path.count == 0)
+        return KS_NOT_THE_USERS; /* a thread of a library's, such as autograd's, that Python knows */
     int32_t site;
     if (KS_LIKELY(ks_path_find(&calls->paths, &path, &site)))
         return site;

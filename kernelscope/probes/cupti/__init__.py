@@ -50,6 +50,7 @@ class CuptiProbe(Probe):
     def install(self, sink: Sink, detail: str) -> None:
         """Have CUPTI record, at once or when something is imported that can start CUDA. See `ProbeProtocol.install`."""
         self.sink = sink
+        atexit.register(self._leave)  # now: a process that records itself registers its end later, which comes first
         if self._given is not None or any(module in sys.modules for module in _STARTERS):
             self._begin()
             return
@@ -63,6 +64,7 @@ class CuptiProbe(Probe):
             for hook in self._imports:
                 hook.disarm()
             self._imports = []
+            atexit.unregister(self._leave)
             self._end()
 
     def synchronize(self) -> str | None:
@@ -116,7 +118,6 @@ class CuptiProbe(Probe):
         self._is_on = True
         self.sink.is_capturing = self._is_capturing
         self._injection.offer(cupti.path)
-        atexit.register(self._leave)
         self._watch.begin()
 
     def _end(self) -> None:
@@ -124,7 +125,6 @@ class CuptiProbe(Probe):
         with self.lock:
             if not self._is_on:
                 return
-            atexit.unregister(self._leave)
             self._watch.end()
             self._injection.withdraw()
             try:

@@ -173,6 +173,22 @@ class _SubscriberParams(ctypes.Structure):
     )
 
 
+#: Libraries that may hold buffers of ours, and the processes that registered with them.
+_registered: dict[ctypes.CDLL, int] = {}
+
+
+@atexit.register  # at once: a process that records itself registers its end later, which comes first
+def _silence() -> None:
+    """Have CUPTI call nothing of Python's any more: the interpreter ends, and CUPTI may hold buffers for longer.
+
+    What it calls instead is a function of C that looks at nothing.
+    """
+    nothing = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p)
+    for library, process in _registered.items():
+        if process == os.getpid():
+            library.cuptiActivityRegisterCallbacks(nothing, nothing)
+
+
 class Cupti:
     """CUPTI as loaded into this process.
 
@@ -205,7 +221,6 @@ class Cupti:
             raise CuptiError(f"{_MISSING}: {error}", _INSTALL) from None
         self.path = path
         self._subscriber = ctypes.c_void_p()
-        self._process: int | None = None
         callback = _Callback(self._call_back)
         guard = guarded(callback)
         self._callback = guard or callback
@@ -297,9 +312,7 @@ class Cupti:
         The callbacks are the same each time and live as long as the process: CUPTI may have a buffer of an earlier
         recording still. They are registered each time, as another client may have put in its own meanwhile.
         """
-        if self._process is None:
-            self._process = os.getpid()
-            atexit.register(self._silence)
+        _registered[self._library] = os.getpid()
         self._check("cuptiActivityRegisterCallbacks", self._library.cuptiActivityRegisterCallbacks(*self._callbacks))
 
     def enable(self, kind: int) -> None:
@@ -367,15 +380,6 @@ class Cupti:
         if function is None or function(ctypes.c_void_p(handle), ctypes.byref(found)):
             return None
         return found.value
-
-    def _silence(self) -> None:
-        """Have CUPTI call nothing of Python's any more: the interpreter ends, and CUPTI may hold buffers for longer.
-
-        What it calls instead is a function of C that looks at nothing.
-        """
-        if self._process == os.getpid():
-            nothing = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p)
-            self._library.cuptiActivityRegisterCallbacks(nothing, nothing)
 
     def _call_back(self, _data: Any, _domain: int, _function: int, data: int | None) -> None:
         called = self._called

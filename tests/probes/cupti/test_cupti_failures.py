@@ -14,6 +14,7 @@ import pytest
 from cupti_stand_in import health
 from together import run_together
 
+import kernelscope
 from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe, library, records
 from kernelscope.probes.cupti.library import Cupti, CuptiError
@@ -316,6 +317,29 @@ stand_in.launch("kernel")
 """)
     assert result.stdout == "[]\n"
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize("begin", ["probe._STARTERS = ('cupy',)", "import cupy"], ids=["late", "at once"])
+def test_a_process_that_records_itself_has_what_the_gpu_did(run_python, script, begin, tmp_path):
+    """Whether CUPTI begins with the recording or later, when something is imported that may start CUDA."""
+    (tmp_path / "cupy.py").touch()
+    result = run_python(script + f"""
+import os
+from pathlib import Path
+import kernelscope.recorder.session
+from kernelscope.probes import cupti as probe
+from kernelscope.recorder.worker import start
+probe._libraries[cupti.path] = os.getpid(), cupti
+kernelscope.recorder.session.has_driver = lambda: True
+sys.path.insert(0, {str(tmp_path)!r})
+{begin}
+assert start(Path({str(tmp_path / "run")!r}), "")
+import cupy
+stand_in.launch("kernel")
+""")
+    assert result.stderr == ""
+    [path] = (tmp_path / "run").glob("*.kscope")
+    assert kernelscope.load(path).activities.name.tolist() == ["kernel"]
 
 
 def test_a_library_of_the_parent_is_not_used_in_a_child(stand_in, monkeypatch):
