@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,8 @@ class ProcessSummary:
         """Return what to call it: its worker's name, rank or pid."""
         row = self.row
         if row["worker"] is not None:
-            return str(row["worker"])
+            name = str(row["worker"])  # Dask's are numbers or addresses, if nobody names them
+            return f"worker {name}" if row["launcher"] == "dask" and not re.match(r"[A-Za-z][\w.-]*$", name) else name
         if row["rank"] is not None:
             return f"rank {row['rank']}"
         return f"process {self.process_id}" if row["pid"] is None else f"pid {row['pid']}"

@@ -221,9 +221,11 @@ class ClusterRecorder:
         except KeyboardInterrupt as error:
             interrupt = error
         own, found = self._own.recording, kept(self._pings, pings)
-        if found:
-            own = Recording({table: own.arrow(table) for table in TABLES}, {**own.metadata, "pings": found})
-        return insist(lambda: save(own, path, paths=True)) or interrupt
+        processes = table_of_rows("processes", [{**row, "worker": row["worker"] or "client"}
+                                                for row in own.rows("processes")])
+        whole = Recording({**{table: own.arrow(table) for table in TABLES}, "processes": processes},
+                          {**own.metadata, **({"pings": found} if found else {})})
+        return insist(lambda: save(whole, path, paths=True)) or interrupt
 
     def _gather(self, gathering: _Gathering) -> BaseException | None:
         """Stop the workers and fetch their files; return what interrupted that."""

@@ -126,7 +126,7 @@ def _begin(name: str, address: str, local_directory: str, settings: Mapping[str,
             recorder.folder = folder
             recorder.start()
             recorder.tell({**process(), "worker": name, "launcher": "dask"}, kept(pings, {}))
-            recorder.begin_cell(given.get("name"))
+            recorder.begin_cell(f"worker {name}")
             held = _recorded[number] = _Recorded(folder, recorder, clock=pings)
         held.workers.append(name)
         held.open.add(address)

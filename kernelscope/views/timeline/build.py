@@ -353,7 +353,7 @@ class _Builder:
                 for what, rows in (("marks", here & mark), ("push_pop", here & ~mark & ~process),
                                    ("start_end", here & process)):
                     if rows.any():
-                        lane = self._lanes.lane("nvtx", (number, name, on), f"NVTX {name}".strip(), self._thread(on))
+                        lane = self._lanes.lane("nvtx", (number, name, on), _ranges_of(name), self._thread(on))
                         self._lanes.place(lane, slices, np.flatnonzero(rows), what)
 
     def _launches(self) -> None:
@@ -788,6 +788,10 @@ class _Builder:
 
     def _thread(self, number: int) -> str:
         return self._threads[number] if 0 <= number < len(self._threads) else "unknown thread"
+
+
+def _ranges_of(domain: str) -> str:
+    return "Dask tasks" if domain == "dask" else f"NVTX {domain}".strip()
 
 
 _REFERENCES = {"cell_id": "cells", "line_id": "lines", "thread_id": "threads", "device_id": "devices",
