@@ -23,7 +23,10 @@ class Waiting:
         """Start recording before the first of `FRAMEWORKS` is imported."""
         if fullname not in FRAMEWORKS or self not in sys.meta_path or _is_ours():
             return None
-        sys.meta_path.remove(self)
+        try:
+            sys.meta_path.remove(self)
+        except ValueError:  # another thread has
+            return None
         try:
             from kernelscope import processes
 
@@ -50,6 +53,10 @@ def _is_ours():  # type: ignore[no-untyped-def]
 def wait():  # type: ignore[no-untyped-def]
     """Record this process as soon as it imports one of `FRAMEWORKS`."""
     if not any(type(finder).__name__ == "Waiting" for finder in sys.meta_path):
-        # The program may change its working folder, and start others from there.
-        os.environ["KERNELSCOPE_RECORD"] = os.path.abspath(os.environ["KERNELSCOPE_RECORD"])
+        folder = os.path.expanduser(os.environ["KERNELSCOPE_RECORD"])
+        try:  # noqa: SIM105 contextlib would be one more module that is loaded
+            # The program may change its working folder, and start others from there.
+            os.environ["KERNELSCOPE_RECORD"] = os.path.abspath(folder)
+        except OSError:  # the working folder was removed: who records says so
+            pass
         sys.meta_path.insert(0, Waiting())

@@ -95,6 +95,7 @@ _ROOMS = {
     "dryrun": "kernelscope.dryrun",
     "errors": "kernelscope.errors",
     "graphs": "kernelscope.graphs",
+    "ipyparallel": "kernelscope.ipyparallel",
     "processes": "kernelscope.processes",
     "schema": "kernelscope.schema",
     "studies": "kernelscope.studies",

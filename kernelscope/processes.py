@@ -33,7 +33,7 @@ def start_from_environment() -> bool:
         return False
     from kernelscope.recorder.worker import start
 
-    return start(Path(folder).absolute(), os.environ.get(OPTIONS, ""))
+    return start(Path(folder), os.environ.get(OPTIONS, ""))
 
 
 def collect(*folders: str | Path, name: str | None = None) -> Recording:

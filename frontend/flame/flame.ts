@@ -1,7 +1,8 @@
 // The flame graph: mount() draws what Python packed, on a canvas. Nothing is fetched or asked for.
 
 import STYLE from "./flame.css";
-import { Undoing, button, contextOf, element, focusable, followTheme } from "../shared/dom";
+import { button, contextOf, element, focusable, followTheme } from "../shared/dom";
+import { DrawnView } from "../shared/drawn";
 import { frame, keysOf, searchField } from "../shared/frame";
 import { FRAME_COLORS } from "../shared/generated";
 import { inflatedText } from "../shared/inflate";
@@ -36,7 +37,7 @@ export interface Options {
 /** Draw a flame graph into an element; what it holds already is kept. `ready` is kept after the first paint. */
 export function mount(host: HTMLElement, options: Options): FlameView { return new FlameView(host, options); }
 
-export class FlameView {
+export class FlameView extends DrawnView {
   readonly ready: Promise<this>;
   readonly root = frame("ksf", "KernelScope flame graph", STYLE);
   /** How long frames took: for benchmarks and tests. */
@@ -54,7 +55,6 @@ export class FlameView {
   private readonly said = element("span", "ksf-said");
   private readonly search = searchField("ksv-search", "Search functions, files, kernels", "Search the flame graph");
   private readonly choices = new Map<string, HTMLButtonElement>();
-  private readonly undoing = new Undoing();
   private readonly most: number;
   private painter!: Painter;
   private back!: HTMLButtonElement;
@@ -62,10 +62,9 @@ export class FlameView {
   private before: number[] = [];
   private matches: number[] = [];
   private at = -1;
-  private request = 0;
-  private isGone = false;
 
   constructor(host: HTMLElement, { payload, height }: Options) {
+    super();
     this.most = height ?? HEIGHT;
     host.append(this.root);
     this.ready = this.open(payload).catch((problem: Error) => {
@@ -88,13 +87,6 @@ export class FlameView {
     this.draw();
     this.view = this.sight;
     return this;
-  }
-
-  destroy() {
-    this.isGone = true;
-    this.undoing.run();
-    if (this.request) cancelAnimationFrame(this.request);
-    this.root.remove();
   }
 
   // ---- The frame around the picture ----
@@ -246,14 +238,6 @@ export class FlameView {
     canvas.style.width = `${wide}px`;
     canvas.style.height = `${high}px`;
     return true;
-  }
-
-  private changed() {
-    if (this.request || this.isGone) return;
-    this.request = requestAnimationFrame(() => {
-      this.request = 0;
-      if (!this.isGone) this.draw();
-    });
   }
 
   draw() {

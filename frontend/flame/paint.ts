@@ -1,7 +1,7 @@
 // Draws the rows of a flame graph on a canvas: what is narrower than a pixel is drawn together with its neighbours.
 
-import { Theme } from "../timeline/colors";
 import { FRAME_COLORS } from "../shared/generated";
+import { Theme } from "../shared/theme";
 import type { Layout, Tree } from "./tree";
 
 export const ROW = 19;

@@ -1,7 +1,8 @@
 // The picture of a graph: mount() draws what Python laid out, with boxes that open. Nothing is fetched or asked for.
 
 import STYLE from "./graph.css";
-import { Undoing, button, element, focusable } from "../shared/dom";
+import { button, element, focusable } from "../shared/dom";
+import { DrawnView } from "../shared/drawn";
 import { frame, keysOf, searchField } from "../shared/frame";
 import { inflatedText } from "../shared/inflate";
 import { counted } from "../shared/text";
@@ -36,7 +37,7 @@ export interface Options {
 /** Draw a graph into an element; what it holds already is kept. `ready` is kept after the first paint. */
 export function mount(host: HTMLElement, options: Options): GraphView { return new GraphView(host, options); }
 
-export class GraphView {
+export class GraphView extends DrawnView {
   readonly ready: Promise<this>;
   readonly root: HTMLElement;
   /** When the page mounted this and when it was painted: for benchmarks and tests. */
@@ -51,9 +52,6 @@ export class GraphView {
   chosen: number | undefined;
   found: number[] = [];
   private readonly most: number;
-  private readonly undoing = new Undoing();
-  private isGone = false;
-  private request: number | null = null;
   /** Nodes that can be opened. */
   private boxes!: number[];
   private relations!: Relations;
@@ -72,6 +70,7 @@ export class GraphView {
   private live!: HTMLElement;
 
   constructor(host: HTMLElement, { payload, height }: Options) {
+    super();
     this.most = height ?? HEIGHT;
     this.times = { mounted: performance.now(), painted: null };
     this.root = frame("ksg", "KernelScope graph", STYLE);
@@ -102,13 +101,6 @@ export class GraphView {
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
     this.times.painted = performance.now();
     return this;
-  }
-
-  destroy() {
-    this.isGone = true;
-    this.undoing.run();
-    if (this.request) cancelAnimationFrame(this.request);
-    this.root.remove();
   }
 
   // ---- The frame around the picture ----
@@ -207,12 +199,7 @@ export class GraphView {
     return isNew;
   }
 
-  private changed() { this.request ??= requestAnimationFrame(() => this.draw()); }
-
-  private draw() {
-    if (this.request) cancelAnimationFrame(this.request);
-    this.request = null;
-    if (this.isGone) return;
+  draw() {
     this.drawing.root.setAttribute("transform", this.sight.transform);
     this.drawing.see(...this.sight.part);
     this.canvas.classList.toggle("ksg-far", this.sight.farness > 0);

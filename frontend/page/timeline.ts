@@ -1,16 +1,5 @@
-// A recording's page: the timeline of what the page holds as text. kernelscope/views/page.py writes the page.
+// The page of a recording without call paths.
 
-import { mount } from "../timeline/timeline";
-import type { Header } from "../timeline/wire";
-import { bytesOf, opened, partOf, textOf } from "./parts";
+import { showRecording } from "./recording";
 
-/** The data come after this script, and may be long. */
-const arrived = () => new Promise<void>((resolve) => {
-  if (document.readyState !== "loading") resolve();
-  else document.addEventListener("DOMContentLoaded", () => resolve());
-});
-
-const header: Header = JSON.parse(textOf("kernelscope-header"));
-opened(mount(partOf("kernelscope-timeline"), {
-  header, payload: arrived().then(() => bytesOf("kernelscope-payload")), height: Math.max(300, Math.round(window.innerHeight * 0.62)),
-}));
+showRecording();

@@ -2,7 +2,7 @@
 
 import { PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
 import { duration } from "../shared/text";
-import type { Color } from "./colors";
+import type { Color } from "../shared/theme";
 import { nameOf } from "./describe";
 import type { Lane, Row } from "./layout";
 import type { Model } from "./model";

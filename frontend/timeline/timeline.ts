@@ -2,18 +2,18 @@
 
 import STYLE from "./timeline.css";
 import {
-  Undoing, button, closest, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
+  button, closest, contextOf, element, focusable, followTheme, keepShortcutsAway, liveRegion,
 } from "../shared/dom";
+import { DrawnView } from "../shared/drawn";
 import { frame, keysOf, searchField } from "../shared/frame";
 import { remember, remembered } from "../shared/memory";
 import { hasInspector, inspectHere, offerTimeline } from "../shared/places";
 import { clean, count, counted, duration, moment } from "../shared/text";
+import { Theme } from "../shared/theme";
 import { unpacked } from "../shared/inflate";
 import { followCard } from "../card/card";
 import type { Links } from "../card/links";
-import { mount as mountFlame } from "../flame/flame";
 import type { Break } from "./axis";
-import { Theme } from "./colors";
 import { Controls } from "./controls";
 import type { Kept, Lane } from "./layout";
 import { Minimap } from "./minimap";
@@ -40,7 +40,12 @@ export interface Options extends Packed {
   height?: number;
   /** Opens an inspector beside the timeline where the page has none; whether that can be done. */
   inspect?: (key: string) => Promise<boolean>;
+  /** Draws the call paths of the header; there where it has any. */
+  mountFlame?: MountFlame;
 }
+
+/** The flame graph's own `mount`: the bundle of it comes with a recording that has call paths. */
+export type MountFlame = (place: HTMLElement, options: { payload: BufferSource }) => { destroy(): void };
 
 /** Draw a recording into an element; what it holds already is kept. `ready` is kept after the first paint. */
 export function mount(host: HTMLElement, options: Options): Timeline {
@@ -48,20 +53,20 @@ export function mount(host: HTMLElement, options: Options): Timeline {
   timeline.undoing.add(offerTimeline({
     root: timeline.root, has: (key) => timeline.has(key), showCompile: (key) => timeline.goToFirst("compiles", key),
     showLaunches: (key) => timeline.goToFirst("launches", key),
-  }), followCard(host, Object.assign(timeline.links, { flame: flameOf(options.header) })));
+  }), followCard(host, Object.assign(timeline.links, { flame: flameOf(options) })));
   return timeline;
 }
 
 /** What shows the recording's call paths in its card, where there are any. */
-function flameOf({ flame }: Header): ((place: HTMLElement) => () => void) | undefined {
-  return flame === undefined ? undefined : (place) => {
+function flameOf({ header: { flame }, mountFlame }: Options): ((place: HTMLElement) => () => void) | undefined {
+  return flame === undefined || !mountFlame ? undefined : (place) => {
     const view = mountFlame(place, { payload: unpacked(flame) });
     Object.assign(place, { kernelscope: view }); // for whoever looks into a page
     return () => view.destroy();
   };
 }
 
-export class Timeline {
+export class Timeline extends DrawnView {
   readonly ready: Promise<this>;
   readonly root: HTMLElement;
   /** When the page mounted this, first painted it and had all of it, and how long its frames took: for benchmarks. */
@@ -75,7 +80,6 @@ export class Timeline {
   private minimap: Minimap | null = null;
   controls!: Controls;
   private readonly maximum: number;
-  readonly undoing = new Undoing();
   /** Lanes' labels, by their keys. */
   private readonly gutter = new Map<string, LaneLabel>();
   /** The list of what the search has found, while it is shown. */
@@ -83,8 +87,6 @@ export class Timeline {
   private readonly parts = new Map<string, HTMLElement>();
   /** What Escape closes, what was opened last at the end: with each, how. */
   private readonly opened = new Map<string, () => void>();
-  private isGone = false;
-  private request = 0;
   private widest = 0;
 
   /** What the card does with this timeline, and this timeline with the card. */
@@ -92,6 +94,7 @@ export class Timeline {
   private readonly inspect: Options["inspect"];
 
   constructor(host: HTMLElement, { header, payload, height, inspect }: Options) {
+    super();
     this.inspect = inspect;
     this.links = {
       go: (table, row) => this.goTo(table as TableName, row), search: (name) => this.searchFor(name), open: inspect,
@@ -156,11 +159,8 @@ export class Timeline {
     return this;
   }
 
-  destroy() {
-    this.isGone = true;
-    this.undoing.run();
-    if (this.request) cancelAnimationFrame(this.request);
-    this.root.remove();
+  override destroy() {
+    super.destroy();
     // What still refers to this, as a notebook's output may, keeps no recording.
     Object.assign(this, { model: null, view: null, minimap: null, controls: null });
   }
@@ -173,7 +173,7 @@ export class Timeline {
   }
 
   private retheme() {
-    this.view.theme.read();
+    this.view.retheme();
     this.minimap?.forget();
     this.widest = 0;
     this.resize();
@@ -305,12 +305,6 @@ export class Timeline {
     this.resize();
     this.scrollTo(this.view.scroll);
     this.changed();
-  }
-
-  /** Draw at the next frame. */
-  changed() {
-    if (this.request || this.isGone) return;
-    this.request = requestAnimationFrame(() => { this.request = 0; if (!this.isGone) this.draw(); });
   }
 
   draw() {

@@ -1,7 +1,8 @@
 // What is shown: the stretch of time, the scroll position, what is hovered, pinned, selected and searched for.
 
 import { contextOf } from "../shared/dom";
-import { type Color, type Theme, colorsOf } from "./colors";
+import type { Color, Theme } from "../shared/theme";
+import { colorsOf } from "./colors";
 import { type Break, above, axisOf } from "./axis";
 import { type Kept, Layout, type Row } from "./layout";
 import type { Model } from "./model";
@@ -54,6 +55,7 @@ export class View {
   /** What is drawn as long as nothing else is known. */
   overview: Header["overview"];
   private readonly lengths = new Map<string, number>();
+  private readonly colors = new Map<TableName, (row: number) => Color>();
   private readonly rasters = new Map<Track, Raster>();
 
   constructor(readonly model: Model, readonly theme: Theme, readonly kept: Kept) {
@@ -199,13 +201,18 @@ export class View {
 
   /** From a row of a table to its color. */
   colorsOf(table: TableName): (row: number) => Color {
-    const held = this.theme.byTable;
-    let found = held.get(table);
+    let found = this.colors.get(table);
     if (!found) {
       found = colorsOf(this.model, this.theme, table);
-      held.set(table, found);
+      this.colors.set(table, found);
     }
     return found;
+  }
+
+  /** Take the colors from the page. */
+  retheme() {
+    this.theme.read();
+    this.colors.clear();
   }
 
   /** The width of a text; measured once. */

@@ -57,9 +57,9 @@ export function comesNear(el: HTMLElement, view: Shown) {
   });
 }
 
-/** The front end's module: imported once a page, however many views there are. */
-export async function frontEndOf<Module>(model: Model): Promise<Module> {
-  const shared = await model.widget_manager.get_model(model.get("front_end").replace("IPY_MODEL_", ""));
+/** The front end's module, or another that the model names: imported once a page, however many views there are. */
+export async function frontEndOf<Module>(model: Model, name = "front_end"): Promise<Module> {
+  const shared = await model.widget_manager.get_model(model.get(name).replace("IPY_MODEL_", ""));
   const held = globalThis as { [MODULES]?: Map<string, Promise<unknown>> };
   const modules = held[MODULES] ??= new Map<string, Promise<unknown>>();
   const digest = shared.get("digest");

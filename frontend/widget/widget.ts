@@ -4,6 +4,7 @@
 // data come in a message after the widget was made; a page that was loaded anew asks for them. So neither is kept in
 // the kernel, sent again with every reload, or written into a notebook that is saved with its widgets' states.
 
+import type { MountFlame } from "../timeline/timeline";
 import type { Header } from "../timeline/wire";
 import {
   type Buffer, type Model, type Rendered, type Shown, comesNear, frontEndOf, hidePicture, rendering,
@@ -27,7 +28,9 @@ type Message = { kind: "coming" } | { kind: "data"; header: Header } | { kind: "
 interface FrontEnd {
   /** Whether it has no size, and so comes near nothing. */
   drawsNothing?: boolean;
-  mount(el: HTMLElement, options: Data & { height?: number; inspect?: (key: string) => Promise<boolean> }): {
+  mount(el: HTMLElement, options: Data & {
+    height?: number; inspect?: (key: string) => Promise<boolean>; mountFlame?: MountFlame;
+  }): {
     ready: Promise<{ view?: unknown }>;
     destroy(): void;
   };
@@ -65,7 +68,8 @@ export default function widget() {
 
 /** Mount the front end, and hide the static picture for as long as it is mounted. */
 async function show({ model, el }: Rendered, box: Box, view: Shown) {
-  const [data, frontEnd] = await Promise.all([arrived(model, box, view), frontEndOf<FrontEnd>(model)]);
+  const flame = model.get("flame") ? frontEndOf<{ mount: MountFlame }>(model, "flame") : null;
+  const [data, frontEnd, flameEnd] = await Promise.all([arrived(model, box, view), frontEndOf<FrontEnd>(model), flame]);
   if (view.gone || !data) return;
   // A view that has no size yet could not be drawn; the notebook's style hides it until it has this class.
   el.classList.add("ks-live");
@@ -73,6 +77,7 @@ async function show({ model, el }: Rendered, box: Box, view: Shown) {
   if (view.gone) return;
   const mounted = frontEnd.mount(el, {
     ...data, height: model.get("height") || undefined, inspect: (key) => inspect(model, el, key),
+    mountFlame: flameEnd?.mount,
   });
   Object.assign(el, { kernelscope: mounted }); // for whoever looks into a page
   view.undoing.add(() => mounted.destroy());

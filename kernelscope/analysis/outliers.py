@@ -7,8 +7,19 @@ from functools import partial
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, rows_at, union
+from kernelscope.analysis.columns import (
+    Bools,
+    Intervals,
+    Ints,
+    codes,
+    ints,
+    matches,
+    row_count,
+    rows_at,
+    union,
+)
 from kernelscope.analysis.launches import LaunchPhases, launch_phases, long_ones
+from kernelscope.analysis.processes import processes_of
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -31,11 +42,11 @@ class Meanwhile:
     kind : str
         ``load`` (its thread loaded code into the device), ``copy`` (it copied), ``memory`` (it allocated or freed),
         ``gc`` (Python collected garbage on its thread), ``other_gc`` (on another thread, for which Python's own code
-        waits), ``compile`` (another thread compiled), ``threads`` (other threads launched).
+        waits), ``compile`` (another thread compiled), ``threads`` (other threads launched); all of its own process.
     count : int
         How often; of ``threads``, how many of them.
     duration_ns : int
-        For how much of the launch.
+        For how much of the launch, its own compiles left out.
     size_bytes : int or None
         How much was copied, where that is known.
     generation : int or None
@@ -146,43 +157,55 @@ def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str
 def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
     start, end = (int(ints(recording, "launches", name)[row]) for name in ("start_ns", "end_ns"))
     thread = int(ints(recording, "launches", "thread_id")[row])
+    process = int(processes_of(recording, "launches")[row])
     found: list[Meanwhile] = []
+
+    def own(table: str) -> Bools:
+        return ints(recording, table, "thread_id") == thread
+
+    def other(table: str) -> Bools:
+        return ~own(table) & (processes_of(recording, table) == process)
+
+    def within(table: str, begin: str, finish: str, where: Bools) -> tuple[Ints, Intervals, int]:
+        """What overlaps the launch outside of its own compiles; and of that the times, and for how long."""
+        begun, ended = ints(recording, table, begin), ints(recording, table, finish)
+        chosen = np.flatnonzero(where & (ended > start) & (begun < end) & (ended >= begun))
+        low, high = np.maximum(begun[chosen], start), np.minimum(ended[chosen], end)
+        outside = compiled.common(low, high) < high - low
+        times = union(low[outside], high[outside])
+        return chosen[outside], times, times.total_ns - times.common_ns(compiled)
+
+    compiled = union(np.empty(0, np.int64), np.empty(0, np.int64))
+    _, compiled, _ = within("compilations", "start_ns", "end_ns", own("compilations"))
 
     def during(table: str, begin: str, finish: str, where: Bools, kind: str, size: Ints | None = None,
                generation: Ints | None = None) -> None:
-        begun, ended = ints(recording, table, begin), ints(recording, table, finish)
-        chosen = np.flatnonzero(where & (ended > start) & (begun < end) & (ended >= begun))
-        if len(chosen):
-            times = union(np.maximum(begun[chosen], start), np.minimum(ended[chosen], end))
+        chosen, _, took = within(table, begin, finish, where)
+        if took:
             amount = None if size is None or bool((size[chosen] < 0).any()) else int(size[chosen].sum())
             oldest = UNKNOWN if generation is None else int(generation[chosen].max())
-            found.append(Meanwhile(kind, len(chosen), times.total_ns, amount, None if oldest == UNKNOWN else oldest))
+            found.append(Meanwhile(kind, len(chosen), took, amount, None if oldest == UNKNOWN else oldest))
 
     if row_count(recording, "api_calls"):
         called, names = codes(recording, "api_calls", "name")
-        own = ints(recording, "api_calls", "thread_id") == thread
         loads = _named(called, names, _LOADING)
-        during("api_calls", "start_ns", "end_ns", own & loads, "load")
-        during("api_calls", "start_ns", "end_ns", own & ~loads & _named(called, names, ("Mem", "Malloc", "Free")),
-               "memory")
+        during("api_calls", "start_ns", "end_ns", own("api_calls") & loads, "load")
+        memory = own("api_calls") & ~loads & _named(called, names, ("Mem", "Malloc", "Free"))
+        during("api_calls", "start_ns", "end_ns", memory, "memory")
     if row_count(recording, "activities"):
-        own = matches(recording, "activities", "kind", "memcpy")
-        own &= ints(recording, "activities", "thread_id") == thread
-        during("activities", "submit_start_ns", "submit_end_ns", own, "copy",
+        copies = matches(recording, "activities", "kind", "memcpy") & own("activities")
+        during("activities", "submit_start_ns", "submit_end_ns", copies, "copy",
                ints(recording, "activities", "size_bytes"))
     if row_count(recording, "collections"):
-        own = ints(recording, "collections", "thread_id") == thread
-        for kind, where in (("gc", own), ("other_gc", ~own)):
+        for kind, where in (("gc", own("collections")), ("other_gc", other("collections"))):
             during("collections", "start_ns", "end_ns", where, kind,
                    generation=ints(recording, "collections", "generation"))
     if row_count(recording, "compilations"):
-        during("compilations", "start_ns", "end_ns", ints(recording, "compilations", "thread_id") != thread, "compile")
+        during("compilations", "start_ns", "end_ns", other("compilations"), "compile")
     threads = ints(recording, "launches", "thread_id")
-    begun, ended = ints(recording, "launches", "start_ns"), ints(recording, "launches", "end_ns")
-    others = np.flatnonzero((threads != thread) & (ended > start) & (begun < end))
-    if len(others):
-        times = union(np.maximum(begun[others], start), np.minimum(ended[others], end))
-        found.append(Meanwhile("threads", len(np.unique(threads[others])), times.total_ns))
+    others, _, took = within("launches", "start_ns", "end_ns", other("launches"))
+    if took:
+        found.append(Meanwhile("threads", len(np.unique(threads[others])), took))
     return tuple(sorted(found, key=lambda each: -each.duration_ns))
 
 

@@ -242,6 +242,16 @@ for name in {tuple(_LIBRARIES)!r}:
 print(json.dumps({{"found": found}}))
 """
 
+# Whether Python runs what is to run when it starts: asked of a process that is started as this one was.
+_AT_START = """
+import json, os, sys
+module = sys.modules.get("kernelscope_at_start")
+files = [os.path.join(folder, "kernelscope.pth") for folder in sys.path]
+print(json.dumps({"module": module and os.path.realpath(module.__file__), "no_site": bool(sys.flags.no_site),
+                  "file": next(filter(os.path.isfile, files), None)}))
+"""
+_BY_HAND = "begin programs with  import kernelscope; kernelscope.processes.start_from_environment()"
+
 # Advice on small grids, which the trial's is, is none here.
 _QUIET = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
 
@@ -305,6 +315,7 @@ def examine() -> dict[str, Any]:
         "platform": platform.platform(),
         "packages": packages,
         "recorder": _recorder(),
+        "at_start": at_start(),
         "gpu": {**device, "trial": real},
         "dry_run": dry,
         "simulator": os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
@@ -325,6 +336,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     if found["simulator"]:
         shown += _section("simulator", ["NUMBA_ENABLE_CUDASIM=1: times say nothing about a GPU"])
     shown += _section("recorder", _recorder_lines(found["recorder"]))
+    shown += _section("at start", [at_start_line(found["at_start"])])
     probes = [f"{row['probe']}: {row['status']}" + (f", {row['message']}" if row["message"] else "")
               + (f"; fix: {row['fix']}" if row["fix"] else "") for row in found["probes"]]
     shown += _section("probes", probes or ["not tried, since no launch worked"])
@@ -336,6 +348,38 @@ def lines(found: dict[str, Any]) -> list[str]:
     shown += _section("packages", [", ".join(installed[start:start + 5]) for start in range(0, len(installed), 5)])
     shown += _section("missing", [f"{row['what']}: {row['command']}" for row in found["missing"]] or ["nothing"])
     return [*shown, "", _verdict(found)]
+
+
+def at_start() -> dict[str, str | None]:
+    """Return the ``kernelscope.pth`` that Python runs when it starts, and as ``problem`` why it does not."""
+    flags: list[str] = getattr(subprocess, "_args_from_interpreter_flags")()  # noqa: B009 typeshed does not know it
+    environment = {**os.environ, "KERNELSCOPE_RECORD": os.devnull}
+    try:
+        run = subprocess.run([sys.executable, *flags, "-c", _AT_START], env=environment, capture_output=True, text=True,
+                             timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL)
+        found: dict[str, Any] = json.loads(run.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return {"file": None, "problem": f"{sys.executable} does not run: {error}"}
+    home = Path(kernelscope.__file__).resolve().parents[1]
+    problem = None
+    if found["no_site"]:
+        problem = "Python was started with -S, which leaves kernelscope.pth out; start it without"
+    elif found["file"] is None:
+        problem = "there is no kernelscope.pth among Python's packages; install kernelscope with pip"
+    elif found["module"] is None:
+        last = [line for line in run.stderr.splitlines() if re.match(r"\s*\w*Error: ", line)][-1:]
+        problem = f"{found['file']} is not run" + (f": {last[0].strip()}" if last else (
+            ", because Python does not look for such files in its folder; install kernelscope where it does"))
+    elif Path(found["module"]).parent != home:
+        problem = f"{found['file']} is of another installation: {Path(found['module']).parent}"
+    return {"file": found["file"], "problem": problem}
+
+
+def at_start_line(found: dict[str, str | None]) -> str:
+    """Return what `at_start` found as a line of text."""
+    if found["problem"] is None:
+        return f"{found['file']}: processes with KERNELSCOPE_RECORD in their environment record themselves"
+    return f"processes do not record themselves: {found['problem']}, or {_BY_HAND}"
 
 
 def _version(package: str) -> str | None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kernelscope.analysis.stacks import METRICS
 from kernelscope.commands.show import chosen
 from kernelscope.commands.verb import Verb, add_redaction
 from kernelscope.errors import KernelScopeError
@@ -38,13 +39,16 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
         parser.add_argument("file", metavar="FILE.kscope")
     without = f"; without it the one of the name: {listed(suffixes())}" if in_notebook else ""
     parser.add_argument("--to", required=not in_notebook, choices=tuple(EXPORTERS), help=f"the format{without}")
+    parser.add_argument("--metric", choices=METRICS, help="what the numbers of --to collapsed are: time on the host, "
+                        "of the GPU or of compiles, in nanoseconds, or launches (default: host)")
     if not in_notebook:
         parser.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
         parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
         add_redaction(parser)
 
 
-def exported(recording: Recording, form: str, output: str | None, source: str | None = None) -> str:
+def exported(recording: Recording, form: str, output: str | None, source: str | None = None,
+             metric: str | None = None) -> str:
     """Write the recording in one of `EXPORTERS` and return a line that says where.
 
     Parameters
@@ -57,6 +61,8 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
         Where to; otherwise beside `source`, or in the working folder under the recording's name.
     source : str, optional
         The file that the recording was read from.
+    metric : str, optional
+        What the numbers are, in a format that has `Exporter.metrics`.
 
     Raises
     ------
@@ -69,7 +75,8 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
     if named is not None and named is not exporter:
         raise KernelScopeError(f"{target!r} is the name of a file in the format {named.name}, and --to says {form}: "
                                "change one of the two")
-    written = exporter.write(recording, checked(target), progress=progress_printer())
+    options = {"metric": metric} if metric else {}
+    written = exporter.write(recording, checked(target), progress=progress_printer(), **options)
     return f"wrote {written}{exporter.note(target, written)}"
 
 
@@ -97,13 +104,21 @@ def progress_printer() -> Callable[[float, str], None]:
 
 def main(arguments: argparse.Namespace) -> int:
     """Export the file and print where; return the exit code."""
-    print(exported(chosen(arguments), arguments.to, arguments.output, arguments.file))
+    _check_metric(arguments, arguments.to)
+    print(exported(chosen(arguments), arguments.to, arguments.output, arguments.file, arguments.metric))
     return 0
 
 
 def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     form = asked.to or exporter_named_by(asked.path).name
-    print(f"kernelscope: {exported(session.whole('export'), form, asked.path)}")
+    _check_metric(asked, form)
+    print(f"kernelscope: {exported(session.whole('export'), form, asked.path, metric=asked.metric)}")
+
+
+def _check_metric(asked: argparse.Namespace, form: str) -> None:
+    if asked.metric and not EXPORTERS[form].metrics:
+        with_metric = listed([each.name for each in EXPORTERS.values() if each.metrics])
+        asked.parser.error(f"--metric chooses the numbers of --to {with_metric}, and this is {form}: leave it out")
 
 
 VERBS = {"export": Verb(_arguments, main, _magic, about=_ABOUT)}

@@ -356,18 +356,38 @@ class NotebookSession:
         recorder.begin_cell(cell.options.recording.name, execution_count=cell.number, source=cell.text)
 
     def _recorder(self, options: CellOptions) -> Recorder | ClusterRecorder:
-        """Return what records a cell: this process, and with a client the workers of its cluster."""
-        if options.dask is None:
-            from kernelscope.recorder.recorder import recorder_of
+        """Return what records a cell: this process, and a Dask cluster's workers or ipyparallel's engines if asked."""
+        if options.dask is not None:
+            from kernelscope.dask.cluster import ClusterRecorder
 
-            return recorder_of(options.recording)
-        client = self.shell.user_ns.get(options.dask)
-        if client is None:
-            raise KernelScopeError(f"there is no variable {options.dask!r}: --dask takes the name of one that holds a "
+            return ClusterRecorder(self._client(options.dask), options.recording, own=True)
+        if options.px is not None:
+            from kernelscope.ipyparallel import EnginesRecorder
+
+            return EnginesRecorder(self._view(options.px), options.recording)
+        from kernelscope.recorder.recorder import recorder_of
+
+        return recorder_of(options.recording)
+
+    def _client(self, variable: str) -> Any:
+        """Return the client of a Dask cluster in a variable."""
+        if variable not in self.shell.user_ns:
+            raise KernelScopeError(f"there is no variable {variable!r}: --dask takes the name of one that holds a "
                                    "distributed.Client")
-        from kernelscope.dask.cluster import ClusterRecorder
+        return self.shell.user_ns[variable]
 
-        return ClusterRecorder(client, options.recording, own=True)
+    def _view(self, variable: str) -> Any:
+        """Return the view in a variable, or that of ``%%px``."""
+        if not variable:
+            magics = self.shell.magics_manager.registry.get("ParallelMagics")
+            if magics is None:
+                raise KernelScopeError("--px records the engines of %%px, and there is no such magic yet: "
+                                       "rc[:].activate() makes it, or name a view: --px view")
+            return magics.view
+        if variable not in self.shell.user_ns:
+            raise KernelScopeError(f"there is no variable {variable!r}: --px takes the name of one that holds a view "
+                                   "of ipyparallel's engines, or a client")
+        return self.shell.user_ns[variable]
 
     def _finish(self, cell: OpenCell, error: BaseException | None) -> Recording | None:
         """Stop if that was not done yet; keep and save the recording. None where there is none."""

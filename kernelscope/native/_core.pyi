@@ -23,6 +23,13 @@ def frames(publicly: bool, /) -> list[tuple[CodeType, int]]:
     As hooks read them, or with CPython's public functions, which make an object of each.
     """
 
+def before_end(function: Callable[[int], object] | None, patience_s: float, /) -> None:
+    """Have a function called, with the signal's number, before SIGTERM or SIGHUP ends the process.
+
+    It is called on a thread of ours, and the process ends by the signal when that is done, at the latest `patience_s`
+    seconds later. A signal that is ignored or has a handler is left to that. With None nothing is called any more.
+    """
+
 def taken() -> list[Callable[..., Any]]:
     """The functions whose calls run through hooks."""
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol, TypeVar
 
+from kernelscope.distributions import may_have_entry_points
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
@@ -982,4 +983,6 @@ def _made(maker: Callable[[], Any]) -> ProbeProtocol:
 
 @functools.cache
 def _entries() -> tuple[importlib.metadata.EntryPoint, ...]:
+    if not may_have_entry_points(GROUP):
+        return ()
     return tuple(sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))

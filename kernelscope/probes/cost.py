@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +32,8 @@ def measure(trial: Trial, rounds: int = 60, launches: int = 10) -> float:
     launches : int
         How many of each are made in a round: few, so that the system interrupts few rounds for another process.
     """
+    import statistics
+
     plain, hooked = trial
     for launch in trial:
         _launches_ns(launch, _ADAPTED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import platform
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope import clock, dryrun
+from kernelscope.distributions import version
 from kernelscope.recorder.launcher import launched_by
 
 _PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
@@ -26,11 +26,20 @@ def environment() -> dict[str, Any]:
     return {
         "dry_run": dryrun.is_enabled(),
         "python": platform.python_version(),
-        "platform": platform.platform(),
+        "platform": _platform(),
         "cpus": os.cpu_count(),
         "packages": dict(_versions()),
         "process": process(),
     }
+
+
+def _platform() -> str:
+    """Return what `platform.platform` does, which starts another process to find the processor's name."""
+    system = os.uname()
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    if not libc:
+        return platform.platform()
+    return f"{system.sysname}-{system.release}-{system.machine}-with-{libc.replace(' ', '')}"
 
 
 def process() -> dict[str, Any]:
@@ -67,13 +76,8 @@ def processor(root: Path = Path("/")) -> str:
 
 @functools.cache
 def _versions() -> tuple[tuple[str, str], ...]:
-    found = []
-    for package in _PACKAGES:
-        try:
-            found.append((package, importlib.metadata.version(package)))
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return tuple(found)
+    found = ((package, version(package)) for package in _PACKAGES)
+    return tuple((package, known) for package, known in found if known is not None)
 
 
 def shown_filename(path: str | None) -> str | None:

@@ -7,16 +7,18 @@ field here; whoever acts on it reads the field. Nothing heavy is imported: ``--h
 
 from __future__ import annotations
 
-import argparse
 import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
 
 from kernelscope.schema import DETAILS, MODES
+
+if TYPE_CHECKING:
+    import argparse
 
 #: How the GPU's side is recorded.
 GPU_SOURCES = ("cupti", "events", "none")
@@ -25,6 +27,9 @@ CAPACITY = 1_000_000
 
 #: The lines that spell options: of ``kernelscope run``, ``%%kernelscope`` and ``%kernelscope on``.
 RUN, CELL, ON = "run", "cell", "on"
+#: The action of a flag that sets the constant where the option was not given otherwise: ``--journal`` beside
+#: ``--journal-folder``.
+_UNLESS = "unless"
 
 
 class Flag(NamedTuple):
@@ -78,15 +83,6 @@ def option(help: str, *flags: Flag, choices: tuple[str, ...] = (),
            check: Callable[[Any], str | None] | None = None) -> dict[str, Option]:
     """Return what `RecordingOptions` knows of a field, as the field's metadata."""
     return {"option": Option(help, flags, choices, check)}
-
-
-class _Unless(argparse.Action):
-    """Sets the constant where the option was not given otherwise: ``--journal`` beside ``--journal-folder``."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
-                 option_string: str | None = None) -> None:
-        if getattr(namespace, self.dest) == self.default:
-            setattr(namespace, self.dest, self.const)
 
 
 def _capacity_problem(options: RecordingOptions) -> str | None:
@@ -170,7 +166,7 @@ class RecordingOptions:
     journal: bool | str | Path | None = field(default=None, metadata=option(
         "keep what is recorded in files as well, in the default folder (True) or in this one, from which `recover` "
         "brings it back if the process dies",
-        flag("--journal", places=(RUN,), action=_Unless, nargs=0, const=True,
+        flag("--journal", places=(RUN,), action=_UNLESS, nargs=0, const=True,
              help="keep what is recorded in files as well, from which `kernelscope recover` brings it back"),
         flag("--journal-folder", places=(RUN,), metavar="FOLDER",
              help="where to keep the journal; implies --journal"),
@@ -238,6 +234,15 @@ def _known(each: Field[Any]) -> Option:
 
 def add_arguments(parser: argparse.ArgumentParser, place: str) -> None:
     """Add the options that a line takes, `RUN`, `CELL` or `ON`, to its parser; `RecordingOptions.of` reads them."""
+    from argparse import Action
+
+    class Unless(Action):
+        def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+                     option_string: str | None = None) -> None:
+            if getattr(namespace, self.dest) == self.default:
+                setattr(namespace, self.dest, self.const)
+
+    parser.register("action", _UNLESS, Unless)
     for each in fields(RecordingOptions):
         known = _known(each)
         flags = [spelled for spelled in known.flags if place in spelled.places]
@@ -303,10 +308,14 @@ def _described(call: Any, function: Callable[..., Any], make: Callable[..., Any]
 
 def parameters(make: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the options as parameters of a function, with their types and defaults."""
-    types = get_type_hints(make)
+    types = _types(make)
     return [each.replace(annotation=types[each.name]) for each in inspect.signature(make).parameters.values()]
 
 
+_types = functools.cache(get_type_hints)
+
+
+@functools.cache
 def options_text(make: Any = RecordingOptions) -> str:
     """Return what each option is, as the section ``Parameters`` of a docstring."""
     lines = ["Parameters", "----------"]

@@ -232,7 +232,7 @@ class Recorder:
 
     def _load(self) -> None:
         """Import what makes tables now: at the end a Ctrl-C would find it half loaded."""
-        for module in ("recorder.overhead", "recording.build", "analysis.builds", "analysis.compiles"):
+        for module in ("cubin", "recorder.overhead", "recording.build", "analysis.builds", "analysis.compiles"):
             importlib.import_module(f"kernelscope.{module}")
 
     def _completed(self, recording: Recording, session: Session) -> None:

@@ -1,7 +1,8 @@
 """A process that records itself, from now to its end, into a file of its own in a folder.
 
 Its journal is in that folder while it records, so that a signal that kills it loses nothing that was completed. At its
-end the journal gives way to a ``.kscope`` file, whose name has the journal's in it.
+end the journal gives way to a ``.kscope`` file, whose name has the journal's in it. SIGTERM, which launchers end their
+processes with, and SIGHUP, where the program has no handler for them, leave the time for that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import signal
 import sys
 import threading
 from collections.abc import Mapping
@@ -20,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import insist
 from kernelscope.processes import RECORD, start_from_environment
@@ -40,6 +43,8 @@ _WORK = ("launches", "compilations", "activities", "api_calls", "builds", "range
 _OWN = ("name", "journal", "children")
 #: How often a child looks whether the recording has ended.
 _BETWEEN_S = 0.1
+#: So much later at most a signal that ends the process does so; launchers send SIGKILL after 30 s, some after 1 s.
+_BEFORE_SIGNAL_S = 20.0
 
 
 def start(folder: Path, options: str) -> bool:
@@ -48,6 +53,7 @@ def start(folder: Path, options: str) -> bool:
         return True
     try:
         given = options_of(options)
+        folder = folder.expanduser().absolute()
         if PARENT in given and not _goes_on(folder):
             return False  # the recording has ended: its processes go on without
         worker = Worker(folder, given)
@@ -59,6 +65,12 @@ def start(folder: Path, options: str) -> bool:
             raise
         _complain(f"this process is not recorded: {type(error).__name__}: {error}")
         return False
+
+
+def known_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that this version knows, without those that say nothing to another process."""
+    known = {each.name for each in fields(RecordingOptions)} - set(_OWN)
+    return {name: value for name, value in given.items() if name in known}
 
 
 def spelled(options: RecordingOptions) -> str:
@@ -81,19 +93,17 @@ class Worker:
     active: ClassVar[Worker | None] = None
 
     def __init__(self, folder: Path, given: Mapping[str, Any]) -> None:
-        known = {each.name for each in fields(RecordingOptions)} - set(_OWN)
         self._folder = folder
         self._process = os.getpid()
         self._is_child = PARENT in given
         self._lock = threading.RLock()
         self._has_ended = threading.Event()
-        self.recorder = _OwnRecorder(_label(), journal=folder, **{
-            name: value for name, value in given.items() if name in known})
+        self.recorder = OwnRecorder(_label(), journal=folder, **known_options(given))
 
     def begin(self) -> None:
         """Start to record, and see to it that the end of the process is not missed."""
         self._folder.mkdir(mode=0o700, parents=not self._is_child, exist_ok=True)
-        self.recorder.folder = self._folder
+        self.recorder.folder, self.recorder.is_guest = self._folder, self._is_child
         self.recorder.start()
         self.recorder.begin_cell(self.recorder.name)
         atexit.register(self._at_exit)
@@ -103,6 +113,7 @@ class Worker:
             # that there are, and calls what is registered for after a fork.
             self._finish_with(utilities)
             utilities.register_after_fork(self, lambda worker: worker._finish_with(utilities))
+        core.before_end(self._end_by, _BEFORE_SIGNAL_S)
         if self._is_child:
             threading.Thread(target=self._follow, name="kernelscope", daemon=True).start()
 
@@ -110,24 +121,34 @@ class Worker:
         """Stop, and write the file; what is wrong is said on stderr."""
         if os.getpid() != self._process:
             return
-        with self._lock:
-            if self._has_ended.is_set():
-                return
-            self._has_ended.set()
-            if Worker.active is self:
-                Worker.active = None
-            try:
-                error = getattr(sys, "last_value", None)  # what ended the program, if it was that
-                with contextlib.suppress(Exception):
-                    self.recorder.end_cell(error)
-                self.recorder.stop()
-            except KeyboardInterrupt:  # the process ends, or its parent's recording
-                pass
-            except Exception as error:
-                if from_signal_handler(error):
-                    raise
-                _complain(f"the recording of this process is left as a journal in {self._folder}: "
-                          f"{type(error).__name__}: {error}")
+        try:
+            with self._lock:
+                if not self._has_ended.is_set():
+                    self._has_ended.set()
+                    self._write()
+        finally:
+            core.before_end(None, 0)
+
+    def _write(self) -> None:
+        if Worker.active is self:
+            Worker.active = None
+        try:
+            error = self.recorder.signal or getattr(sys, "last_value", None)  # what ended the program
+            with contextlib.suppress(Exception):
+                self.recorder.end_cell(error)
+            self.recorder.stop()
+        except KeyboardInterrupt:  # the process ends, or its parent's recording
+            pass
+        except Exception as error:
+            if from_signal_handler(error):
+                raise
+            _complain(f"the recording of this process is left as a journal in {self._folder}: "
+                      f"{type(error).__name__}: {error}")
+
+    def _end_by(self, number: int) -> None:
+        """Finish before a signal ends the process; called on a thread of the extension's."""
+        self.recorder.signal = EndingSignal(signal.Signals(number).name)
+        self.finish()
 
     def _at_exit(self) -> None:
         """Finish, and leave what the process ends with: after an uncaught Ctrl-C, by SIGINT.
@@ -151,22 +172,38 @@ class Worker:
                 self.finish()
 
 
-class _OwnRecorder(Recorder):
+class EndingSignal(KeyboardInterrupt):
+    """What ended the cell of a process that a signal ended: its name."""
+
+
+class OwnRecorder(Recorder):
     """Writes the recording into a file before its journal goes."""
 
     folder = Path()
+    file: Path | None = None
+    #: Whether somebody else makes and removes the folder, and so gives the recording up.
+    is_guest = False
+    signal: EndingSignal | None = None
 
     def _load(self) -> None:
         """Leave it to the end: a process is to start as fast as without a recording."""
+
+    def _wait(self, session: Session) -> None:
+        """Wait for the device, unless a signal ends the process: it may wait for a rank that is gone."""
+        if self.signal is None:
+            super()._wait(session)
 
     def _completed(self, recording: Recording, session: Session) -> None:
         made = cast("dict[str, Any]", recording.metadata.get("process") or {})
         is_one_of_many = "rank" in made or made.get("launcher") not in (None, "subprocess")
         did_nothing = not any(recording.arrow(name).num_rows for name in _WORK)
-        if (did_nothing and not is_one_of_many) or not self.folder.is_dir():
+        if (did_nothing and not is_one_of_many) or (self.is_guest and not self.folder.is_dir()):
             return  # such as a launcher, which imports a framework and uses no GPU
+        if self.signal is not None:
+            recording = with_status(recording, "terminated", f"it was ended by {self.signal}: what it had done until "
+                                    "then is there, and what the GPU had")
         journal = None if session.journal is None else session.journal.folder.name
-        save_into(self.folder, recording, journal)
+        self.file = save_into(self.folder, recording, journal)
 
 
 def save_into(folder: Path, recording: Recording, journal: str | None = None) -> Path:
@@ -184,6 +221,17 @@ def save_into(folder: Path, recording: Recording, journal: str | None = None) ->
     who = [f"rank{made['rank']}" if "rank" in made else made.get("worker"), made.get("host")]
     named = [re.sub(r"[^\w.]+", "_", str(each))[:60] for each in who if each]
     return save(recording, folder / f"{'-'.join([*named, journal])}.kscope", paths=True)
+
+
+def with_status(recording: Recording, status: str, message: str) -> Recording:
+    """Return the recording of one process, with how that ended."""
+    from kernelscope.recording.model import Recording
+    from kernelscope.recording.parquet import table_of_rows
+    from kernelscope.schema import TABLES
+
+    table = table_of_rows("processes", [{**row, "status": status, "message": message}
+                                        for row in recording.rows("processes")])
+    return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
 
 
 def _label() -> str:

@@ -633,7 +633,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "host": _named("host"), "worker": _named("worker"), "gpu_uuid": _named("gpu"), "message": _dropped,
         "launcher": _word("launcher", "torchrun", "mpi", "slurm", "ipyparallel", "dask", "multiprocessing",
                           "subprocess"),
-        "status": _word("status", "ok", "killed", "cut off", "unfinished"),
+        "status": _word("status", "ok", "terminated", "killed", "cut off", "unfinished"),
     },
     "cells": {
         "name": _named("cell"), "status": _word("status", "ok", "error", "interrupted"), "error": _exception,

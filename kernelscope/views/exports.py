@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis.stacks import METRICS
 from kernelscope.errors import KernelScopeError
 from kernelscope.suggestions import did_you_mean
 
@@ -40,6 +41,8 @@ class Exporter:
         The optional package that `function` writes `ending` with; empty where there is none.
     without : str
         What is written where that is missing, and how to get it.
+    metrics : tuple of str
+        What its numbers can be, as ``--metric`` has it: `function` takes one of them by the name ``metric``.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Exporter:
     suffixes: tuple[str, ...] = ()
     needs: str = ""
     without: str = ""
+    metrics: tuple[str, ...] = ()
 
     @property
     def write(self) -> Callable[..., Path]:
@@ -86,8 +90,8 @@ EXPORTERS = {each.name: each for each in (
         "[speedscope.app](https://www.speedscope.app)", (".speedscope.json",)),
     Exporter(
         "collapsed", "kernelscope.views.flame.folded:to_collapsed", ".folded",
-        "call paths as folded stacks, weighted by host time in nanoseconds: needs `--stacks`",
-        "Brendan Gregg's `flamegraph.pl`, inferno", (".folded",)),
+        "call paths as folded stacks, weighted by host time or another `--metric`: needs `--stacks`",
+        "Brendan Gregg's `flamegraph.pl`, inferno", (".folded",), metrics=METRICS),
     Exporter(
         "parquet", "kernelscope.views.tables:to_parquet", "-parquet",
         "a folder with one Parquet file a table", "pandas, Polars, DuckDB, Spark"),

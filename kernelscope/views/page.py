@@ -64,8 +64,9 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     flame = header_of(recording)
     body = (f'<main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_without_scripts(timeline)}</div>\n'
             f"{_inspector(recording)}</main>\n{_header(packed.header | flame)}")
-    return document(f"{packed.header['title']} · KernelScope", body, _WIDE, front_end("timeline_page"),
-                    images="data:" if flame else "", data=_payload(packed))
+    script = front_end("timeline_flame_page" if flame else "timeline_page")
+    return document(f"{packed.header['title']} · KernelScope", body, _WIDE, script, images="data:" if flame else "",
+                    data=_payload(packed))
 
 
 def _inspector(recording: Recording) -> str:

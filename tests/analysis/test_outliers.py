@@ -20,6 +20,8 @@ def launched(usual: int, *long: int) -> Script:
         made.launch(phases=USUAL)
     for each in long:
         made.launch(phases=(3_000, 0, each, 2_000, 1_000))
+    made.rows["threads"] = [
+        {"thread_id": number, "ident": number, "name": "", "process_id": of} for number, of in enumerate((0, 0, 0, 1))]
     return made
 
 
@@ -77,6 +79,11 @@ def test_what_happened_meanwhile() -> None:
     made.compilation(start_ns=start + 8_000_000, end_ns=start + 90_000_000, thread_id=1)
     made.now = start + 8_500_000
     made.launch(phases=USUAL, thread_id=2)
+    # Another process does as it likes.
+    made.compilation(start_ns=start, end_ns=start + 90_000_000, thread_id=3)
+    made.collection(start_ns=start, end_ns=start + 90_000_000, thread_id=3)
+    made.now = start + 8_700_000
+    made.launch(phases=USUAL, thread_id=3)
     found = outliers(made.recording())
     assert found is not None
     only, = found.longest
@@ -85,8 +92,22 @@ def test_what_happened_meanwhile() -> None:
         Meanwhile("copy", 1, 2_000_000, 1 << 20), Meanwhile("compile", 1, 1_006_000), Meanwhile("load", 1, 1_000_000),
         Meanwhile("memory", 2, 600_000), Meanwhile("threads", 1, 10_000))
     assert outliers_line(found) == (
-        "1 of 102 launches took 9.01 ms of 10.0 ms: launch 100 (axpy), in prepare (its specialization's first, 2.00 ms "
+        "1 of 103 launches took 9.01 ms of 10.0 ms: launch 100 (axpy), in prepare (its specialization's first, 2.00 ms "
         "copying 1.0 MiB, another thread compiled for 1.01 ms of it, 1.00 ms loading code).")
+
+
+def test_what_happened_while_it_compiled_is_left_out() -> None:
+    made = launched(100)
+    start = made.now
+    made.launch(phases=(1_000_000, 500_000_000, 9_000_000, 2_000, 1_000))
+    made.compilation(start_ns=start + 1_000_000, end_ns=start + 501_000_000)
+    made.collection(start_ns=start + 2_000_000, end_ns=start + 400_000_000, thread_id=1)
+    made.collection(start_ns=start + 500_000_000, end_ns=start + 503_000_000, thread_id=1)
+    made.now = start + 3_000_000
+    made.launch(phases=USUAL, thread_id=1)
+    found = outliers(made.recording())
+    assert found is not None
+    assert found.longest[0].meanwhile == (Meanwhile("other_gc", 1, 2_000_000, None, 2),)
 
 
 def test_garbage_collections_are_named_with_their_generation() -> None:

@@ -291,8 +291,8 @@ def test_under_the_card_of_a_recorded_cell(notebook: Any, artifacts: Path) -> No
 
 
 def test_card_timeline_inspector_and_the_list_of_cells_lead_to_each_other(notebook: Any, artifacts: Path) -> None:
-    page = (opened := notebook("%load_ext kernelscope\n" + KERNEL, "%%kernelscope -n steps\naxpy[2, 32](a, 2.0, a)",
-                               "%kernelscope cells")).page
+    page = (opened := notebook("%load_ext kernelscope\n" + KERNEL,
+                               "%%kernelscope -n steps --stacks\naxpy[2, 32](a, 2.0, a)", "%kernelscope cells")).page
     opened.timelines(1)
     card = page.locator(".kscope:has(.ks-sections)")
     card.evaluate("(card) => { card.querySelector('[data-ks-part=compiles]').open = true; }")
@@ -309,6 +309,10 @@ def test_card_timeline_inspector_and_the_list_of_cells_lead_to_each_other(notebo
     assert page.locator(".kst-count").inner_text() == "2 matches"  # the launch and its compile
     page.locator(".kst-pin .kst-code").click()
     assert "axpy[2, 32](a, 2.0, a)" in card.locator(".ks-marked").inner_text()
+    # The front end of call paths comes with the cell that has some.
+    card.evaluate("(card) => { card.querySelector('[data-ks-part=call_paths]').open = true; }")
+    page.locator(".ks-flame[data-ks-live] .ksf-canvas").wait_for()
+    assert not page.locator(".ks-flame > img").first.is_visible()
     page.screenshot(path=f"{artifacts}.png")
     page.locator(".ks-cells [data-ks-at^=card][role=link]").click()
     assert page.locator(".ks-here[data-ks-cell]").is_visible()

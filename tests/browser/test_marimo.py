@@ -36,7 +36,7 @@ def _():
             out[i] = a * x[i]
 
     device = cuda.to_device(np.zeros(64, np.float32))
-    with kernelscope.record("steps") as recorder:
+    with kernelscope.record("steps", stacks=True) as recorder:
         for _step in range(20):
             axpy[2, 32](device, 2.0, device)
     mo.vstack([recorder.recording, kernelscope.timeline(recorder.recording)])
@@ -99,6 +99,8 @@ def test_card_timeline_and_links(chromium: Any, address: str, artifacts: Path) -
     page.locator("details[data-ks-part=compiles] [data-ks-at^='compiles:']").first.click()
     page.locator(".kst-pin").wait_for(state="visible")
     assert "compile axpy" in page.locator(".kst-pin").inner_text()
+    page.locator("details[data-ks-part=call_paths] > summary").click()
+    page.locator(".ks-flame[data-ks-live] .ksf-canvas").wait_for()
     page.screenshot(path=f"{artifacts}.png")
     page.close()
     assert (left, problems) == ([], [])

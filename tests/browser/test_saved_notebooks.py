@@ -24,9 +24,8 @@ from kernelscope.palette import CELL_COLOR
 ROOT = Path(__file__).resolve().parents[2]
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
-#: What a card with a timeline of 2,000 launches may add to a notebook, in bytes: 120,000 were wanted, before the front
-#: end had the flame graph.
-MOST_BYTES = 125_000
+#: What a card with a timeline of 2,000 launches may add to a notebook, in bytes.
+MOST_BYTES = 120_000
 SETUP = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})

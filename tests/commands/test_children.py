@@ -137,8 +137,8 @@ def test_how_children_ended_is_said(family: tuple[kernelscope.Recording, dict[st
     found = launches_by_process(recording)
     by_count = {found[row.process_id]: row for row in recording.processes.itertuples()}
     status = {end: by_count[count].status for end, count in ENDS.items()}
-    assert status == {"returns": "ok", "raises": "ok", "os._exit": "killed", "SIGTERM": "killed", "SIGKILL": "killed",
-                      "SIGINT": "ok", "lives": "ok"}
+    assert status == {"returns": "ok", "raises": "ok", "os._exit": "killed", "SIGTERM": "terminated",
+                      "SIGKILL": "killed", "SIGINT": "ok", "lives": "ok"}
     assert "recovered from its journal" in by_count[ENDS["SIGKILL"]].message
     cells = {row.process_id: row for row in recording.cells.itertuples()}
     assert cells[by_count[ENDS["raises"]].process_id].error == "ValueError: on purpose"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Stored, store, stored
 from kernelscope.studies import calibration as studies_calibration
 
-SECTIONS = ("GPU", "dry run", "recorder", "probes", "own cost", "CUDA", "packages", "missing")
+SECTIONS = ("GPU", "dry run", "recorder", "at start", "probes", "own cost", "CUDA", "packages", "missing")
 
 
 @pytest.mark.slow
@@ -58,6 +60,7 @@ FOUND = {
     "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
     "recorder": {"extension": "/p/_core.so", "compiler": "GCC 12", "clock": "clock_gettime", "old": None},
+    "at_start": {"file": "/p/kernelscope.pth", "problem": None},
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
             "devices": [{"name": "NVIDIA X", "compute_capability": "9.0"}]},
 }
@@ -86,7 +89,32 @@ def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     shown = doctor.lines(found)
     place = next(index for index, line in enumerate(shown) if line.startswith("recorder"))
     assert [line[11:] for line in shown[place:place + len(said)]] == said
-    assert shown[place + len(said)].startswith("probes")
+    assert shown[place + len(said)].startswith("at start")
+
+
+@pytest.mark.parametrize(("flags", "said"), [
+    ([], "kernelscope.pth: processes with KERNELSCOPE_RECORD in their environment record themselves"),
+    (["-I"], "kernelscope.pth: processes with KERNELSCOPE_RECORD in their environment record themselves"),
+    (["-S"], "do not record themselves: Python was started with -S, which leaves kernelscope.pth out"),
+])
+def test_whether_processes_record_themselves_is_said(flags: list[str], said: str) -> None:
+    code = ("import sys; sys.path[:0] = " + repr([str(Path(doctor.__file__).parents[2]), *sys.path]) +
+            "; from kernelscope.commands.doctor import at_start, at_start_line; print(at_start_line(at_start()))")
+    ran = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert said in ran.stdout
+
+
+def test_a_start_file_that_fails_or_is_of_another_installation_is_said(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answer = {"module": None, "file": "/p/kernelscope.pth", "no_site": False}
+    for change, stderr, said in [
+            ({}, "  ModuleNotFoundError: No module named 'x'\n", "is not run: ModuleNotFoundError: No module named"),
+            ({}, "", "because Python does not look for such files in its folder"),
+            ({"module": str(tmp_path / "kernelscope_at_start.py")}, "", f"is of another installation: {tmp_path}"),
+            ({"file": None}, "", "there is no kernelscope.pth among Python's packages; install kernelscope with pip")]:
+        ran = subprocess.CompletedProcess([], 0, json.dumps({**answer, **change}), stderr)
+        monkeypatch.setattr(subprocess, "run", lambda *_, ran=ran, **__: ran)
+        assert said in doctor.at_start_line(doctor.at_start())
 
 
 def test_a_missing_extension_is_one_line(process: Any, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from perfetto_trace import read
+from stacked import simulation
 
 from kernelscope import load
+from kernelscope.analysis.stacks import call_tree
 from kernelscope.commands import export
 from kernelscope.errors import KernelScopeError
 from kernelscope.schema import TABLES
@@ -51,6 +53,17 @@ def test_html(cli: Any, two: Path) -> None:
     assert "&lt;second&gt;" in two.with_suffix(".html").read_text(encoding="utf-8")
 
 
+def test_folded_stacks_of_a_metric(cli: Any, tmp_path: Path) -> None:
+    recording = simulation()
+    recording.save(tmp_path / "run.kscope")
+    tree = call_tree(recording)
+    assert tree is not None
+    for options, metric in (((), "host"), (("--metric", "gpu"), "gpu")):
+        assert cli("export", "run.kscope", "--to", "collapsed", *options).stdout == "wrote run.folded\n"
+        lines = (tmp_path / "run.folded").read_text(encoding="utf-8").splitlines()
+        assert sum(int(line.rpartition(" ")[2]) for line in lines) == tree.own[metric].sum()
+
+
 def test_one_cell(cli: Any, two: Path) -> None:
     cli("export", "two.kscope", "--to", "csv", "--cell", "2")
     assert len((two.parent / "two-csv" / "launches.csv").read_text().splitlines()) == 1
@@ -71,6 +84,8 @@ def test_an_export_is_replaced_and_a_recording_never(cli: Any, two: Path) -> Non
 @pytest.mark.parametrize(("arguments", "code", "message"), [
     (["two.kscope"], 2, "the following arguments are required: --to"),
     (["two.kscope", "--to", "excel"], 2, "invalid choice: 'excel'"),
+    (["two.kscope", "--to", "collapsed", "--metric", "hots"], 2, "did you mean 'host'?"),
+    (["two.kscope", "--to", "csv", "--metric", "gpu"], 2, "--metric chooses the numbers of --to collapsed"),
     (["none.kscope", "--to", "csv"], 1, "none.kscope: there is no such file"),
     (["two.kscope", "--to", "csv", "-o", "no/out"], 1, "cannot write out: there is no folder no"),
     (["two.kscope", "--to", "perfetto", "-o", "."], 1, "names no file"),

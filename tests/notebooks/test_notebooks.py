@@ -20,6 +20,7 @@ STUDIES = {"eager_vs_graph", "launch_overhead"}
 # What a kernel is as it starts: nothing is defined, loaded or recorded.
 BEGIN = """
 %reset -f
+__spec__ = None
 import os
 get_ipython().extension_manager.unload_extension("kernelscope")
 get_ipython().meta.clear()
@@ -196,6 +197,23 @@ def test_lines(execute: Execute) -> None:
     assert named.wait_ns["losses.append(loss.item())"] > named.wait_ns["loss.backward()"]
     assert training.activities.line_id.notna().all()
     assert shown[-1].count("twice") == 2, "the lines of the notebook's own function"
+    assert printed(notebook, "stderr") == ""
+
+
+@pytest.mark.slow
+def test_many_workers(execute: Execute) -> None:
+    notebook = execute("06_many_workers")
+    training = kernelscope.load(FOLDER / "recordings" / "workers_training.kscope")
+    shown, cards = outputs(notebook, "text/plain"), outputs(notebook, "text/html")
+    ranks = training.by_process().set_index("rank")
+    assert ranks.index.tolist() == [0, 1, 2, 3] and (ranks.launches == 30).all() and (ranks.status == "ok").all()
+    assert ranks.busy_ns.idxmax() == 3 and ranks.busy_ns[3] > 1.5 * ranks.busy_ns[:3].max()
+    assert "slowest: rank 3" in cards[0] and "4 processes compiled disturb" in cards[0]
+    assert training.compilations.start_ns.max() < training.compilations.end_ns.min(), "all at the same time"
+    lines = training.by_line().set_index("text")
+    assert lines.gpu_ns.idxmax() == "loss.backward()"
+    pool = shown[-1].splitlines()[1:]
+    assert sorted(int(row.split()[1]) for row in pool if row.split()[0].isdigit()) == [0, 50, 100]
     assert printed(notebook, "stderr") == ""
 
 

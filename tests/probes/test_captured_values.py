@@ -16,7 +16,7 @@ from numba.cuda.core.compiler_lock import global_compiler_lock
 
 import kernelscope
 from kernelscope.probes.numba_cuda import compile as numba_cuda_compile
-from kernelscope.probes.numba_cuda.compile import same_llvm, same_ptx
+from kernelscope.probes.numba_cuda.same_code import same_llvm, same_ptx
 from tests.conftest import ROOT
 
 #: Kernels of `capturing_kernels` whose code does not depend on SCALE.

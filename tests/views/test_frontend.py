@@ -16,7 +16,7 @@ BUNDLES = sorted(path.stem for path in STATIC.iterdir())
 
 def test_the_front_ends_are_there() -> None:
     assert BUNDLES == ["cards_page", "cells", "flame", "graph", "graph_page", "inspector", "inspector_widget",
-                       "timeline", "timeline_page", "widget"]
+                       "timeline", "timeline_flame_page", "timeline_page", "widget"]
 
 
 @pytest.mark.parametrize("bundle", BUNDLES)

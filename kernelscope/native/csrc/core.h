@@ -97,6 +97,8 @@ extern PyTypeObject ks_calls_type, ks_collections_type, ks_log_type, ks_state_ty
 
 /* The functions whose calls run through hooks, as a list. */
 PyObject *ks_taken(PyObject *module, PyObject *ignored);
+/* Has a function called before a signal ends the process. */
+PyObject *ks_before_end(PyObject *module, PyObject *arguments);
 
 /* Names that are looked up while others launch: ks_str_block is "block". */
 #define KS_NAMES(X)                                                                                                    \

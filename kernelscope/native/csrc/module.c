@@ -49,6 +49,10 @@ static PyMethodDef functions[] = {
      "frames($module, publicly, /)\n--\n\n"
      "Code objects and offsets of the calling thread's frames, innermost first: as hooks read them, or with CPython's\n"
      "public functions."},
+    {"before_end", ks_before_end, METH_VARARGS,
+     "before_end($module, function, patience_s, /)\n--\n\n"
+     "Have a function called, with the signal's number, before SIGTERM or SIGHUP ends the process, which is at the\n"
+     "latest `patience_s` seconds later; with None nothing is called. A signal that has a handler is left to that."},
     {"taken", ks_taken, METH_NOARGS, "taken($module, /)\n--\n\nThe functions whose calls run through hooks."},
     {NULL, NULL, 0, NULL},
 };

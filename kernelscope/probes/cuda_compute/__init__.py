@@ -12,7 +12,6 @@ from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import Patches, Probe, numbers_of, refuse_older, untried
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, Calls
-from kernelscope.probes.cuda_compute.requests import Requests
 from kernelscope.probes.sink import Sink
 
 #: The first version with the package ``cuda.compute``, and the newest one that was tried.
@@ -33,6 +32,8 @@ class CudaComputeProbe(Probe):
 
     def trial(self, sink: Sink, patches: Patches) -> Trial:
         """Return two calls such as ``reduce_into(...)``. See `Probe.trial`."""
+        from kernelscope.probes.cuda_compute.requests import Requests
+
         (plain, _, _), (hooked, built, factory) = _stand_in(), _stand_in()
         calls = Calls(sink)
         calls.hook(patches, hooked, "nothing")
@@ -67,6 +68,8 @@ class CudaComputeProbe(Probe):
         factories = {} if caching is None else find_factories(caching)
         if caching is None or interop is None or not factories:
             return ["the factories' caches are unknown: builds are not recorded"]
+        from kernelscope.probes.cuda_compute.requests import Requests
+
         requests = Requests(sink, caching, interop, by_thread=hasattr(caching, "_get_thread_caches"))
         lost = requests.install(self.patches, factories)
         if not lost:

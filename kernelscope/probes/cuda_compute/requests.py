@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from kernelscope import cubin
 from kernelscope.errors import CubinError
 from kernelscope.native import core
 from kernelscope.probes.base import Patches, copy_function, error_text, hide_frame, hook_codes
@@ -418,6 +417,8 @@ class Requests:
             image = result._get_cubin() if hasattr(result, "_get_cubin") else None
             if image:
                 under.cubin_bytes += len(image)
+                from kernelscope import cubin
+
                 code = cubin.read(bytes(image))
                 under.capabilities.add(".".join(map(str, code.compute_capability)))
                 under.kernels += [kernel.name for kernel in code.kernels]

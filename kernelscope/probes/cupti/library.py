@@ -5,11 +5,13 @@ from __future__ import annotations
 import _thread
 import atexit
 import ctypes
+import functools
 import importlib
 import itertools
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
@@ -67,6 +69,7 @@ class Interruptions:
         """Look at the exceptions that Python cannot raise."""
         self._before = sys.unraisablehook
         sys.unraisablehook = self._seen
+        _under_way.clear()
 
     def end(self) -> None:
         """Look no more; where somebody has put another hook over this one, it hands everything on."""
@@ -105,21 +108,36 @@ def raise_again(error: BaseException) -> bool:
     """Raise an interruption once more in the main thread, when it is out of the callback; return whether it is one."""
     if threading.current_thread() is not threading.main_thread():
         return False
+    ident = threading.get_ident()
     if isinstance(error, KeyboardInterrupt):
-        # By another thread, which runs when this one is out of the callback: here it would be lost once more.
-        _thread.start_new_thread(_thread.interrupt_main, ())
-        return True
-    if from_signal_handler(error):  # of an alarm, say
-        _thread.start_new_thread(_raise, (threading.get_ident(), type(error)))
-        return True
-    return False
+        raised = _thread.interrupt_main
+    elif from_signal_handler(error) or type(error) in _under_way:  # of an alarm, say
+        # C may call back once more before the exception comes: out of that callback it comes without its handler.
+        _under_way.add(type(error))
+        raised = functools.partial(ctypes.pythonapi.PyThreadState_SetAsyncExc, ctypes.c_ulong(ident),
+                                   ctypes.py_object(type(error)))
+    else:
+        return False
+    _thread.start_new_thread(_raise_outside, (ident, raised))
+    return True
 
 
-def _raise(ident: int, kind: type[BaseException]) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
+def _raise_outside(ident: int, raised: Callable[[], object]) -> None:
+    """Raise in a thread that is in no callback: there it would be lost once more."""
+    while True:
+        frame = sys._current_frames().get(ident)
+        while frame is not None and frame.f_code not in _callback_codes and frame.f_code is not _SEEN:
+            frame = frame.f_back
+        if frame is None:
+            break
+        time.sleep(0.0001)
+    raised()
 
 
+_SEEN = Interruptions._seen.__code__
 _callback_codes: dict[Any, Callable[[Mapping[str, Any]], None] | None] = {}
+#: What kinds of exceptions were raised again in this recording.
+_under_way: set[type[BaseException]] = set()
 
 
 # CUPTI's C interface through ctypes: the few functions that the probe calls.

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from types import CodeType
 from typing import Any
 
-from kernelscope import cubin
 from kernelscope.errors import CubinError, DisassemblerError
 from kernelscope.probes import driver
 from kernelscope.probes.functions import (
@@ -275,6 +274,8 @@ class KernelRows:
             row["cubin_bytes"] = len(code)
             found = None
             try:
+                from kernelscope import cubin
+
                 found = cubin.read(code).kernel(kernel.entry_name)
             except CubinError as problem:  # the driver may still know most of it
                 self.sink.swallow(self.framework, problem)
@@ -506,6 +507,8 @@ class CodeCapture:
 
     def _add_sass(self, cubins: Sequence[tuple[int, int, bytes]]) -> None:
         """Disassemble as many as the time allows, several at once; without nvdisasm none."""
+        from kernelscope import cubin
+
         if not cubins or cubin.find() is None:
             return
         until = time.monotonic() + SASS_BUDGET_S

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kernelscope import cubin
 from kernelscope.errors import CubinError
 from kernelscope.probes.driver import device
 from kernelscope.probes.numba_cuda.kernels import SIZES, inferred_types
@@ -158,6 +157,8 @@ class KernelRows(NumbaKernelRows):
             return
         row["cubin_bytes"] = len(code)
         try:
+            from kernelscope import cubin
+
             found = cubin.read(code).kernel(row["entry_name"])
         except CubinError as problem:
             self.sink.swallow(FRAMEWORK, problem)

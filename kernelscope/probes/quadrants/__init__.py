@@ -10,14 +10,15 @@ import inspect
 import sys
 from collections.abc import Iterable
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import Patches, Probe, untried
 from kernelscope.probes.cost import Trial, other_work
-from kernelscope.probes.quadrants.hooks import Hooks
-from kernelscope.probes.quadrants.kernels import FRAMEWORK, KernelRows
 from kernelscope.probes.sink import Sink
+
+if TYPE_CHECKING:
+    from kernelscope.probes.quadrants.hooks import Hooks
 
 #: Versions that the probe was tried with.
 KNOWN_VERSIONS = ("1.3.3", "1.4.0")
@@ -30,7 +31,7 @@ _ATTRIBUTES = ("materialized_kernels", "mapper", "arg_metas", "use_graph", "runt
 class QuadrantsProbe(Probe):
     """Hooks Quadrants where it is imported, or as soon as it is."""
 
-    name = FRAMEWORK
+    name = "quadrants"
     fix = "pip install 'quadrants==1.4.0'"
 
     def __init__(self) -> None:
@@ -51,6 +52,8 @@ class QuadrantsProbe(Probe):
 
     def trial(self, sink: Sink, patches: Patches) -> Trial:
         """Return two calls of a kernel. See `Probe.trial`."""
+        from kernelscope.probes.quadrants.hooks import Hooks, KernelRows
+
         plain, hooked = _stand_in(), _stand_in()
         hooks = Hooks(sink, KernelRows(sink))
         hooks.targets[id(hooked.compiled)] = 0
@@ -87,6 +90,8 @@ class QuadrantsProbe(Probe):
         if problems:
             raise ProbeUnavailableError(
                 f"quadrants {version} is unknown: {'; '.join(problems)}; none of its launches is recorded")
+        from kernelscope.probes.quadrants.hooks import Hooks, KernelRows
+
         hooks = Hooks(sink, KernelRows(sink))
         hooks.install(self.patches, kernel, compiled, program)
         self._hooks = hooks

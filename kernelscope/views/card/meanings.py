@@ -32,7 +32,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "wait": "time in which its threads waited for the GPU",
         "communication": "time in which any of its NCCL kernels, or copies between GPUs, ran",
         "exposed": "of that, time in which none of its other kernels ran",
-        "status": "how it ended: ok, killed, cut off, or unfinished",
+        "status": "how it ended: ok, terminated (by SIGTERM or SIGHUP), killed, cut off, or unfinished",
         "clock": "how far its times can be off against those of the other processes",
     },
     "Task": {

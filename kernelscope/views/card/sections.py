@@ -565,6 +565,11 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
 
 def figures(shown: Overview) -> tuple[Figure, ...]:
     """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
+    others = 0 if shown.gpu is None else int(shown.gpu.others.column("others").sum())
+    of_libraries = [Figure(f"{counted(others, 'kernel')} of libraries", "kernels that ran on the GPU and that none of "
+                           "the recorded launches launched: those of torch, CuPy, JAX, cuBLAS")] if others else []
+    if others and not (shown.launches or shown.kernels or shown.compiles or shown.failed_compiles):
+        return tuple(of_libraries)
     compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
     is_only_graphs = not shown.launches and any(number for number, *_ in labels.launch_figures(shown))
     made = Figure(counted(shown.launches, "launch", "launches"),
@@ -576,6 +581,7 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
                f"{counted(shown.specializations, 'specialization')}: compiled versions, by argument types"),
         Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}"),
     ]
+    found += of_libraries
     if shown.failed_compiles:
         found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised an exception"))
     if shown.launches:

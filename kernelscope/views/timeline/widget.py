@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ipywidgets
 import traitlets
 
+from kernelscope.analysis.stacks import has_stacks
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.flame.wire import header_of
@@ -13,7 +15,7 @@ from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.overview import with_overview
 from kernelscope.views.timeline.svg import describe, image
 from kernelscope.views.timeline.wire import pack
-from kernelscope.views.widget import View, checked_height, front_end
+from kernelscope.views.widget import FrontEnd, View, checked_height, front_end, shared_front_end
 
 
 class TimelineWidget(View):
@@ -42,11 +44,14 @@ class TimelineWidget(View):
     _esm = front_end("widget")
 
     height = traitlets.Int(0, min=0).tag(sync=True)
+    #: What draws the call paths in the card beside it, where the recording has any.
+    flame = traitlets.Instance(FrontEnd, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
 
     def __init__(self, recording: Recording, height: int | None = None) -> None:
         self.recording = recording
         self._inspector: View | None = None
-        super().__init__(height=checked_height(height, "lanes need"))
+        super().__init__(height=checked_height(height, "lanes need"),
+                         flame=shared_front_end("flame") if has_stacks(recording) else None)
 
     def data(self) -> tuple[dict[str, Any], bytes]:
         """Return the header, with what the card beside it shows of call paths, and the payload."""

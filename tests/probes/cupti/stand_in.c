@@ -62,7 +62,7 @@ static size_t dropped;
 static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
 static int64_t fixed_time, clock_offset;
 static const char *functions[3][FUNCTIONS];
-static int signal_at_request, signal_at_flush, signalling;
+static int signal_at_request, signal_at_flush, signalling, request_us;
 
 EXPORT void stand_in_reset(void)
 {
@@ -72,7 +72,7 @@ EXPORT void stand_in_reset(void)
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
     params_size = 40, version = 130001, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
-    signal_at_request = signal_at_flush = 0;
+    signal_at_request = signal_at_flush = request_us = 0;
     fixed_time = 0, clock_offset = 1700000000000000000;
     sizes[KERNEL] = 248, sizes[DRIVER] = sizes[RUNTIME] = 40, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
     sizes[MEMCPY_PEER] = 96, sizes[SYNCHRONIZATION] = 56;
@@ -105,6 +105,8 @@ EXPORT const char *stand_in_client(void) { return client; }
 /* A signal that comes while a buffer is asked for, while one is given back, or a few microseconds later. */
 EXPORT void stand_in_signal(int number) { signal_at_request = number; }
 EXPORT void stand_in_signal_at_flush(int number) { signal_at_flush = number; }
+/* How long it takes to ask for a buffer, meanwhile other threads run. */
+EXPORT void stand_in_request_time(int us) { request_us = us; }
 EXPORT int stand_in_signalling(void) { return __atomic_load_n(&signalling, __ATOMIC_SEQ_CST); }
 
 static void come(int *number)
@@ -170,6 +172,7 @@ static uint8_t *room(int kind, size_t bytes)
         size_t most = 0;
         open_buffer = (Buffer){0};
         come(&signal_at_request);
+        if (request_us) usleep((unsigned)request_us);
         requested(&open_buffer.memory, &open_buffer.size, &most);
     }
     if (!open_buffer.memory || open_buffer.size - open_buffer.used < bytes) {

@@ -223,10 +223,12 @@ class TestInterruptions:
         assert "Exception ignored" not in capsys.readouterr().err
         assert not cupti.buffers.collect()
 
-    def test_an_alarm_too(self, record, stand_in):
+    @pytest.mark.parametrize("request_us", [0, 50_000], ids=["at once", "and comes in the middle of the next request"])
+    def test_an_alarm_too(self, record, stand_in, request_us):
         def ring(*_):
             raise TimeoutError("too long")
 
+        stand_in.library.stand_in_request_time(request_us)
         before = signal.signal(signal.SIGALRM, ring)
         try:
             with pytest.raises(TimeoutError), record():
