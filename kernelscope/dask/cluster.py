@@ -259,8 +259,8 @@ class ClusterRecorder:
         except RecordingFileError as error:
             self._note(str(error))
             return empty, None
-        interrupt = KeyboardInterrupt() if "merging was interrupted" in merged.missing.values() else None
-        return load(merged.path), interrupt
+        was_cut = any("interrupted" in why for why in merged.missing.values())
+        return load(merged.path), KeyboardInterrupt() if was_cut else None
 
 
 class _Worker(NamedTuple):

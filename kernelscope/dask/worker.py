@@ -56,6 +56,8 @@ class _Recorded:
     problem: str = ""
     #: Pings of the scheduler's clock when it began.
     clock: dict[str, Any] = field(default_factory=dict)
+    #: It loads what the end needs: a worker that closes has little time.
+    loading: asyncio.Future[None] | None = None
 
 
 _recorded: dict[str, _Recorded] = {}
@@ -84,7 +86,9 @@ async def begin(worker: Any, settings: Mapping[str, Any]) -> None:
         not know.
     """
     pings = await pings_of_scheduler(worker.scheduler, now)
-    await asyncio.to_thread(_begin, str(worker.name), worker.address, worker.local_directory, settings, pings)
+    held = await asyncio.to_thread(_begin, str(worker.name), worker.address, worker.local_directory, settings, pings)
+    if held.loading is None:
+        held.loading = asyncio.get_running_loop().run_in_executor(None, held.recorder.load)
 
 
 async def close(worker: Any, recording: str) -> None:
@@ -112,7 +116,7 @@ async def end(worker: Any, recording: str) -> dict[str, Any]:
 
 
 def _begin(name: str, address: str, local_directory: str, settings: Mapping[str, Any],
-           pings: dict[str, Any]) -> None:
+           pings: dict[str, Any]) -> _Recorded:
     with _lock:
         number = settings["recording"]
         held = _recorded.get(number)
@@ -130,6 +134,7 @@ def _begin(name: str, address: str, local_directory: str, settings: Mapping[str,
             held = _recorded[number] = _Recorded(folder, recorder, clock=pings)
         held.workers.append(name)
         held.open.add(address)
+        return held
 
 
 def _end(recording: str, pings: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +249,11 @@ class _WorkerRecorder(Recorder):
     file = ""
 
     def _load(self) -> None:
-        """Leave it to the end."""
+        """Leave it to `load`."""
+
+    def load(self) -> None:
+        """Import what makes tables."""
+        super()._load()
 
     def tell(self, process: Mapping[str, Any], pings: Mapping[str, Any]) -> None:
         """Have the recording, and its journal, know which worker it is of, and how its clock is found."""

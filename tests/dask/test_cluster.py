@@ -350,12 +350,14 @@ def test_a_killed_worker_loses_nothing_that_was_completed_and_what_comes_for_it_
     assert len(set(again.values()) - set(pids.values())) == 2  # one anew, and one that has joined
     assert Counter(launches(recording)) == (
         Counter(dict.fromkeys(pids.values(), 2)) + Counter({pids["0"]: 7}) + Counter(dict.fromkeys(again.values(), 1)))
-    killed = recording.processes[recording.processes.status == "killed"]
-    assert (killed.pid.tolist(), killed.worker.tolist()) == ([pids["0"]], ["0"])
+    row = recording.processes.set_index("pid").loc[pids["0"]]
+    assert (row.status, row.worker) == ("killed", "0")
+    # On a busy machine a nanny may kill a worker that closes, before it has written its file.
+    assert {*recording.processes.status} == {"ok", "killed"}
     (died,) = recording.by_task().query("task == 'die'").itertuples()
     assert (died.tasks, died.unfinished, died.launches) == (1, 1, 7)
     card = recording.summary()
-    assert "1 killed: worker 0" in card and re.search(r"^ *worker 0 .* killed$", card, re.M)
+    assert re.search(r"\d killed: .*worker 0", card) and re.search(r"^ *worker 0 .* killed$", card, re.M)
     assert re.search(r"^Tasks: 10, 2 prefixes, 1 not ended$", card, re.M)
     assert left() == []
 
