@@ -142,7 +142,8 @@ def test_a_cell_of_a_notebook_records_its_own_process_and_the_workers(client: Cl
     """
     here = Path(__file__).resolve()
     given = {**os.environ, "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100",
-             "PYTHONPATH": os.pathsep.join([str(here.parents[1] / "helpers"), str(here.parents[2])])}
+             "PYTHONPATH": os.pathsep.join([
+                 str(here.parents[1] / "helpers"), str(here.parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(":")}
     done = subprocess.run([sys.executable, "-c", re.sub("^    ", "", code, flags=re.M), cluster.scheduler_address],
                           capture_output=True, text=True, timeout=120, env=given)
     assert done.returncode == 0, done.stderr
