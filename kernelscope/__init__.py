@@ -91,6 +91,7 @@ _ROOMS = {
     "calibration": "kernelscope.recorder.overhead",
     "charts": "kernelscope.views.charts",
     "clock": "kernelscope.clock",
+    "dask": "kernelscope.dask",
     "dryrun": "kernelscope.dryrun",
     "errors": "kernelscope.errors",
     "graphs": "kernelscope.graphs",

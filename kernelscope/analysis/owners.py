@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,8 @@ from kernelscope.schema import UNKNOWN
 def process_label(row: Mapping[str, Any]) -> str:
     """Return what to call a process, a row of ``processes``: its worker's name, rank or pid."""
     if row["worker"] is not None:
-        return str(row["worker"])
+        name = str(row["worker"])  # Dask's are numbers or addresses, if nobody names them
+        return f"worker {name}" if row["launcher"] == "dask" and not re.match(r"[A-Za-z][\w.-]*$", name) else name
     if row["rank"] is not None:
         return f"rank {row['rank']}"
     return f"process {row['process_id']}" if row["pid"] is None else f"pid {row['pid']}"

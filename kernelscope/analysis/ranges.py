@@ -118,7 +118,7 @@ def attribute(recording: Recording) -> Ints:
     -------
     ndarray of int64, shape (launches,)
     """
-    return _open_at(recording, ints(recording, "launches", "start_ns"), ints(recording, "launches", "thread_id"))
+    return open_at(recording, ints(recording, "launches", "start_ns"), ints(recording, "launches", "thread_id"))
 
 
 def attribute_activities(recording: Recording, launches: Ints | None = None) -> Ints:
@@ -144,7 +144,7 @@ def attribute_activities(recording: Recording, launches: Ints | None = None) -> 
     alone = np.flatnonzero((launched < 0) & (called >= 0))
     if len(alone):
         alone = alone[np.argsort(called[alone], kind="stable")]
-        result[alone] = _open_at(recording, called[alone], ints(recording, "activities", "thread_id")[alone])
+        result[alone] = open_at(recording, called[alone], ints(recording, "activities", "thread_id")[alone])
     return result
 
 
@@ -255,7 +255,7 @@ def _times(recording: Recording) -> tuple[Ints, Ints]:
     return start, source.column("end_ns").fill_null(_EVER.max).to_numpy()
 
 
-def _open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
+def open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
     """Return the innermost open range at each of the sorted times, on its thread."""
     result = np.full(len(times), UNKNOWN, dtype=np.int64)
     if not row_count(recording, "ranges") or not len(times):

@@ -41,6 +41,8 @@ class CellOptions:
         Whether to show charts under the card.
     timeline : bool
         Whether the timeline follows the card.
+    dask : str or None
+        The variable with the client of a Dask cluster whose workers are recorded too.
     px : str or None
         The variable with the view of ipyparallel's engines that are recorded too; empty for the view of ``%%px``.
     """
@@ -51,6 +53,7 @@ class CellOptions:
     quiet: bool = False
     charts: bool = False
     timeline: bool = True
+    dask: str | None = None
     px: str | None = None
 
 
@@ -69,6 +72,8 @@ def cell_parser() -> NotebookParser:
     parser.add_argument("--charts", action="store_true",
                         help="show charts under the card: time by phase, compile time, queue and execute, GPU busy")
     parser.add_argument("--no-timeline", dest="timeline", action="store_false", help="show the card alone")
+    parser.add_argument("--dask", metavar="CLIENT",
+                        help="record all workers of a Dask cluster too: the variable that holds its client")
     parser.add_argument("--px", nargs="?", const="", metavar="VIEW",
                         help="record ipyparallel's engines too: those of %%%%px, or of the view or client that "
                              "this variable holds")
@@ -90,9 +95,11 @@ def parse_cell(line: str) -> CellOptions:
     found, unknown = parser.parse_known_args(words)
     if unknown:
         _refuse(parser, words, unknown)
+    if found.dask is not None and found.px is not None:
+        parser.error("--dask and --px are two kinds of workers: a cell records one of them")
     recording = recording_options(found, parser, name=found.name or None)
     return CellOptions(recording, found.output, found.returns, found.quiet, found.charts, found.timeline,
-                       found.px)
+                       found.dask, found.px)
 
 
 def _refuse(parser: NotebookParser, words: list[str], unknown: list[str]) -> NoReturn:

@@ -28,6 +28,7 @@ from kernelscope.commands.tracebacks import TracebackFilter
 from kernelscope.errors import KernelScopeError
 
 if TYPE_CHECKING:
+    from kernelscope.dask.cluster import ClusterRecorder
     from kernelscope.recorder.recorder import Recorder
     from kernelscope.recording.model import Recording
 
@@ -65,7 +66,7 @@ class OpenCell:
     automatic: bool = False
     by_magic: bool = False
     has_ended: bool = False
-    recorder: Recorder | None = None
+    recorder: Recorder | ClusterRecorder | None = None
     recording: Recording | None = None
     thread: int = field(default_factory=threading.get_ident)
 
@@ -354,8 +355,12 @@ class NotebookSession:
             output.report(problem)
         recorder.begin_cell(cell.options.recording.name, execution_count=cell.number, source=cell.text)
 
-    def _recorder(self, options: CellOptions) -> Recorder:
-        """Return what records a cell: this process, and ipyparallel's engines where they are asked for."""
+    def _recorder(self, options: CellOptions) -> Recorder | ClusterRecorder:
+        """Return what records a cell: this process, and a Dask cluster's workers or ipyparallel's engines if asked."""
+        if options.dask is not None:
+            from kernelscope.dask.cluster import ClusterRecorder
+
+            return ClusterRecorder(self._client(options.dask), options.recording, own=True)
         if options.px is not None:
             from kernelscope.ipyparallel import EnginesRecorder
 
@@ -363,6 +368,13 @@ class NotebookSession:
         from kernelscope.recorder.recorder import recorder_of
 
         return recorder_of(options.recording)
+
+    def _client(self, variable: str) -> Any:
+        """Return the client of a Dask cluster in a variable."""
+        if variable not in self.shell.user_ns:
+            raise KernelScopeError(f"there is no variable {variable!r}: --dask takes the name of one that holds a "
+                                   "distributed.Client")
+        return self.shell.user_ns[variable]
 
     def _view(self, variable: str) -> Any:
         """Return the view in a variable, or that of ``%%px``."""

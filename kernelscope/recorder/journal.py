@@ -33,6 +33,7 @@ Row = dict[str, Any]
 _INTERNED = ("devices", "dispatchers", "specializations", "configurations", "targets", "lines", "stacks", "sites",
              "range_labels")
 _LISTED = ("compilations", "passes", "occupancies", "builds", "health")
+_TABLES = ("threads", *_INTERNED, *_LISTED)
 #: What probes fill in later: registers and sizes when a recorder stops.
 _CHANGING = ("devices", "dispatchers", "specializations", "configurations", "compilations")
 #: Columns that a notebook's cell has its own name in.
@@ -176,8 +177,9 @@ class Journal:
         if sink is None or not self.is_on:
             return
         with sink.lock:
-            for table in ("threads", *_INTERNED, *_LISTED):
-                self._catch_up(table)
+            for table in _TABLES:
+                if len(_held(sink, table)) > self._written.get(table, 0):  # mostly not, and each of Dask's tasks asks
+                    self._catch_up(table)
             self._add_ranges(sink.ranges)
             self._add_collections(sink)
             self.look()
@@ -279,11 +281,11 @@ class Journal:
                     self._write_row(table, number, row)
 
     def _add_ranges(self, events: Sequence[float]) -> None:
-        if not self.is_on:
+        count, written = len(events) // 4 * 4, self._written.get("ranges", 0)
+        if count <= written or not self.is_on:
             return
         with self._guarded():
-            count = len(events) // 4 * 4
-            for first in range(self._written.get("ranges", 0), count, _RANGES_AT_ONCE * 4):
+            for first in range(written, count, _RANGES_AT_ONCE * 4):
                 last = min(first + _RANGES_AT_ONCE * 4, count)
                 self._write(json.dumps({"t": "ranges", "v": events[first:last]}).encode("ascii"))
                 self._written["ranges"] = last
@@ -392,10 +394,13 @@ def _harmed(harm: str, folder: Path) -> Row:
 
 
 def _rows(sink: Sink, table: str, first: int) -> Sequence[Row]:
-    if table == "threads":
-        return [{"ident": state.ident, "name": state.name} for state in sink.threads[first:]]
+    rows = _held(sink, table)[first:]
+    return [{"ident": state.ident, "name": state.name} for state in rows] if table == "threads" else rows
+
+
+def _held(sink: Sink, table: str) -> Sequence[Any]:
     rows: Any = getattr(sink, table)
-    return rows.rows[first:] if isinstance(rows, Interner) else rows[first:]
+    return rows.rows if isinstance(rows, Interner) else rows
 
 
 def _cwd() -> str | None:

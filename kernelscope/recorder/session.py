@@ -19,6 +19,7 @@ from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
 from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
@@ -198,7 +199,7 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
     probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
-                                   CudaComputeProbe()]
+                                   DaskProbe(), CudaComputeProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at

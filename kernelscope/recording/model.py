@@ -34,6 +34,7 @@ _VIEWS = {
     "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
+    "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
     "export_method": ("kernelscope.views.exports", "method"),
     "redacted": ("kernelscope.analysis.redaction", "redacted"),
@@ -261,6 +262,15 @@ class Recording:
         to the GPU, a wait to the line that waited. What has no known line is the last row. Times are in nanoseconds.
         """
         return _view("by_line")(self)
+
+    def by_task(self) -> pd.DataFrame:
+        """Return what the tasks of Dask did: a new DataFrame, one row a key prefix and process.
+
+        Columns are the task's prefix, the process and its worker, how many tasks there were and how long they took,
+        their launches with their host time, compiles, and the time of the GPU. A launch belongs to the task that ran on
+        its thread; what no task did is left out. Times are in nanoseconds.
+        """
+        return _view("by_task")(self)
 
     def by_process(self) -> pd.DataFrame:
         """Return what each process did: a new DataFrame, one row a process, the index its id.

@@ -5,7 +5,7 @@ The card's sections, its plain text, the inspector and the report for tests take
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
 from kernelscope.analysis.builds import BuildSummary, Miss
@@ -16,6 +16,7 @@ from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
 from kernelscope.analysis.processes import Comparison, RepeatedCompile
 from kernelscope.analysis.ranges import RangeSummary
+from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
@@ -149,6 +150,14 @@ def process_number(found: Comparison) -> str:
 
 #: So many specializations that several processes compiled are named.
 _MOST_REPEATED = 3
+
+
+def task_number(tasks: Sequence[TaskSummary]) -> str:
+    """Return how many tasks there are, of how many prefixes, and how many did not end."""
+    prefixes = {each.task for each in tasks}
+    parts = [count(sum(each.tasks for each in tasks)), counted(len(prefixes), "prefix", "prefixes")]
+    unfinished = sum(each.unfinished for each in tasks)
+    return ", ".join([*parts, *([f"{count(unfinished)} not ended"] if unfinished else [])])
 
 
 def process_lines(found: Comparison) -> list[str]:

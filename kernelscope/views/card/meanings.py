@@ -35,6 +35,16 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "status": "how it ended: ok, terminated (by SIGTERM or SIGHUP), killed, cut off, or unfinished",
         "clock": "how far its times can be off against those of the other processes",
     },
+    "Task": {
+        "": "the prefix of the tasks' keys, which Dask makes of the function's name; below it the workers",
+        "tasks": "how many of them ran; one that was repeated counts each time",
+        "time": "time from start to end of all of them",
+        "launches": "kernel launches that they made",
+        "compiles": "compiles and loads from a disk cache in them",
+        "host": _HOST,
+        "compile": "time of these compiles and loads",
+        "gpu": "time of their kernels, copies and memsets on the GPU",
+    },
     "Kernel": {
         "": "the kernel function, and where it is defined; %kernelscope inspect NAME shows its code",
         "launches": "launches that ran; those that were captured into a graph are listed below the name",

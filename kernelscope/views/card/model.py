@@ -34,6 +34,7 @@ from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.owners import process_names
 from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
+from kernelscope.analysis.tasks import TaskSummary, by_task
 from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
@@ -158,6 +159,8 @@ class Overview:
         Requests to build caches, by algorithm.
     processes : Comparison or None
         What all processes together show; None for a recording of one.
+    tasks : tuple of TaskSummary
+        Dask's tasks by key prefix and process.
     flame : Flame or None
         The call paths; None where none were recorded.
     frameworks : tuple of str
@@ -213,6 +216,7 @@ class Overview:
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
     processes: Comparison | None
+    tasks: tuple[TaskSummary, ...]
     flame: Flame | None
     frameworks: tuple[str, ...]
     kernel_keys: dict[int, str]
@@ -330,6 +334,7 @@ def overview(recording: Recording) -> Overview:
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
         processes=comparison(recording),
+        tasks=tuple(by_task(recording)),
         flame=flame_of(recording),
         frameworks=_frameworks(recording, kernels),
         kernel_keys=kernel_keys,

@@ -7,6 +7,7 @@ that stands for bars on a terminal) is a block of its own, which the other one l
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, Ph
 from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import as_tree
+from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, size
@@ -601,16 +603,21 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
 
 def _health(shown: Overview) -> tuple[Health, ...]:
     found = [Health(each) for each in (labels.cost(shown), labels.synchronize_note(shown)) if each]
-    # What several processes have alike is said once; what has no process is of the whole recording.
-    alike: dict[tuple[Health, int], dict[str, None]] = {}
+    # What several processes have alike is said once, of what is no trouble also where only figures differ; what has no
+    # process is of the whole recording.
+    alike: dict[object, tuple[Health, dict[str, None]]] = {}
     for at, row in enumerate(shown.health):
         facts = cut(labels.health(row))
         each = Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", cut(row.fix or ""), row.is_trouble)
-        alike.setdefault((each, -1 if row.process else at), {})[clean(row.process)] = None
-    for (each, at), names in alike.items():
-        where = (listed([*names], FIRST_FAILED) if each.is_trouble or len(names) == 1 else
-                 counted(len(names), "process", "processes"))
-        found.append(replace(each, text=f"{each.text} ({where})") if at < 0 else each)
+        said = each if row.is_trouble else replace(each, text=re.sub(r"[\d.,]+ (ns|µs|ms|s)\b", "", each.text))
+        _, names = alike.setdefault((said, -1 if row.process else at), (each, {}))
+        if row.process:
+            names[clean(row.process)] = None
+    for each, names in alike.values():
+        first, *others = names or [""]
+        where = listed([*names], FIRST_FAILED) if each.is_trouble or not others else (
+            f"{first}, and {counted(len(others), 'process', 'processes')} alike")
+        found.append(replace(each, text=f"{each.text} ({where})") if names else each)
     return tuple(found)
 
 
@@ -910,6 +917,45 @@ def _process_row(each: ProcessSummary, found: Comparison) -> Row:
         notes=notes, terminal=notes, bars=_process_bars(each, found))
 
 
+def tasks_section(shown: Overview) -> Section | None:
+    """Return Dask's tasks by the prefix of their keys, each with its workers, where there are any."""
+    if not shown.tasks:
+        return None
+    of_prefix: dict[str, list[TaskSummary]] = {}
+    for each in shown.tasks:
+        of_prefix.setdefault(each.task, []).append(each)
+    names = [] if shown.processes is None else [each.label for each in shown.processes.processes]
+    rows: list[Row] = []
+    for prefix, found in of_prefix.items():
+        unfinished = sum(each.unfinished for each in found)
+        notes = (f"{count(unfinished)} not ended: recording ended before, or the worker died",) if unfinished else ()
+        rows.append(Row(clean(prefix), _task_values(found), notes=notes, terminal=notes, at=f"name:{clean(prefix)}"))
+        if len(found) > 1:
+            rows += [Row(clean(names[each.process_id] if each.process_id is not None and names else str(each.worker)),
+                         _task_values([each]), depth=1) for each in found]
+    is_gpu = shown.gpu is not None
+    columns = (
+        Column("Tasks", "tasks"), Column("Time", "time", width="time"),
+        Column("Launches", "launches", "compiles", "compiles"),
+        Column("Host time", "host", "compiling", "compile", "time"),
+        *([Column("GPU time", "gpu", width="time")] if is_gpu else []))
+    terminal = _terminal("tasks", "time", "launches", "host", "compiles", ("compiling", "compile"),
+                         *(["gpu"] if is_gpu else []))
+    return Section("tasks", "Tasks", labels.task_number(shown.tasks), _first_and_folded(
+        Table(("Task", ""), tuple(rows[:MOST_ROWS]), columns, terminal), len(rows), "row"),
+        "Dask's tasks by the prefix of their keys and by worker, those that took longest first", is_open=True)
+
+
+def _task_values(found: Sequence[TaskSummary]) -> dict[str, str]:
+    def total(name: str) -> int | None:
+        known = [value for each in found if (value := getattr(each, name)) is not None]
+        return sum(known) if known else None
+
+    return {"tasks": count(total("tasks")), "launches": count(total("launches")), "compiles": count(total("compiles")),
+            "time": duration(total("task_ns")), "host": duration(total("host_ns")),
+            "compile": duration(total("compile_ns")), "gpu": duration(total("gpu_ns"))}
+
+
 def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
     """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
     is_alike = each.process in ("", each.label)
@@ -1155,8 +1201,9 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
 
 
 def ranges_section(shown: Overview) -> Section | None:
-    """Return the paths of NVTX ranges by host time, where there are any."""
-    if not shown.by_range and not shown.marks:
+    """Return the paths of NVTX ranges by host time, where there are any, and others than Dask's tasks."""
+    tasks = sum(each.tasks for each in shown.tasks)
+    if sum(each.ranges for each in shown.by_range) == tasks and not shown.marks:
         return None
     heading, note = "Ranges", labels.ranges_note(shown)
     if not shown.by_range:
@@ -1384,7 +1431,7 @@ def call_paths_section(shown: Overview) -> Section | None:
 
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
-    advice_section, processes_section, cells_section, kernels_section, lines_section, compiles_section, builds_section,
-    graphs_section, ranges_section, gpu_section, calls_section, phases_section, call_paths_section,
+    advice_section, processes_section, tasks_section, cells_section, kernels_section, lines_section, compiles_section,
+    builds_section, graphs_section, ranges_section, gpu_section, calls_section, phases_section, call_paths_section,
     configurations_section,
 )
