@@ -3,7 +3,7 @@
     python benchmarks/gpu_analysis.py
 
 Launches with jittering phases, each with a kernel that jitters too, and eight nested NVTX ranges every hundred
-launches.
+launches. For `by_line` both have lines, and every second activity has no launch but a call of its own, as a library's.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import pyarrow as pa
 
 from kernelscope.analysis.activities import busy, gpu_activities, join
 from kernelscope.analysis.gpu import gaps
+from kernelscope.analysis.lines import by_line
 from kernelscope.analysis.ranges import attribute, attribute_activities
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.views.card.html import card
 
-KERNELS = 20
+KERNELS, LINES = 20, 500
 ROUNDS = 9
 
 
@@ -46,6 +47,10 @@ def gpu_analysis() -> list[dict[str, Any]]:
                 "figure": f"{name}: {label}", "measured": seconds(timed(partial(part, recording))),
                 "at_most": limit if name == "together" else "",
             })
+        if launches == 1_000_000:
+            lines = with_lines(recording)
+            rows.append({"figure": "by_line: 1e6 launches, 1e6 activities, 500,000 of them of calls without a launch",
+                         "at_most": "0.2 s", "measured": seconds(timed(partial(by_line, lines)))})
     recording = recording_of(100_000)
     rows.append({"figure": "the card of 100,000 launches and their kernels", "at_most": "0.2 s",
                  "measured": seconds(timed(lambda: card(recording)))})
@@ -103,6 +108,30 @@ def recording_of(launches: int) -> Recording:
         "ranges": _ranges(bounds),
     }
     return Recording(tables, {"gpu": {"source": "cupti"}})
+
+
+def with_lines(recording: Recording) -> Recording:
+    """Return the recording with a line for each launch and activity, and every second activity without a launch."""
+    held = {name: recording.arrow(name) for name in recording.tables}
+    count = len(recording.launches)
+    line = pa.array(np.arange(count) * 13 % LINES, pa.int32())
+    held["lines"] = make_table("lines", {
+        "line_id": np.arange(LINES), "file": ["/home/u/step.py"] * LINES, "line": np.arange(1, LINES + 1)})
+    alone = np.arange(count) % 2 == 1
+    changed = {
+        "launches": {"line_id": line},
+        "activities": {
+            "line_id": line, "launch_id": pa.array(np.arange(count), pa.int32(), mask=alone),
+            **{name: np.where(alone, held["launches"].column("end_ns").to_numpy() + later,
+                              held["activities"].column(name).to_numpy())
+               for name, later in (("submit_start_ns", 100), ("submit_end_ns", 900))}},
+    }
+    for table, columns in changed.items():
+        for name, values in columns.items():
+            field = held[table].schema.field(name)
+            held[table] = held[table].set_column(held[table].schema.get_field_index(name), field,
+                                                 pa.array(values).cast(field.type))
+    return Recording(held, recording.metadata)
 
 
 def timed(call: Callable[[], Any]) -> list[float]:

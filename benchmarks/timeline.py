@@ -1,6 +1,6 @@
 """Measures the timeline: bytes on the wire, packing, first paint, frames, links; prints them as a table.
 
-    python benchmarks/timeline.py [--events 1000000 100000] [--chromium PATH]
+    python benchmarks/timeline.py [--events 1000000 100000] [--workers 64 100000 [--kernels]] [--chromium PATH]
 
 The events are a half launches with all phases and a half kernels, with durations that vary by 6 % (host) and 2 % (GPU)
 around typical ones, one in a hundred of the host's up to eight times as long: nanosecond noise is most of the bytes.
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table, table_of_rows
 from kernelscope.views.page import write_page
@@ -41,9 +42,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--chromium", default=shutil.which("chromium"))
+    parser.add_argument("--workers", type=int, nargs=2, metavar=("WORKERS", "LAUNCHES"),
+                        help="instead, a merged recording of many workers with so many launches each")
+    parser.add_argument("--kernels", action="store_true", help="of workers too, one kernel a launch")
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}\n")
     print("| events | figure | measured |\n|---|---|---|")
+    if options.workers:
+        workers, launches = options.workers
+        recording = many(workers, launches, options.kernels)
+        of = f"{workers} x {launches:,}{' with kernels' if options.kernels else ''}"
+        for figure, measured in [*wire(recording, 1), *merged(recording, options.chromium)]:
+            print(f"| {of} | {figure} | {measured} |", flush=True)
+        return 0
     for events in options.events:
         recording = realistic(events // 2)
         for figure, measured in [*wire(recording), *browser(recording, options.chromium)]:
@@ -51,10 +62,10 @@ def main() -> int:
     return 0
 
 
-def wire(recording: Recording) -> list[tuple[str, str]]:
+def wire(recording: Recording, rounds: int = ROUNDS) -> list[tuple[str, str]]:
     """Bytes and packing time."""
     walls, works = [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         wall, work = time.perf_counter(), time.process_time()
         packed = pack(timeline_of(recording))
         walls.append(time.perf_counter() - wall)
@@ -64,6 +75,39 @@ def wire(recording: Recording) -> list[tuple[str, str]]:
         ("packing", f"{statistics.median(walls):.3f} s ({min(walls):.3f} to {max(walls):.3f}), "
                     f"{statistics.median(works):.3f} s of processor time on all cores"),
     ]
+
+
+_UNFOLD = """(name) => new Promise((done) => {
+  const k = window.kernelscope, begun = performance.now();
+  k.fold(k.view.layout.lanes.find((lane) => lane.spec.label === name), false);
+  const channel = new MessageChannel();
+  channel.port1.onmessage = () => done(performance.now() - begun);
+  requestAnimationFrame(() => channel.port2.postMessage(0));
+})"""
+
+
+def merged(recording: Recording, chromium: str) -> list[tuple[str, str]]:
+    """First paint and frames of the groups of a merged recording, as they begin: folded."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = write_page(recording, Path(folder) / "report.html")
+        engine = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        paints = [first_paint(engine, path) for _ in range(3)]
+        page = engine.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(path.as_uri())
+        page.wait_for_function("() => window.kernelscope?.frames.whole", timeout=120_000)
+        shares = (("nine tenths", 0.9), ("a tenth", 0.1), ("a thousandth", 0.001))
+        rows = [
+            ("HTML file", f"{path.stat().st_size / 1e6:.0f} MB"),
+            ("opened to painted", spread([paint["painted"] for paint in paints])),
+            ("opened to decoded", spread([paint["whole"] for paint in paints])),
+            ("a group unfolded to painted", f"{page.evaluate(_UNFOLD, 'rank 3'):.0f} ms"),
+            *[(f"a frame that draws all columns, {name}", frames(page, share, 3.37)) for name, share in shares],
+            *[(f"a frame, panning over {name}", frames(page, share)) for name, share in shares],
+        ]
+        engine.close()
+    return rows
 
 
 def browser(recording: Recording, chromium: str) -> list[tuple[str, str]]:
@@ -110,7 +154,7 @@ def first_paint(engine: Any, path: Path) -> dict[str, float]:
     page = engine.new_page(viewport={"width": 1400, "height": 900})
     page.add_init_script(_WATCH)
     page.goto(path.as_uri())
-    page.wait_for_function("() => window.painted && window.kernelscope?.frames.whole")
+    page.wait_for_function("() => window.painted && window.kernelscope?.frames.whole", timeout=120_000)
     found = page.evaluate("({ ...window.kernelscope.frames, painted: window.painted, milliseconds: 0 })")
     page.close()
     return found
@@ -157,8 +201,8 @@ def whole_frames(page: Any, share: float) -> str:
     return f"p95 {np.percentile(costs, 95):.1f} ms, median {np.median(costs):.1f} ms"
 
 
-def frames(page: Any, share: float) -> str:
-    """Processor time of the frames while panning over a share of the recording."""
+def frames(page: Any, share: float, by: float = 3) -> str:
+    """Processor time of the frames while panning by so many pixels over a share of the recording."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
@@ -172,7 +216,7 @@ def frames(page: Any, share: float) -> str:
     for at in range(FRAMES):
         before = spent()
         page.evaluate("(by) => new Promise((done) => { const k = window.kernelscope; k.view.pan(by); k.changed();"
-                      " requestAnimationFrame(() => done()); })", 3 if at % 40 < 20 else -3)
+                      " requestAnimationFrame(() => done()); })", by if at % 40 < 20 else -by)
         costs.append(spent() - before)
     session.detach()
     return f"p95 {np.percentile(costs, 95):.1f} ms, median {np.median(costs):.1f} ms of processor time"
@@ -183,9 +227,25 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.0f} ms ({min(values):.0f} to {max(values):.0f})"
 
 
-def realistic(launches: int) -> Recording:
-    """A recording of so many launches, one kernel each, that runs ahead of the GPU at times."""
-    random = np.random.default_rng(3)
+def many(workers: int, launches: int, is_gpu: bool) -> Recording:
+    """A merged recording of as many workers, eight a machine, each with so many launches; also of their kernels?"""
+    made: list[Recording] = []
+    for rank in range(workers):
+        held = realistic(launches, 3 + rank, is_gpu)
+        processes = [{"process_id": 0, "host": f"node{rank // 8}", "pid": 4_000 + rank, "rank": rank, "start_ns": rank,
+                      "status": "ok", "launcher": "torchrun", "clock_bound_ns": 9_000 + 100 * rank}]
+        tables = dict(held.tables)
+        for name in ("cells", "threads"):
+            tables[name] = table_of_rows(name, [row | {"process_id": 0} for row in held.rows(name)])
+        tables["devices"] = table_of_rows("devices", [
+            {"device_id": 0, "ordinal": rank % 8, "name": "a GPU", "uuid": f"GPU-{rank}"}])
+        made.append(Recording(tables | {"processes": table_of_rows("processes", processes)}, held.metadata))
+    return merge(made, "train")
+
+
+def realistic(launches: int, seed: int = 3, is_gpu: bool = True) -> Recording:
+    """A recording of so many launches, one kernel each where the GPU was recorded, that runs ahead of it at times."""
+    random = np.random.default_rng(seed)
     kernel = np.minimum(random.geometric(0.3, launches) - 1, KERNELS - 1)
 
     def jittered(typical: Any, share: float) -> Any:
@@ -212,7 +272,7 @@ def realistic(launches: int) -> Recording:
             "launch_id": ids, "dispatcher_id": kernel, "start_ns": start, "dispatch_end_ns": bounds[:, 0],
             "submit_start_ns": bounds[:, 1], "submit_end_ns": bounds[:, 2], "end_ns": bounds[:, 3],
             "compile_ns": zeros, "cache": ["memory"] * launches,
-            "queue_ns": np.maximum(begin - bounds[:, 2], 0), "execute_ns": execute, **shared}),
+            **({"queue_ns": np.maximum(begin - bounds[:, 2], 0), "execute_ns": execute} if is_gpu else {}), **shared}),
         "activities": make_table("activities", {
             "activity_id": ids, "kind": ["kernel"] * launches, "name": [names[at] for at in kernel],
             "entry_name": [f"_Z{names[at]}" for at in kernel], "stream": np.full(launches, 7), "start_ns": begin,
@@ -220,8 +280,10 @@ def realistic(launches: int) -> Recording:
             "api": ["cuLaunchKernelEx"] * launches, "submit_start_ns": called[0], "submit_end_ns": called[1],
             **shared}),
     }
+    if not is_gpu:
+        del tables["activities"]
     return Recording(tables | {name: table_of_rows(name, rows) for name, rows in _small(start, bounds).items()}, {
-        "name": "timeline", "gpu": {"source": "cupti"}})
+        "name": "timeline", **({"gpu": {"source": "cupti"}} if is_gpu else {})})
 
 
 def _small(start: Any, bounds: Any) -> dict[str, list[dict[str, Any]]]:

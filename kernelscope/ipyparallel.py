@@ -16,7 +16,7 @@ from typing import Any
 
 from kernelscope import __version__
 from kernelscope.errors import KernelScopeError
-from kernelscope.recorder.children import Children, note
+from kernelscope.recorder.children import Children
 from kernelscope.recorder.engine import MIME, own_folder
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
@@ -118,11 +118,11 @@ class Engines(Children):
                 continue
             recording.append(engine)
             if said.get("version") != __version__:
-                self.notes.append(note(f"engine {engine} records with kernelscope {said.get('version')}, and this "
+                self.notes.append(_note(f"engine {engine} records with kernelscope {said.get('version')}, and this "
                                        f"process has {__version__}", _INSTALL))
         if not recording:
             raise KernelScopeError("no engine records" + "".join(f": {each}" for each in [*reasons.values()][:1]))
-        self.notes += [note(f"engine {engine} is not recorded: {problem}", _INSTALL)
+        self.notes += [_note(f"engine {engine} is not recorded: {problem}", _INSTALL)
                        for engine, problem in reasons.items()]
         self._engines = recording
 
@@ -143,13 +143,13 @@ class Engines(Children):
                     folder.mkdir(mode=0o700, exist_ok=True)  # the last engine that stopped has removed it
                     (folder / name).write_bytes(base64.b64decode(str(said.get("file", ""))))
                 else:
-                    self.notes.append(note(f"engine {engine} did not finish its recording: "
+                    self.notes.append(_note(f"engine {engine} did not finish its recording: "
                                            f"{problem or 'it sent no file'}"))
         finally:
             folder.mkdir(mode=0o700, exist_ok=True)
             if waiting:
                 engines = ", ".join(f"engine {each}" for each in waiting)
-                self.notes.append(note(f"interrupted: not fetched from {engines}"))
+                self.notes.append(_note(f"interrupted: not fetched from {engines}"))
 
     def _ask(self, what: str, *arguments: str) -> dict[int, Any]:
         """Send each engine a call of `kernelscope.recorder.engine`; return what will be the answers, or exceptions."""
@@ -162,6 +162,10 @@ class Engines(Children):
             except Exception as error:  # it has gone, or the whole cluster
                 asked[engine] = error
         return asked
+
+
+def _note(message: str, fix: str | None = None) -> dict[str, Any]:
+    return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
 
 
 def _engines_of(view: Any) -> tuple[Any, list[int]]:

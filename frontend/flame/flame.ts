@@ -13,7 +13,7 @@ import { Tree, exactly, valueOf } from "./tree";
 
 const HEIGHT = 460;
 /** The reader's choice of a metric lasts as long as the page. */
-const KEPT = "kernelscope:flame";
+const CHOICE = "kernelscope:flame";
 /** So many of the innermost callers of what is zoomed to are listed. */
 const CRUMBS = 4;
 const FONT = "11px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -76,8 +76,8 @@ export class FlameView extends DrawnView {
   private async open(payload: BufferSource): Promise<this> {
     this.tree = new Tree(JSON.parse(await inflatedText(payload)));
     if (this.isGone) return this;
-    const { metrics } = this.tree.packed, kept = remembered(KEPT, { metric: "" }).metric;
-    const metric = metrics.some(([key]) => key === kept) ? kept : metrics[0][0];
+    const { metrics } = this.tree.packed, chosen = remembered(CHOICE, { metric: "" }).metric;
+    const metric = metrics.some(([key]) => key === chosen) ? chosen : metrics[0][0];
     this.sight = { layout: this.tree.layout(metric), metric, from: 0, to: 1, zoomed: 0, width: 0, height: 0, scroll: 0,
       dpr: 1, found: null, hovered: -1, chosen: -1 };
     this.fill();
@@ -168,7 +168,7 @@ export class FlameView extends DrawnView {
     this.sight.metric = metric;
     this.sight.layout = this.tree.layout(metric);
     this.before = [];
-    remember(KEPT, { metric });
+    remember(CHOICE, { metric });
     let node = this.sight.zoomed;
     while (node > 0 && !this.sight.layout.total[node]) node = this.tree.parent[node];
     this.find(this.search.value);
@@ -332,7 +332,7 @@ export class FlameView extends DrawnView {
 
   private showTip(node: number, x: number, below: number, above: number) {
     if (this.tip.dataset.node !== `${node} ${this.sight.metric}`) {
-      this.tip.replaceChildren(...this.told(node));
+      this.tip.replaceChildren(...this.described(node));
       this.tip.dataset.node = `${node} ${this.sight.metric}`;
     }
     if (!this.tip.matches(":popover-open")) this.tip.showPopover();
@@ -343,7 +343,7 @@ export class FlameView extends DrawnView {
 
   private hideTip() { if (this.tip.matches(":popover-open")) this.tip.hidePopover(); }
 
-  private told(node: number): HTMLElement[] {
+  private described(node: number): HTMLElement[] {
     const { tree, sight: { metric, layout, zoomed } } = this, frame = tree.frameOf(node), list = element("dl", "");
     const say = (label: string, text: string) => list.append(element("dt", "", label), element("dd", "", text));
     for (const [key, label] of tree.packed.metrics) {

@@ -77,8 +77,8 @@ export class Tree {
     const found: number[] = [];
     for (const node of row) {
       let at = left[node];
-      const held = this.below.subarray(this.first[node], this.first[node + 1]).filter((each) => total[each] > 0);
-      for (const each of held.sort((one, other) => total[other] - total[one] || one - other)) {
+      const inside = this.below.subarray(this.first[node], this.first[node + 1]).filter((each) => total[each] > 0);
+      for (const each of inside.sort((one, other) => total[other] - total[one] || one - other)) {
         left[each] = at;
         at += total[each];
         place[each] = found.push(each) - 1;

@@ -106,7 +106,9 @@ export class Controls {
   }
 
   hover(event: PointerEvent, x: number, y: number) {
-    this.timeline.point(this.view.hit(x, y), event.clientX, event.clientY);
+    const { view } = this, lane = view.layout.laneAt(y, view.scroll), step = (view.t1 - view.t0) / view.width;
+    const group = lane?.processes.length ? view.busy.describe(lane, view.time(x), step) : undefined;
+    this.timeline.point(view.hit(x, y), event.clientX, event.clientY, group);
   }
 
   release(event: PointerEvent) {

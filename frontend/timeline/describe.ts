@@ -85,6 +85,7 @@ const DETAILS: Record<TableName, Detail> = {
   cells(model: Model, row: number, add: Add) {
     const cell = model.facts.cells[model.table("cells").at("id", row)];
     span(model, "cells", row, add);
+    add("process", cell.process);
     add("status", cell.status);
     add("waited for the device after", cell.sync === undefined ? null : duration(cell.sync));
     add("error", cell.error);
@@ -333,11 +334,13 @@ function launched(model: Model, table: Table, row: number, add: Add) {
 
 function deviceOf(model: Model, device: number) {
   const held = model.facts.devices[device];
-  return held ? `GPU ${held.ordinal ?? device}${held.name ? ` (${held.name})` : ""}` : null;
+  return held ? `GPU ${held.ordinal ?? device}${held.name ? ` (${held.name})` : ""}${
+    held.owner ? ` of ${held.owner}` : ""}` : null;
 }
 
 function place(model: Model, table: Table, row: number, add: Add) {
-  const thread = table.at("thread_id", row), cell = table.at("cell_id", row);
+  const thread = table.at("thread_id", row), cell = table.at("cell_id", row), { facts } = model;
+  add("process", facts.threads[thread]?.process ?? facts.cells[cell]?.process);
   add("thread", thread >= 0 ? model.facts.threads[thread]?.label ?? thread : null);
   add("cell", cell >= 0 ? line(model.facts.cells[cell]?.label ?? cell) : null);
   const code = model.facts.lines[model.lineOf(table.name, row)];

@@ -2,7 +2,7 @@
 
 import { contextOf } from "../shared/dom";
 import { KERNEL_COLORS, PHASE_COLORS } from "../shared/generated";
-import type { Track } from "./tracks";
+import { addShares } from "./tracks";
 import type { View } from "./view";
 import type { TableName } from "./wire";
 
@@ -124,11 +124,3 @@ export class Minimap {
   }
 }
 
-function addShares(track: Track, least: number, step: number, shares: Float64Array) {
-  let busy = track.busyUntil(least);
-  for (let x = 0; x < shares.length; x++) {
-    const until = track.busyUntil(least + (x + 1) * step);
-    shares[x] += (until - busy) / step;
-    busy = until;
-  }
-}

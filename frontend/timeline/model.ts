@@ -151,6 +151,12 @@ export class Table {
     return values;
   }
 
+  /** When some rows began, in real time. */
+  timesOf(ids: Int32Array): Float64Array {
+    const start = this.col("start");
+    return Float64Array.from(ids, (id) => start[id]);
+  }
+
   private decode(spec: ColumnSpec): Float64Array {
     if (spec.p === "sum") return sumOf(spec.of.map((part) => this.col(part)));
     const out = new Float64Array(this.rows);

@@ -4,6 +4,7 @@ import { PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
 import { duration } from "../shared/text";
 import type { Color } from "../shared/theme";
 import { nameOf } from "./describe";
+import { busyColumns } from "./groups";
 import type { Lane, Row } from "./layout";
 import type { Model } from "./model";
 import { LaunchTrack, type Track } from "./tracks";
@@ -53,6 +54,8 @@ function paintSome(view: View, context: CanvasRenderingContext2D, lanes: Lane[])
   paintGrid(view, context);
   paintBreaks(view, context);
   for (const lane of lanes) {
+    const header = lane.y - layout.shift(lane, scroll);
+    if (lane.processes.length && isSeen(header, lane.height, lane)) paintBusy(view, context, lane, header);
     for (const row of lane.rows) {
       const top = view.top(row);
       if (isSeen(top, row.height, lane)) paintRow(view, context, row, top);
@@ -111,6 +114,32 @@ function paintRow(view: View, context: CanvasRenderingContext2D, row: Row, top: 
   else if (row.isThin || to - from > view.width * DENSE) paintColumns(view, context, row, top);
   else if (track instanceof LaunchTrack) paintLaunches(view, context, row, track, top, from, to);
   else paintBars(view, context, row, top, from, to);
+}
+
+/** How busy the processes of a group were. */
+function paintBusy(view: View, context: CanvasRenderingContext2D, lane: Lane, top: number) {
+  const { dpr } = view, wide = Math.max(1, Math.round(view.width * dpr)), high = Math.round((lane.height - 5) * dpr);
+  const image = view.raster(lane, wide, high);
+  if (image.from < image.to) {
+    busyColumns(view, lane.processes, image, wide, high);
+    image.context.putImageData(image.data, 0, 0);
+  }
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.drawImage(image.canvas, 0, Math.round((top + 2) * dpr));
+  context.setTransform(dpr, 0, 0, dpr, 0, 0);
+}
+
+/** How far the clock of each process can be off, around the pointer. */
+function paintBounds(view: View, context: CanvasRenderingContext2D, pointer: number) {
+  const { layout, theme, model, width, t0, t1 } = view;
+  context.fillStyle = theme.ink;
+  for (const lane of layout.lanes) {
+    const bound = lane.spec.group === "worker" ? model.header.processes?.[lane.processes[0]].bound : null;
+    const half = ((bound ?? 0) / (t1 - t0)) * width, top = lane.y - layout.shift(lane, view.scroll);
+    if (half < 1.5 || (!lane.isStuck && top < layout.stuck)) continue;
+    context.fillRect(pointer - half, top + lane.height / 2, 2 * half, 1);
+    for (const x of [pointer - half, pointer + half]) context.fillRect(x - 0.5, top + lane.height / 2 - 4, 1, 9);
+  }
 }
 
 /** A track's columns before its events are known: launches by phase, others in the color that has most. */
@@ -413,6 +442,7 @@ export function paintOverlay(view: View, context: CanvasRenderingContext2D) {
   if (view.pointer !== null && !view.box) {
     context.fillStyle = theme.strong;
     context.fillRect(Math.round(view.pointer), 0, 1, height);
+    paintBounds(view, context, view.pointer);
   }
 }
 

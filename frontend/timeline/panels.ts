@@ -4,13 +4,12 @@
 import { button, element, focusable } from "../shared/dom";
 import { COLORS, KERNEL_COLORS, PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
 import { count, counted, duration, line, moment, percent, size } from "../shared/text";
-import { describe, shortName } from "./describe";
+import { type Description, describe, shortName } from "./describe";
 import type { Sums } from "./sums";
 import type { TimelineEvent, View } from "./view";
 
-/** Fill a tooltip with what is known of an event. */
-export function fillTip(box: HTMLElement, view: View, event: TimelineEvent) {
-  const told = describe(event, view.model);
+/** Fill a tooltip with what is known of an event, or of a group. */
+export function fillTip(box: HTMLElement, told: Description) {
   const head = element("div", "kst-tip-head", element("b", "", told.title), element("span", "", told.kind));
   const list = element("dl", "");
   for (const [label, value, color] of told.rows) {
@@ -23,7 +22,6 @@ export function fillTip(box: HTMLElement, view: View, event: TimelineEvent) {
     list.append(element("div", "", term, element("dd", "", value)));
   }
   box.replaceChildren(head, list);
-  return told;
 }
 
 /** One sentence of an event, for people who do not see the picture. */
@@ -199,6 +197,10 @@ export function legend(view: View): HTMLElement[] {
   if (breaks.length) {
     const idle = breaks.reduce((sum, each) => sum + each.to - each.from, 0);
     key("#888888", `${duration(idle)} idle, drawn short: u unfolds`, "kst-striped-back");
+  }
+  if (model.header.processes) {
+    const gpu = model.table("gpu").rows ? ", below of its GPUs" : "";
+    keys.push(element("span", "", `a process's own row: how busy it was, its host in launches${gpu}`));
   }
   const left = model.header.left_out;
   if (left.length) keys.push(element("span", "", `left out for size: ${left.join(", ")}`));

@@ -14,6 +14,7 @@ import { unpacked } from "../shared/inflate";
 import { followCard } from "../card/card";
 import type { Links } from "../card/links";
 import type { Break } from "./axis";
+import { type Description, describe } from "./describe";
 import { Controls } from "./controls";
 import type { Kept, Lane } from "./layout";
 import { Minimap } from "./minimap";
@@ -211,11 +212,16 @@ export class Timeline extends DrawnView {
   /** How wide the lanes' labels are in the page's font; 0 while they are not seen. */
   private widestLabel() {
     const range = document.createRange();
-    const widths = [...this.part("lanes").querySelectorAll(".kst-name, .kst-note")].map((text) => {
-      range.selectNodeContents(text);
-      return range.getBoundingClientRect().width;
+    const widths = this.view.layout.lanes.map(({ key, processes, around }) => {
+      const [name, note] = [".kst-name", ".kst-note"].map((text) => {
+        const found = this.gutter.get(key)?.box.querySelector(text);
+        if (found) range.selectNodeContents(found);
+        return found ? range.getBoundingClientRect().width : 0;
+      });
+      // A group's header has both in one line.
+      return (processes.length ? name + note + 10 : Math.max(name, note)) + 9 * around.length;
     });
-    return Math.max(0, ...widths);
+    return widths.reduce((most, width) => Math.max(most, width), 0);
   }
 
   scrollTo(y: number) {
@@ -225,7 +231,6 @@ export class Timeline extends DrawnView {
 
   private labels() {
     this.gutter.clear();
-    for (const lane of this.view.layout.lanes) this.gutter.set(lane.key, this.label(lane));
     this.part("gutter").replaceChildren();
     this.placeLabels();
   }
@@ -243,7 +248,10 @@ export class Timeline extends DrawnView {
     pin.append(element("span", "kst-pushpin"));
     const box = element("div", "kst-label", fold, pin);
     box.dataset.lane = key;
-    return { box, fold, pin, sign };
+    box.style.setProperty("--kst-deep", String(lane.around.length));
+    const made = { box, fold, pin, sign };
+    this.gutter.set(key, made);
+    return made;
   }
 
   private laneOf(key: string): Lane {
@@ -261,9 +269,8 @@ export class Timeline extends DrawnView {
   private placeLabels() {
     const focused = document.activeElement, [stuck, others] = [this.part("stuck"), this.part("gutter")];
     for (const lane of this.view.layout.lanes) {
-      const made = this.gutter.get(lane.key);
-      if (!made) return; // not made yet
-      const { box, fold, pin, sign } = made, name = `${clean(lane.spec.label)} ${clean(lane.spec.note)}`.trim();
+      const { box, fold, pin, sign } = this.gutter.get(lane.key) ?? this.label(lane);
+      const name = nameOf(lane);
       box.style.top = `${lane.y}px`;
       box.style.height = `${lane.height}px`;
       fold.setAttribute("aria-expanded", String(!lane.isFolded));
@@ -302,6 +309,8 @@ export class Timeline extends DrawnView {
 
   private arranged() {
     remember(LANES, this.view.kept);
+    this.placeLabels();
+    this.widest = Math.max(this.widest, this.widestLabel());
     this.resize();
     this.scrollTo(this.view.scroll);
     this.changed();
@@ -359,13 +368,14 @@ export class Timeline extends DrawnView {
     }
   }
 
-  /** Show the tooltip of what the pointer is on, at a place of the window; or nothing. */
-  point(event: TimelineEvent | null, x = 0, y = 0) {
+  /** Show the tooltip of what the pointer is on, an event or a group's header, at a place of the window; or nothing. */
+  point(event: TimelineEvent | null, x = 0, y = 0, group?: Description) {
     const { view } = this, tip = this.part("tip");
     const isSame = event && view.hover && event.track === view.hover.track && event.index === view.hover.index;
     view.hover = event;
-    if (!event) { this.hideTip(); return; }
-    if (!isSame || tip.hidden) fillTip(tip, view, event);
+    if (group) fillTip(tip, group);
+    else if (!event) { this.hideTip(); return; }
+    else if (!isSame || tip.hidden) fillTip(tip, describe(event, view.model));
     tip.hidden = false;
     if (canPop && !tip.matches(":popover-open")) tip.showPopover();
     const { width, height } = tip.getBoundingClientRect(), root = this.root.getBoundingClientRect();
@@ -389,7 +399,7 @@ export class Timeline extends DrawnView {
     pinned.hidden = !event;
     this.note("pin", event && (() => this.pin(null)));
     if (event) {
-      fillTip(pinned, view, event);
+      fillTip(pinned, describe(event, view.model));
       const key = keyOf(view.model, event), { inspect } = this;
       if (key && (inspect || hasInspector(this.root, key))) {
         pinned.append(button("ksv-button kst-inspect", "Inspect", "open the inspector at this specialization (i)",
@@ -614,6 +624,11 @@ function painted(): Promise<void> {
   });
 }
 
+/** What a lane is called: in a group, with the group's name. */
+function nameOf({ spec, around }: Lane) {
+  return clean([spec.label, spec.note, ...(around.length ? ["of", around[0].spec.label] : [])].filter(Boolean).join(" "));
+}
+
 /** A lane's label with its buttons. */
 interface LaneLabel {
   box: HTMLElement;
@@ -644,7 +659,8 @@ function framed(header: Header) {
       tool("zoomin", "+", "zoom in (w)"), tool("zoomout", "−", "zoom out (s)"), tool("fit", "Fit", "show all (f)"), boxed, help));
   const chosen = element("div", "ksv-live kst-chosen", "nothing is chosen");
   chosen.id = `kst-chosen-${frames++}`;
-  const canvas = picture("kst-canvas", `lanes: ${header.lanes.map((lane) => clean(lane.label)).join(", ")}`);
+  const lanesOf = header.processes ?? header.lanes;
+  const canvas = picture("kst-canvas", `lanes: ${lanesOf.map((lane) => clean(lane.label)).join(", ")}`);
   canvas.setAttribute("aria-describedby", chosen.id);
   const lanes = element("div", "kst-lanes", element("div", "kst-stuck"), element("div", "kst-gutter"), canvas);
   const body = element("div", "ksv-drawn kst-body", lanes);

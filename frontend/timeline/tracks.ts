@@ -7,6 +7,8 @@ import { ENDED, type Model, type Table } from "./model";
 import type { TableName, TrackSpec } from "./wire";
 
 const FAN = 16, STRIDE = 16;
+/** So many events a column are gone through one by one. */
+const FEW = 40;
 
 type Ids = Int32Array | null;
 
@@ -31,7 +33,7 @@ export class Track {
 
   /** Without `ids` the track has all rows of its table. */
   constructor(
-    protected readonly model: Model, readonly spec: TrackSpec, readonly ids: Ids, times: Float64Array,
+    readonly model: Model, readonly spec: TrackSpec, readonly ids: Ids, times: Float64Array,
   ) {
     const { axis } = model;
     this.table = model.table(spec.table);
@@ -116,6 +118,24 @@ export class Track {
     let busy = this.sums[block];
     for (let at = block * STRIDE; at < i; at++) busy += Math.max(0, end[at] - uncovered(start, reach, at));
     return busy + Math.max(0, Math.min(time, end[i]) - uncovered(start, reach, i));
+  }
+
+  /**
+   * A function of times, each not before the last one, that returns what `busyUntil` does but goes through all events.
+   * The event `last` is the one that began last by `from`, until when the track was busy for `busy`.
+   */
+  busyFrom(last: number, busy: number, from: number): (time: number) => number {
+    const { n, start, end, reach } = this;
+    const spent = (time: number) => (
+      last < 0 ? 0 : Math.max(0, Math.min(time, end[last]) - uncovered(start, reach, last)));
+    let before = busy - spent(from);
+    return (time) => {
+      while (last + 1 < n && start[last + 1] <= time) {
+        before += spent(Infinity);
+        last += 1;
+      }
+      return before + spent(time);
+    };
   }
 
   /** How long the track was busy with all events before each `STRIDE`-th one. */
@@ -274,6 +294,21 @@ export class LaunchTrack extends Track {
       this.addPhases(i, spent);
     }
     return sums;
+  }
+}
+
+/** Add to each column of `step` nanoseconds the share in which a track was busy; the first begins at `least`. */
+export function addShares(track: Track, least: number, step: number, shares: Float64Array): void {
+  let begun = track.begunBy(least), busy = track.busyUntil(least, begun - 1);
+  const isFew = track.begunBy(least + shares.length * step) - begun < FEW * shares.length;
+  const next = isFew ? track.busyFrom(begun - 1, busy, least) : (time: number) => {
+    begun = track.begunBy(time, begun);
+    return track.busyUntil(time, begun - 1);
+  };
+  for (let x = 0; x < shares.length; x++) {
+    const until = next(least + (x + 1) * step);
+    shares[x] += (until - busy) / step;
+    busy = until;
   }
 }
 

@@ -4,7 +4,8 @@ import { contextOf } from "../shared/dom";
 import type { Color, Theme } from "../shared/theme";
 import { colorsOf } from "./colors";
 import { type Break, above, axisOf } from "./axis";
-import { type Kept, Layout, type Row } from "./layout";
+import { Busy } from "./groups";
+import { type Kept, type Lane, Layout, type Row } from "./layout";
 import type { Model } from "./model";
 import { type EventPlace, Search } from "./search";
 import { type Sums, sumsOf } from "./sums";
@@ -56,7 +57,9 @@ export class View {
   overview: Header["overview"];
   private readonly lengths = new Map<string, number>();
   private readonly colors = new Map<TableName, (row: number) => Color>();
-  private readonly rasters = new Map<Track, Raster>();
+  private readonly rasters = new Map<Track | Lane, Raster>();
+  /** How busy processes were. */
+  busy = new Busy(this);
 
   constructor(readonly model: Model, readonly theme: Theme, readonly kept: Kept) {
     this.tracks = makeTracks(model);
@@ -73,6 +76,7 @@ export class View {
     this.model.axis = axisOf(this.model, this.unfolded);
     this.tracks = makeTracks(this.model);
     this.layout = new Layout(this.model, this.tracks, this.kept);
+    this.busy = new Busy(this);
     this.rasters.clear();
     this.hover = this.selection = this.box = this.search = null;
     this.pinned = pinned ? this.find(pinned.table, pinned.id) : null;
@@ -180,7 +184,12 @@ export class View {
   /** Show an event: scroll and pan to it, and zoom where it would be invisible or overflow. */
   reveal(event: TimelineEvent): void {
     const row = this.layout.rowOf(event.track);
-    if (row?.lane.isFolded) { this.layout.fold(row.lane, false); this.reveal(event); return; }
+    const folded = row ? [row.lane].filter((lane) => lane.isFolded) : this.layout.foldedAround(event.track);
+    if (folded.length) {
+      for (const lane of folded) this.layout.fold(lane, false);
+      this.reveal(event);
+      return;
+    }
     const start = event.track.start[event.index], end = event.track.end[event.index];
     const span = this.t1 - this.t0, lasting = Math.max(end - start, 1), pixels = (lasting / span) * this.width;
     if (pixels < 4 || lasting > span * 0.9) {
@@ -228,11 +237,11 @@ export class View {
   }
 
   /**
-   * A picture to draw a track's columns in, and which of them are to be drawn: from `from` up to before `to`. After a
+   * A picture to draw the columns of a track, or of a group's header, in, and which of them are to be drawn: from `from` up to before `to`. After a
    * pan by whole pixels those that it has already are moved.
    */
-  raster(track: Track, wide: number, high: number): Raster {
-    let found = this.rasters.get(track);
+  raster(of: Track | Lane, wide: number, high: number): Raster {
+    let found = this.rasters.get(of);
     if (!found || found.canvas.width !== wide || found.canvas.height !== high) {
       const canvas = document.createElement("canvas");
       canvas.width = wide;
@@ -240,7 +249,7 @@ export class View {
       const context = contextOf(canvas), data = context.createImageData(wide, high);
       const shows = { t0: NaN, step: NaN, search: null, cache: new Map<string, Color>() };
       found = { canvas, context, data, pixels: new Uint32Array(data.data.buffer), from: 0, to: 0, shows };
-      this.rasters.set(track, found);
+      this.rasters.set(of, found);
     }
     const { t0, t1, search, theme: { cache } } = this, { shows, pixels } = found, step = (t1 - t0) / wide;
     const isAlike = shows.search === search && shows.cache === cache && Math.abs(shows.step / step - 1) < 1e-9;

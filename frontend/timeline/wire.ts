@@ -40,6 +40,16 @@ export interface LaneSpec {
   label: string;
   note: string;
   tracks: TrackSpec[];
+  /** Where the header has several: which of its processes it is of. */
+  process?: number;
+}
+
+/** A process of several: how far its times can be off in nanoseconds, and what else is known of it. */
+export interface ProcessSpec {
+  label: string;
+  host: string;
+  bound: number | null;
+  about: [label: string, value: string][];
 }
 
 export interface Header {
@@ -53,7 +63,13 @@ export interface Header {
   tables: Record<TableName, TableSpec>;
   undrawn: number;
   left_out: string[];
-  /** Of a large timeline, by track: colors, and for each a byte a column of the whole time, its share, as base64. */
+  /** Several processes, machine by machine, of which lanes are grouped; and whether the groups begin folded. */
+  processes?: ProcessSpec[];
+  folded?: boolean;
+  /**
+   * Of a large timeline, by track, and by process as `p0`: colors, and for each a byte a column of the whole time, its
+   * share, as base64.
+   */
   overview?: Record<string, [color: string, shares: string][]>;
   /** The flame graph of its call paths, packed, as base64. */
   flame?: string;
@@ -63,11 +79,12 @@ export interface Header {
 export interface Facts {
   /** What codes stand for, by table and column. */
   words: Record<string, string[]>;
-  cells: { label: string; status?: string; error?: string; source?: string; sync?: number }[];
+  cells: { label: string; status?: string; error?: string; source?: string; sync?: number;
+    process?: string }[];
   /** Lines of code; those of libraries are empty. */
   lines: { at?: string; in?: string }[];
-  threads: { label: string; ident: string }[];
-  devices: { ordinal: number | null; name: string | null; cc: string | null }[];
+  threads: { label: string; ident: string; process?: string }[];
+  devices: { ordinal: number | null; name: string | null; cc: string | null; owner?: string }[];
   kernels: { name: string }[];
   specializations: {
     /** By what other views know it. */

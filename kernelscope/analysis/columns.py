@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
@@ -448,6 +449,20 @@ def union_ns(start: Ints, end: Ints, lane: Ints) -> int:
         before = np.concatenate(([np.iinfo(np.int64).min], reach[:-1]))
         total += int(np.maximum(reach - np.maximum(begins, before), 0).sum())
     return total
+
+
+def rows_by(codes: Ints) -> dict[int, Ints | slice]:
+    """Return the rows of each code, in order; all of them as a ``slice`` where there is one code."""
+    if not len(codes):
+        return {}
+    least, most = int(codes.min()), int(codes.max())
+    if least == most:
+        return {least: slice(None)}
+    # Small numbers are sorted by their digits, in no more than two rounds.
+    narrow = (codes - least).astype(np.uint16) if most - least < 1 << 16 else codes - least
+    order = np.argsort(narrow, kind="stable")
+    first = np.concatenate(([0], np.flatnonzero(np.diff(narrow[order])) + 1, [len(order)])).tolist()
+    return {int(codes[order[low]]): order[low:high] for low, high in pairwise(first)}
 
 
 # Sets of intervals of time: union, complement, difference, and how much of other intervals they cover.

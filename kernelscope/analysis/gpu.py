@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -45,6 +45,7 @@ from kernelscope.analysis.columns import (
     union,
 )
 from kernelscope.analysis.launches import PHASES
+from kernelscope.analysis.owners import device_names, device_processes, has_processes
 from kernelscope.recording.model import Recording
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ _CALLS: dict[str, re.Pattern[str]] = {
 
 #: States in the order in which tables list them.
 STATES: tuple[str, ...] = (*PHASES, "unsplit", "graph", "copy", "memory", "call", "wait", "outside")
+
+#: Of so many devices a summary tells one by one.
+MOST_DEVICES = 4
 
 #: Those of a launch that compiles nothing.
 LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unsplit")
@@ -133,15 +137,15 @@ class HostStates:
         return found
 
 
-def host_states(recording: Recording, thread_id: int | None = None) -> HostStates:
+def host_states(recording: Recording, thread_id: int | Ints | None = None) -> HostStates:
     """Return what the host was doing when.
 
     Parameters
     ----------
     recording : Recording
         What was recorded.
-    thread_id : int, optional
-        The row in ``threads`` of the one to look at; without it, all are.
+    thread_id : int or ndarray of int64, optional
+        The row in ``threads`` of the one to look at, or the rows of several; without it, all are.
     """
     rows = slice(None) if thread_id is None else _of_thread(recording, "launches", thread_id)
     bounds = [
@@ -241,14 +245,18 @@ def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Int
     return start[known], end[known]
 
 
-def _of_thread(recording: Recording, table: str, thread_id: int | None) -> Bools:
-    """Return which rows of a table are a thread's; all, without one."""
+def _of_thread(recording: Recording, table: str, thread_id: int | Ints | None) -> Bools:
+    """Return which rows of a table are a thread's, or of any of several; all, without one."""
     if thread_id is None:
         return np.ones(row_count(recording, table), dtype=np.bool_)
+    if not isinstance(thread_id, int):
+        is_wanted = np.zeros(row_count(recording, "threads") + 1, dtype=np.bool_)  # the last is for none that is known
+        is_wanted[thread_id] = True
+        return is_wanted[ints(recording, table, "thread_id")]
     return ints(recording, table, "thread_id") == thread_id
 
 
-def _compiles(recording: Recording, thread_id: int | None) -> tuple[Bools, Intervals]:
+def _compiles(recording: Recording, thread_id: int | Ints | None) -> tuple[Bools, Intervals]:
     """Return which launches compiled or loaded something, and the intervals of all compiles of a thread."""
     start, dispatched = ints(recording, "launches", "start_ns"), ints(recording, "launches", "dispatch_end_ns")
     spent = ints(recording, "launches", "compile_ns")
@@ -272,10 +280,10 @@ def _compiles(recording: Recording, thread_id: int | None) -> tuple[Bools, Inter
     )
 
 
-def _calls(recording: Recording, thread_id: int | None) -> dict[str, Intervals]:
+def _calls(recording: Recording, thread_id: int | Ints | None) -> dict[str, Intervals]:
     """Return the intervals of what a thread called that was no recorded launch, by state.
 
-    The recorder's own waits for the device, after a cell's end, are of no thread.
+    The recorder's own waits for the device, after a cell's end, are of no thread but of the cell's process.
     """
     found: dict[str, list[tuple[Ints, Ints]]] = {state: [] for state in _CALLS}
     if row_count(recording, "graph_events"):
@@ -296,8 +304,11 @@ def _calls(recording: Recording, thread_id: int | None) -> dict[str, Intervals]:
         waits &= _of_thread(recording, "activities", thread_id)
         found["wait"].append((ints(recording, "activities", "start_ns")[waits],
                               ints(recording, "activities", "end_ns")[waits]))
-    if thread_id is None:
-        found["wait"].append((ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns")))
+    if not isinstance(thread_id, int):
+        cells = np.ones(row_count(recording, "cells"), dtype=np.bool_) if thread_id is None else np.isin(
+            ints(recording, "cells", "process_id"), ints(recording, "threads", "process_id")[thread_id])
+        found["wait"].append((ints(recording, "cells", "end_ns")[cells],
+                              ints(recording, "cells", "synchronized_ns")[cells]))
     return {state: joined(*[_known(*times) for times in found[state]]) for state in _FIRST if state in found}
 
 
@@ -618,19 +629,17 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
     joined = joined or join(recording)
     activities = gpu_activities(recording)
     within = windows(recording)
-    execution = by_execution(recording, joined)
+    execution, working = by_execution(recording, joined), tuple(busy(recording, within, activities=activities))
     alone = joined.execute_ns[joined.kernel < 0]
     executed = np.concatenate((joined.kernel_execute_ns, alone[alone >= 0]))
     errors = floats(recording, "health", "clock_error_ns")
     known = errors[np.isfinite(errors)]
     return GpuSummary(
         source=_source(recording),
-        devices={
-            row["device_id"]: f"device {row['ordinal']}" for row in recording.rows("devices")
-            if row["ordinal"] is not None
-        },
-        busy=tuple(busy(recording, within, activities=activities)),
-        idle=tuple(gaps(recording, within, by_stream=False, activities=activities, host=host)),
+        devices=dict(enumerate(device_names(recording))),
+        busy=working,
+        idle=(tuple(_idle_of_processes(recording, within, activities, working)) if has_processes(recording) else
+              tuple(gaps(recording, within, by_stream=False, activities=activities, host=host))),
         by_cell={
             cell: max(shares) for cell, each in enumerate(busy_by_cell(recording, activities=activities))
             if (shares := [row.share for row in each if row.share is not None])
@@ -645,6 +654,27 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
         untimed=activities.untimed,
         clock_error_ns=float(known.max()) if len(known) else None,
     )
+
+
+def told_devices(busy: Sequence[Busy]) -> Sequence[Busy]:
+    """Return the devices of which a summary tells one by one: of more than `MOST_DEVICES` the least and most busy."""
+    if len(busy) <= MOST_DEVICES:
+        return busy
+    order = sorted(busy, key=lambda each: each.share or 0.0)
+    return order[0], order[-1]
+
+
+def _idle_of_processes(recording: Recording, within: Intervals, activities: Activities,
+                       busy: Sequence[Busy]) -> Iterator[LaneGaps]:
+    """Yield what the processes that used a device did while it idled; no others made it wait."""
+    told, users = {each.device_id for each in told_devices(busy)}, device_processes(recording)
+    owner = ints(recording, "threads", "process_id")
+    for device, own in activities.by_device():
+        number = known_id(device)
+        if number in told:
+            threads = np.flatnonzero(np.isin(owner, [] if number is None else users[number]))
+            idle, busy_ns = _idle(own, within)
+            yield LaneGaps(number, None, True, len(own), busy_ns, idle, host_states(recording, threads).time_in(idle))
 
 
 def _source(recording: Recording) -> str:

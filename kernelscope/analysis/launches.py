@@ -32,6 +32,7 @@ from kernelscope.analysis.columns import (
     unfinished,
     unique_pairs,
 )
+from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.recording.model import Recording
 from kernelscope.schema import MODES, UNKNOWN
 
@@ -186,8 +187,11 @@ class LaunchPhases:
 
     def totals_by(self, groups: Ints, size: int) -> PhaseSums:
         """Sum own times by group (int64, one a launch; below 0 is left out), for `size` groups."""
+        every = count_by(groups, size)
+
         def known(values: Ints) -> Ints:
-            return np.where(count_by(groups, size, values >= 0) > 0, sum_by(groups, values, size), UNKNOWN)
+            counts = every if values.min(initial=0) >= 0 else count_by(groups, size, values >= 0)
+            return np.where(counts > 0, sum_by(groups, values, size), UNKNOWN)
 
         return PhaseSums(known(self.own_ns), {name: known(self._summable(name)) for name in PHASES})
 
@@ -779,6 +783,8 @@ class ConfigurationSummary:
         The stream's handle; 0 is the default stream. None where all launches were captured: a node has no stream.
     device : int or None
         The ordinal of the stream's device, where the recording has launches on several; else None.
+    owner : str
+        Whose device it is, where several have one ordinal: a machine or a process.
     launches, captured, errors : int
         Launches with it that ran, those that went into the capture of a graph, and how many raised.
     host_ns : int
@@ -799,6 +805,7 @@ class ConfigurationSummary:
     sharedmem_bytes: int | None
     stream: int | None
     device: int | None
+    owner: str
     launches: int
     captured: int
     errors: int
@@ -837,6 +844,7 @@ class Configurations:
         self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
         self._owner, self._which, self._device = pairs[:, 0], pairs[:, 1] // width, pairs[:, 1] % width - 1
         self._ordinals = [row["ordinal"] for row in recording.rows("devices")]
+        self._owners = device_owners(recording)
         self._order = np.lexsort((pairs[:, 1], -captured, -launches, self._owner))
         size = row_count(recording, "dispatchers")
         self._ends = np.cumsum(np.bincount(self._owner, minlength=size))
@@ -873,6 +881,7 @@ class Configurations:
             sharedmem_bytes=row["sharedmem_bytes"],
             stream=row["stream"] if self._counts["launches"][at] else None,
             device=None if self._device[at] < 0 else self._ordinals[int(self._device[at])],
+            owner="" if self._device[at] < 0 else self._owners[int(self._device[at])],
             **_numbers(self._counts, at),
             median_ns=_number(self._medians[at]),
             regs=_whole(self._regs[at]),
@@ -1011,6 +1020,8 @@ class CellSummary:
         From the cell's start to its end; None between cells, and where a clock went back.
     synchronize_ns : int or None
         From there to the end of the device's synchronization; None where it was not synchronized.
+    process : str
+        The name of its process, where there are several.
     """
 
     cell_id: int | None
@@ -1029,6 +1040,7 @@ class CellSummary:
     totals: PhaseTotals
     wall_ns: int | None
     synchronize_ns: int | None
+    process: str = ""
 
     @property
     def label(self) -> str:
@@ -1046,7 +1058,7 @@ class CellSummary:
 def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[CellSummary]:
     """Summarize each cell, in the order in which they ran; the row between cells, if any, is last."""
     phases = phases or launch_phases(recording)
-    rows = recording.rows("cells")
+    rows, processes = recording.rows("cells"), process_names(recording)
     size = len(rows) + 1
     between = len(rows)
     launched = _placed(ints(recording, "launches", "cell_id"), between)
@@ -1082,6 +1094,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
             # Where a clock went back, how long it took is not known.
             wall_ns=None if start is None or end is None or end < start else end - start,
             synchronize_ns=None if end is None or synchronized is None or synchronized < end else synchronized - end,
+            process="" if len(processes) < 2 or row.get("process_id") is None else processes[row["process_id"]],
         )
 
     summaries = [summary(at, row) for at, row in enumerate(rows)]

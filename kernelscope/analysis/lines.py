@@ -28,12 +28,14 @@ from kernelscope.analysis.columns import (
     sum_by,
 )
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
-from kernelscope.recording.columns import Spans
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: The most places of a table of pairs; of more, the pairs are sorted.
+_LARGEST_TABLE = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -175,19 +177,29 @@ def _lines(recording: Recording, table: str, size: int) -> Ints:
 def _kernels(recording: Recording, lines: Ints, activities: Ints, size: int) -> list[tuple[str, ...]]:
     names: list[str] = recording.arrow("dispatchers").column("name").to_pylist()
     found: list[dict[str, None]] = [{} for _ in range(size)]
-    made = np.bincount(lines * len(names) + ints(recording, "launches", "dispatcher_id"))
-    for pair in np.flatnonzero(made).tolist():
+    made, _ = _distinct(lines * len(names) + ints(recording, "launches", "dispatcher_id"), size * len(names))
+    for pair in made.tolist():
         found[pair // len(names)][names[pair % len(names)]] = None
     others = np.flatnonzero((ints(recording, "activities", "launch_id") < 0)
                             & matches(recording, "activities", "kind", "kernel"))
     if len(others):
         code, values = codes(recording, "activities", "name")
-        made, first = np.unique(activities[others] * (len(values) + 1) + code[others] + 1, return_index=True)
+        made, first = _distinct(activities[others] * (len(values) + 1) + code[others] + 1, size * (len(values) + 1))
         for pair in made[np.argsort(first)].tolist():
             line, name = divmod(pair, len(values) + 1)
             if name:
                 found[line][values[name - 1] or ""] = None
     return [tuple(each) for each in found]
+
+
+def _distinct(numbers: Ints, size: int) -> tuple[Ints, Ints]:
+    """Return the distinct ones of numbers from 0 to below `size`, in order, and the place of the first of each."""
+    if size > _LARGEST_TABLE:
+        return np.unique(numbers, return_index=True)
+    first = np.full(size, UNKNOWN)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    made = np.flatnonzero(first >= 0)
+    return made, first[made]
 
 
 def gpu_by(recording: Recording, launches: Ints, activities: Ints,
@@ -226,20 +238,33 @@ def _calls(recording: Recording, activities: Ints, is_wait: Bools, size: int) ->
     is_known = (start >= 0) & (end >= start)
     rows, unknown = np.flatnonzero(others & is_known), np.flatnonzero(others & ~is_known)
     thread = ints(recording, "activities", "thread_id")
-    if row_count(recording, "launches"):
-        begun, ended = (ints(recording, "launches", name) for name in ("start_ns", "end_ns"))
-        launches = Spans(ints(recording, "launches", "thread_id"), begun, np.maximum(begun, ended))
-        rows = rows[launches.around(thread[rows], start[rows]) < 0]
-    rows = rows[np.lexsort((thread[rows], start[rows]))]
+    rows = rows[np.lexsort((start[rows], thread[rows]))]
     is_first = np.ones(len(rows), bool)
     is_first[1:] = (start[rows[1:]] != start[rows[:-1]]) | (thread[rows[1:]] != thread[rows[:-1]])
     rows = rows[is_first]
+    rows = rows[~_is_inside_launch(recording, thread[rows], start[rows])]
     return known_sums(np.concatenate((activities[rows], activities[unknown])),
-                 np.concatenate((end[rows] - start[rows], np.full(len(unknown), UNKNOWN))), size)
+                      np.concatenate((end[rows] - start[rows], np.full(len(unknown), UNKNOWN))), size)
+
+
+def _is_inside_launch(recording: Recording, threads: Ints, times: Ints) -> Bools:
+    """Whether each time lies in a launch of its thread; given in order of threads, and in a thread of times."""
+    found = np.zeros(len(times), bool)
+    owner, begun, ended = (ints(recording, "launches", name) for name in ("thread_id", "start_ns", "end_ns"))
+    order = np.lexsort((begun, owner))
+    for thread in np.flatnonzero(count_by(threads, int(threads.max(initial=-1)) + 1)).tolist():
+        launches = order[slice(*np.searchsorted(owner, (thread, thread + 1), sorter=order))]
+        asked = slice(*np.searchsorted(threads, (thread, thread + 1)))
+        reach = np.maximum.accumulate(np.maximum(begun, ended)[launches])  # how far those reach that began until here
+        before = np.searchsorted(begun[launches], times[asked], side="right") - 1
+        found[asked] = (before >= 0) & (reach[before] >= times[asked]) if len(launches) else False
+    return found
 
 
 def known_sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
     """Return sums by group: None where there are values and none is known."""
+    if not len(values) or values.min() >= 0:
+        return list[int | None](sum_by(groups, values, size).tolist())
     lost = (count_by(groups, size) > 0) & (count_by(groups, size, values >= 0) == 0)
     return [None if gone else total
             for gone, total in zip(lost.tolist(), sum_by(groups, values, size).tolist(), strict=True)]
@@ -356,14 +381,14 @@ def annotated(recording: Recording, rows: Sequence[LineSummary] | None = None) -
     rows = by_line(recording) if rows is None else rows
     if not rows:
         return None
-    held = recording.rows("lines")
+    line_rows = recording.rows("lines")
     cells = _sources(recording)
     of_cells: dict[int, dict[int, list[LineSummary]]] = {}
     elsewhere: dict[tuple[str, str | None], dict[int, list[LineSummary]]] = {}
     for each in rows:
         if each.line_id is None or each.file is None or each.line is None:
             continue
-        cell = held[each.line_id]["cell_id"]
+        cell = line_rows[each.line_id]["cell_id"]
         if cell is not None and 0 < each.line <= len(cells[cell]):
             place = of_cells.setdefault(cell, {})
         else:
@@ -372,7 +397,7 @@ def annotated(recording: Recording, rows: Sequence[LineSummary] | None = None) -
     sources = [Source(_cell_file(recording, cell), None, tuple([
         _source_line(number, text, done.get(number, ())) for number, text in enumerate(cells[cell], start=1)]), True)
         for cell, done in sorted(of_cells.items())]
-    others = [Source(file, function, _dedented(done, held)) for (file, function), done in elsewhere.items()]
+    others = [Source(file, function, _dedented(done, line_rows)) for (file, function), done in elsewhere.items()]
     others.sort(key=lambda each: -each.cost_ns)
     unknown = next((each for each in rows if each.line_id is None), None)
     return AnnotatedCode((*sources, *others), unknown, together(rows))
@@ -412,10 +437,10 @@ def _source_line(number: int, text: str | None, done: Sequence[LineSummary]) -> 
                       tuple(sorted([each.line_id for each in done if each.line_id is not None])))
 
 
-def _dedented(done: dict[int, list[LineSummary]], held: Sequence[dict[str, Any]]) -> tuple[SourceLine, ...]:
+def _dedented(done: dict[int, list[LineSummary]], line_rows: Sequence[dict[str, Any]]) -> tuple[SourceLine, ...]:
     """The lines of a function that did anything, without the indentation that they have in common."""
     numbers = sorted(done)
-    texts = [held[done[number][0].line_id or 0]["text"] for number in numbers]
+    texts = [line_rows[done[number][0].line_id or 0]["text"] for number in numbers]
     shown = iter(textwrap.dedent("\n".join([each for each in texts if each is not None])).split("\n"))
     return tuple([_source_line(number, None if text is None else next(shown), done[number])
                   for number, text in zip(numbers, texts, strict=True)])

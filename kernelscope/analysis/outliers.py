@@ -19,7 +19,7 @@ from kernelscope.analysis.columns import (
     union,
 )
 from kernelscope.analysis.launches import LaunchPhases, launch_phases, long_ones
-from kernelscope.analysis.processes import processes_of
+from kernelscope.analysis.owners import processes_of
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -149,7 +149,10 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
 
 def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:
     used = ints(recording, "launches", "specialization_id")
-    is_first = bool(used[row] >= 0) and int(np.argmax(used == used[row])) == row
+    # Each process loads a specialization for itself.
+    process = processes_of(recording, "launches")
+    own = process == process[row]
+    is_first = bool(used[row] >= 0) and int(np.argmax((used == used[row]) & own)) == row
     return LongLaunch(row, kernel, int(phases.launching_ns[row]), *phases.longest(row), is_first,
                       _meanwhile(recording, row))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from kernelscope.analysis.activities import COPY, is_gpu_recorded
 from kernelscope.analysis.columns import Bools, Ints, codes, count_by, data_frame, ints, matches, ran, union
 from kernelscope.analysis.launches import launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
+from kernelscope.analysis.owners import process_label, processes_of
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -34,6 +34,8 @@ class ProcessSummary:
         Launches that it made and that ran.
     host_ns : int or None
         Own host time of them; None where it is known of none.
+    launching_ns : int or None
+        Of that, what is no compile.
     compiles : int
         Compiles and loads from the disk cache.
     compile_ns : int or None
@@ -56,6 +58,7 @@ class ProcessSummary:
     row: dict[str, Any]
     launches: int
     host_ns: int | None
+    launching_ns: int | None
     compiles: int
     compile_ns: int | None
     gpu_ns: int | None
@@ -74,15 +77,14 @@ class ProcessSummary:
         return self.communication_ns - self.hidden_ns
 
     @property
+    def work_ns(self) -> int | None:
+        """Return how long its GPUs were busy but for exposed communication, in which it may wait for the others."""
+        return None if self.busy_ns is None else self.busy_ns - (self.exposed_ns or 0)
+
+    @property
     def label(self) -> str:
         """Return what to call it: its worker's name, rank or pid."""
-        row = self.row
-        if row["worker"] is not None:
-            name = str(row["worker"])  # Dask's are numbers or addresses, if nobody names them
-            return f"worker {name}" if row["launcher"] == "dask" and not re.match(r"[A-Za-z][\w.-]*$", name) else name
-        if row["rank"] is not None:
-            return f"rank {row['rank']}"
-        return f"process {self.process_id}" if row["pid"] is None else f"pid {row['pid']}"
+        return process_label(self.row)
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,9 @@ class Imbalance:
     Attributes
     ----------
     measure : str
-        ``busy`` (of the GPU), or ``host`` (of launches) where the GPU was not recorded.
-    slowest : ProcessSummary
-        The one with the most.
+        ``work`` (`ProcessSummary.work_ns`), or ``host`` (of launches) where the GPU was not recorded.
+    slowest, fastest : ProcessSummary
+        Those with the most and the least.
     most_ns, mean_ns : float
         What it has, and what the processes have on average.
     share : float
@@ -103,6 +105,7 @@ class Imbalance:
 
     measure: str
     slowest: ProcessSummary
+    fastest: ProcessSummary
     most_ns: float
     mean_ns: float
     share: float
@@ -116,26 +119,30 @@ class RepeatedCompile:
     ----------
     dispatcher_id : int
         The kernel.
-    kernel, signature : str
-        Its name, and the argument types.
+    kernel, framework, signature : str
+        Its name, whose it is, and the argument types.
     processes, compiles : int
         How many processes compiled it, and how often.
     total_ns, median_ns : int
         How long that took together, and half of them at most.
     at_once : int
         How many began before the first of them was done: a cache that was empty then would not have spared these.
+    by : tuple of int
+        The processes of those.
     avoidable_ns : int
         What all took but the longest: what a shared cache that has it would spare.
     """
 
     dispatcher_id: int
     kernel: str
+    framework: str
     signature: str
     processes: int
     compiles: int
     total_ns: int
     median_ns: int
     at_once: int
+    by: tuple[int, ...]
     avoidable_ns: int
 
 
@@ -167,12 +174,13 @@ def comparison(recording: Recording) -> Comparison | None:
 
 
 def _imbalance(processes: Sequence[ProcessSummary]) -> Imbalance | None:
-    for measure in ("busy", "host"):
+    for measure in ("work", "host"):
         known = [(each, value) for each in processes if (value := getattr(each, f"{measure}_ns")) is not None]
         if len(known) > 1 and any(value for _, value in known):
             slowest, most = max(known, key=lambda pair: pair[1])
+            fastest, _ = min(known, key=lambda pair: pair[1])
             mean = sum(value for _, value in known) / len(known)
-            return Imbalance(measure, slowest, most, mean, (most - mean) / most)
+            return Imbalance(measure, slowest, fastest, most, mean, (most - mean) / most)
     return None
 
 
@@ -191,10 +199,12 @@ def repeated_compiles(recording: Recording) -> list[RepeatedCompile]:
         if count < 2:
             continue
         took, row = end[own] - start[own], rows[int(specialization[own[0]])]
+        first = own[start[own] < end[own].min()]
+        kernel = kernels[row["dispatcher_id"]]
         found.append(RepeatedCompile(
-            dispatcher_id=row["dispatcher_id"], kernel=kernels[row["dispatcher_id"]]["name"],
+            dispatcher_id=row["dispatcher_id"], kernel=kernel["name"], framework=kernel["framework"],
             signature=row["signature"], processes=count, compiles=len(own), total_ns=int(took.sum()),
-            median_ns=int(np.median(took)), at_once=int((start[own] < end[own].min()).sum()),
+            median_ns=int(np.median(took)), at_once=len(first), by=tuple(np.unique(process[first]).tolist()),
             avoidable_ns=int(took.sum() - took.max())))
     return sorted(found, key=lambda each: -each.avoidable_ns)
 
@@ -227,13 +237,6 @@ def _communicates(recording: Recording, is_kernel: Bools) -> Bools:
     return (is_nccl[name] & is_kernel) | (is_peer[name] & matches(recording, "activities", "kind", COPY))
 
 
-def processes_of(recording: Recording, table: str) -> Ints:
-    """Return the process of each row of a table, -1 where it is not known."""
-    if "process_id" in recording.arrow(table).schema.names:
-        return ints(recording, table, "process_id")
-    return np.append(ints(recording, "threads", "process_id"), UNKNOWN)[ints(recording, table, "thread_id")]
-
-
 def by_process(recording: Recording) -> list[ProcessSummary]:
     """Summarize each process, in order of the table ``processes``; none for files that know of none."""
     rows = recording.rows("processes")
@@ -254,11 +257,16 @@ def by_process(recording: Recording) -> list[ProcessSummary]:
     busy = _busy(recording, groups["activities"], size)
     return [
         ProcessSummary(
-            process_id=at, row=row, launches=int(launches[at]), host_ns=totals[at].host_ns, compiles=int(compiles[at]),
+            process_id=at, row=row, launches=int(launches[at]), host_ns=totals[at].host_ns,
+            launching_ns=_less(totals[at].host_ns, totals[at].compile_ns), compiles=int(compiles[at]),
             compile_ns=compile_ns[at], gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at],
             busy_ns=busy[at][0], communication_ns=busy[at][1], hidden_ns=busy[at][2])
         for at, row in enumerate(rows)
     ]
+
+
+def _less(whole: int | None, part: int | None) -> int | None:
+    return None if whole is None else max(whole - (part or 0), 0)
 
 
 def process_table(recording: Recording) -> pd.DataFrame:

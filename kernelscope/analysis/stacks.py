@@ -112,15 +112,15 @@ def call_tree(recording: Recording) -> CallTree | None:
         lasted, executed = gpu_times(recording)
         lasted = np.where(matches(recording, "activities", "kind", "sync"), UNKNOWN, lasted)
         weights["gpu"] = sum_by(ran_on_gpu, lasted, size) + sum_by(launched, executed, size)
-    held = np.logical_or.reduce([values > 0 for values in weights.values()])
+    weighs = np.logical_or.reduce([values > 0 for values in weights.values()])
     split = {name: sum_by(launched, phases.own_phases[name], size) for name in PHASES}
-    keys = keys[held]
+    keys = keys[weighs]
     around, leaf = keys // width, keys % width
     is_used = int((around == unknown).any())  # where all is known, there is no node of what is not
     none = np.full(unknown + is_used, UNKNOWN, dtype=np.int64)
 
     def of_leaves(weights: Mapping[str, Ints]) -> dict[str, Ints]:
-        return {name: np.concatenate((none * 0, values[held])) for name, values in weights.items()}
+        return {name: np.concatenate((none * 0, values[weighs])) for name, values in weights.items()}
 
     return CallTree(
         np.concatenate((parent, none[unknown:], around)), np.concatenate((line, none[unknown:], leaf * 0 - 1)),
@@ -179,8 +179,8 @@ def _distinct(parts: list[Ints], size: int) -> tuple[Ints, list[Ints]]:
     if size > _LARGEST_TABLE:
         values, places = np.unique(together, return_inverse=True)
     else:
-        held = np.zeros(size, dtype=np.bool_)
-        held[together] = True
-        values = np.flatnonzero(held)
-        places = (np.cumsum(held) - 1)[together]
+        is_used = np.zeros(size, dtype=np.bool_)
+        is_used[together] = True
+        values = np.flatnonzero(is_used)
+        places = (np.cumsum(is_used) - 1)[together]
     return values, np.split(places.astype(np.int64, copy=False), ends)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Intervals, codes, count_by, ints, row_count, sum_by, union
+from kernelscope.analysis.columns import Intervals, Ints, codes, count_by, ints, row_count, sum_by, union
 from kernelscope.analysis.gpu import STATES, HostStates, host_states
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
 #: other CUDA calls (`kernelscope.analysis.gpu.STATES`), Python's garbage collections outside of those (``gc``), what
@@ -87,12 +88,14 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     if not cells:
         return []
     windows = [_window(int(start[cell]), int(end[cell])) for cell in cells]
+    owner, whose = (ints(recording, table, "process_id").tolist() for table in ("threads", "cells"))
     active = _active(recording)
     main = _main_threads(recording, cells)
+    watched = dict.fromkeys((*main, *[each for each in active if each not in main][:MOST_THREADS]))
     costs = _recording_costs(recording, cells)
     names = {row["thread_id"]: row["name"] or "" for row in recording.rows("threads")}
     states = {thread: host if host is not None and active == [thread] else host_states(recording, thread)
-              for thread in dict.fromkeys((*main, *active[:MOST_THREADS + 1])) if thread is not None}
+              for thread in watched if thread is not None}
     found = {thread: each.times_in(windows) for thread, each in states.items()}
     garbage = {thread: _garbage(recording, thread) for thread in dict.fromkeys(main) if thread is not None}
     collected = {thread: states[thread].times_in([_inside(held, each) for each in windows])
@@ -107,7 +110,7 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
         recorded = min(round(costs[place]), rest)
         others = [ThreadTime(each, names.get(each, ""), {state: value for state, value in times[place].items()
                                                          if value and state != "outside"})
-                  for each, times in found.items() if each != thread]
+                  for each, times in found.items() if each != thread and _is_same(owner[each], whose[cell])]
         others = sorted((each for each in others if each.parts), key=lambda each: -each.total_ns)
         result.append(WallTime(
             cell, wall, {part: parts.get(part, 0) for part in PARTS} | {
@@ -155,16 +158,35 @@ def _active(recording: Recording) -> list[int]:
 def _main_threads(recording: Recording, cells: Sequence[int]) -> list[int | None]:
     """Return the main thread of each cell; None where it did nothing that was recorded, or is not known.
 
-    Several recordings that were merged have several: a cell's is the one that launched most in it. Where none has
-    Python's name of it, an only thread is taken to be it.
+    Several recordings that were merged have several: a cell's is that of its process, and of several of these the one
+    that launched most in it. Where none has Python's name of it, an only thread is taken to be it.
     """
     rows = recording.rows("threads")
     named = [row["thread_id"] for row in rows if row["name"] == _MAIN] or ([0] if len(rows) == 1 else [])
-    if len(named) < 2:
-        return [named[0] if named else None] * len(cells)
+    owner, whose = (ints(recording, table, "process_id").tolist() for table in ("threads", "cells"))
+    of_process: dict[int, list[int]] = {}
+    counts: dict[int, Ints] = {}
     cell_of, thread_of = ints(recording, "launches", "cell_id"), ints(recording, "launches", "thread_id")
-    counts = {thread: count_by(cell_of[thread_of == thread], max(cells) + 1) for thread in named}
-    return [max(named, key=lambda thread: int(counts[thread][cell])) for cell in cells]
+
+    def launches(thread: int, cell: int) -> int:
+        if thread not in counts:
+            counts[thread] = count_by(cell_of[thread_of == thread], max(cells) + 1)
+        return int(counts[thread][cell])
+
+    found: list[int | None] = []
+    for cell in cells:
+        process = whose[cell]
+        if process not in of_process:
+            of_process[process] = [each for each in named if _is_same(owner[each], process)]
+        own = of_process[process]
+        found.append(max(own, key=lambda thread, cell=cell: launches(thread, cell)) if len(own) > 1 else
+                     own[0] if own else None)
+    return found
+
+
+def _is_same(one: int, other: int) -> bool:
+    """Return whether two processes are the same, or one of them is not known, as in files of older versions."""
+    return one == other or UNKNOWN in (one, other)
 
 
 def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:

@@ -23,7 +23,7 @@ from kernelscope.native.journal import is_held
 from kernelscope.processes import OPTIONS, RECORD
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recover import recovered
-from kernelscope.recorder.worker import STOP, spelled, with_status
+from kernelscope.recorder.worker import STOP, spelled
 from kernelscope.recording.file import load
 from kernelscope.recording.journal import find_journals, is_journal
 from kernelscope.recording.merge import merge
@@ -87,7 +87,7 @@ class Children:
         self._before: dict[str, str | None] = {}
         self._set: dict[str, str] = {}
         self._older: set[int] = set()
-        self.notes: list[Row] = [] if _is_installed() else [note(
+        self.notes: list[Row] = [] if _is_installed() else [_note(
             "there is no kernelscope.pth beside this Python's packages: only child processes that call "
             "kernelscope.processes.start_from_environment() are recorded", "install kernelscope with pip")]
 
@@ -147,7 +147,7 @@ class Children:
         notes = [*self.notes, *gathered.notes]
         still = self._older & _python_children()
         if still:
-            notes.append(note(
+            notes.append(_note(
                 f"{counted(len(still), 'child process was', 'child processes were')} there before the recording began, "
                 f"and not recorded: pid {', '.join(map(str, sorted(still)[:_LISTED]))}",
                 "begin the recording before the pool of processes"))
@@ -156,7 +156,7 @@ class Children:
             whole = merge([own, *recordings], name=own.name) if recordings else own
         except ValueError as error:  # a dry run among others
             whole = own
-            notes.append(note(f"the child processes were left out: {error}"))
+            notes.append(_note(f"the child processes were left out: {error}"))
         except KeyboardInterrupt as error:
             whole, interrupt = own, error
         return _with_health(whole, notes), interrupt
@@ -223,8 +223,8 @@ def gather(paths: Sequence[Path], progress: Progress | None = None) -> Gathered:
     except KeyboardInterrupt as error:
         interrupt = error
         unread = len(paths) - len(recordings) - len(left_out)
-        notes.append(note(f"interrupted: {counted(unread, 'process was', 'processes were')} not read"))
-    notes += [note(f"a process was left out: {problem}") for problem in left_out]
+        notes.append(_note(f"interrupted: {counted(unread, 'process was', 'processes were')} not read"))
+    notes += [_note(f"a process was left out: {problem}") for problem in left_out]
     return Gathered(recordings, left_out, notes, interrupt)
 
 
@@ -266,13 +266,12 @@ def read(path: Path) -> Recording:
     (journal,) = find_journals(path)
     recording = recovered(journal)
     if journal.is_live:
-        return with_status(recording, "unfinished", "it was still recording: its launches until then")
-    return with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
+        return _with_status(recording, "unfinished", "it was still recording: its launches until then")
+    return _with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
                         "recovered from its journal, without what the GPU did")
 
 
-def note(message: str, fix: str | None = None) -> Row:
-    """Return a row of ``health`` of what is missing."""
+def _note(message: str, fix: str | None = None) -> Row:
     return {"probe": "recorder", "status": "degraded", "message": message, "fix": fix}
 
 
@@ -307,6 +306,13 @@ def _with_health(recording: Recording, notes: list[Row]) -> Recording:
         return recording
     health = table_of_rows("health", [*recording.rows("health"), *notes])
     return Recording({**{name: recording.arrow(name) for name in TABLES}, "health": health}, recording.metadata)
+
+
+def _with_status(recording: Recording, status: str, message: str) -> Recording:
+    """The recording of one process, with how that ended."""
+    table = table_of_rows("processes", [{**row, "status": status, "message": message}
+                                        for row in recording.rows("processes")])
+    return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
 
 
 def _is_installed() -> bool:

@@ -200,8 +200,10 @@ class OwnRecorder(Recorder):
         if (did_nothing and not is_one_of_many) or (self.is_guest and not self.folder.is_dir()):
             return  # such as a launcher, which imports a framework and uses no GPU
         if self.signal is not None:
-            recording = with_status(recording, "terminated", f"it was ended by {self.signal}: what it had done until "
-                                    "then is there, and what the GPU had")
+            from kernelscope.recorder.children import _with_status
+
+            recording = _with_status(recording, "terminated", f"it was ended by {self.signal}: what it had done until "
+                                     "then is there, and what the GPU had")
         journal = None if session.journal is None else session.journal.folder.name
         self.file = save_into(self.folder, recording, journal)
 
@@ -221,17 +223,6 @@ def save_into(folder: Path, recording: Recording, journal: str | None = None) ->
     who = [f"rank{made['rank']}" if "rank" in made else made.get("worker"), made.get("host")]
     named = [re.sub(r"[^\w.]+", "_", str(each))[:60] for each in who if each]
     return save(recording, folder / f"{'-'.join([*named, journal])}.kscope", paths=True)
-
-
-def with_status(recording: Recording, status: str, message: str) -> Recording:
-    """Return the recording of one process, with how that ended."""
-    from kernelscope.recording.model import Recording
-    from kernelscope.recording.parquet import table_of_rows
-    from kernelscope.schema import TABLES
-
-    table = table_of_rows("processes", [{**row, "status": status, "message": message}
-                                        for row in recording.rows("processes")])
-    return Recording({**{name: recording.arrow(name) for name in TABLES}, "processes": table}, recording.metadata)
 
 
 def _label() -> str:

@@ -112,13 +112,13 @@ def sizes(pair: tuple[int, int] | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def stream(handle: int | None, device: int | None = None) -> str:
-    """Return a stream's handle as the CUDA driver names it, and its device where there are several."""
+def stream(handle: int | None, device: int | None = None, owner: str = "") -> str:
+    """Return a stream's handle as the CUDA driver names it, and its device where there are several, and whose it is."""
     if handle is None:
         return MISSING
     special = {0: "default", 1: "legacy default", 2: "per-thread default"}
     name = special.get(handle) or shorten(hex(handle), 12)
-    return name if device is None else f"{name} on device {device}"
+    return name if device is None else f"{name} on device {device}{f' of {owner}' if owner else ''}"
 
 
 def width_of(text: str) -> int:

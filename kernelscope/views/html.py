@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from kernelscope.palette import GPU_COLORS, PART_COLORS, PHASE_COLORS
 from kernelscope.units import duration, percent
@@ -158,8 +159,8 @@ _TABLES = """
 .kscope .ks-sub { margin: 10px 0 0; }
 """
 
-#: Of code with a gutter, where there is any: the column of the code takes what is left, and cuts lines off.
-LINES_STYLE = """
+# Of code with a gutter: the column of the code takes what is left, and cuts lines off.
+_LINES = """
 .kscope .ks-scroll:has(> .ks-lines) { max-height: 520px; }
 .kscope table.ks-lines thead :is(th, td) { position: sticky; top: 0; z-index: 1; background: var(--ks-ground);
   border-bottom: 1px solid var(--ks-line); }
@@ -185,6 +186,28 @@ LINES_STYLE = """
   .kscope table.ks-lines tbody .ks-heat { min-width: 32px; padding-left: 6px; }
 }
 """
+
+# Where so many columns leave the code too little room, a line has the whole width, and its numbers are below it.
+_STACKED_LINES = """
+@container (max-width: {width}px) {{
+  .kscope {table}, .kscope {table} :is(thead, tbody, tfoot) {{ display: block; }}
+  .kscope {table} thead {{ position: sticky; top: 0; z-index: 1; background: var(--ks-ground);
+    border-bottom: 1px solid var(--ks-line); }}
+  .kscope {table} tr {{ display: flex; flex-wrap: wrap; }}
+  .kscope {table} tr:nth-child(n) > :is(th, td) {{ flex: 1 1 0; min-width: min-content; padding: 0 4px; border: 0; }}
+  .kscope {table} tr:nth-child(n) > th {{ white-space: normal; }}
+  .kscope {table} tbody tr:nth-child(n) > th {{ padding-top: 6px; }}
+  .kscope {table} tr:nth-child(n) > td:nth-last-child(2) {{ flex-grow: .6; }}
+  .kscope {table} tbody tr:has(.ks-heat):not(.ks-marked) {{ margin: 1px 0; background: var(--ks-tint); }}
+  .kscope {table} tr:nth-child(n) > .ks-src {{ order: -1; flex: 1 0 100%; min-width: 0; max-width: 100%; }}
+  .kscope {table} :is(tbody tr:not(:has(.ks-heat)) td:empty, thead .ks-left) {{ display: none; }}
+}}
+"""
+
+#: The style sheet of code with a gutter, where there is any.
+LINES_STYLE = _LINES + "".join([
+    _STACKED_LINES.format(width=width, table=f"table.ks-lines:has(thead th:nth-of-type({columns + 1}))")
+    for width, columns in ((760, 5), (560, 3))])
 
 _SIZES = """
 @container (max-width: 760px) {
@@ -256,7 +279,13 @@ def style_element(*sheets: str) -> str:
     They are in a comment, which style sheets may have around them: what takes the element away, as hosts of notebooks
     do, would otherwise leave its text to be read.
     """
-    return f"<style><!--\n{''.join(sheets)}--></style>"
+    return f"<style><!--\n{_compact(''.join(sheets))}\n--></style>"
+
+
+@cache
+def _compact(sheet: str) -> str:
+    """Return a style sheet with no more spaces than it needs: each card of a notebook has it."""
+    return re.sub(r" ?([{};,]) ?|(?<=:) ", r"\1", " ".join(sheet.split()))
 
 
 # What the card's parts are made of: headings, bars, names, tables and folded parts. Everything is escaped here.

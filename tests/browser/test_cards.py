@@ -69,7 +69,8 @@ CARDS: dict[str, Callable[[], str]] = {
     "anatomy": lambda: breakdown.card(AnatomyResult(anatomy({
         "baseline": {"dispatch": 1.0}, "v2": {"dispatch": 900.0}, "a target with a long name": {"dispatch": 2.0}}))),
     "everything": lambda: recording_card(everything()), "long": lambda: recording_card(long()),
-    "builds": recorded("cuda_compute"), "cells": lambda: cells_card([everything(), long()]), "inspector": twin,
+    "builds": recorded("cuda_compute"), "lines": recorded("lines_simulation"),
+    "cells": lambda: cells_card([everything(), long()]), "inspector": twin,
 }
 # Wide tables, of which a narrow card shows a part; those of a result fit into any card.
 SCROLLING = {"study": 560, "troubled study": 560, "hostile study": 560, "dry study": 560, "anatomy": 800, "cells": 1240,

@@ -211,33 +211,6 @@ def test_what_is_no_recording_is_left_out_and_said(ranks: Path, folder: Path, cl
         kernelscope.processes.collect(tmp_path / "nothing")
 
 
-ENGINE = """
-import sys
-from types import SimpleNamespace
-from IPython.core.interactiveshell import InteractiveShell
-
-shell = InteractiveShell.instance()
-shell.kernel = SimpleNamespace(engine_id=int(sys.argv[1]))  # as ipyparallel's engines have it
-shell.run_line_magic("load_ext", "kernelscope")
-for _ in range(2):
-    shell.run_cell("%%kernelscope -q -o engines/\\nfrom work import work\\nwork(3)", store_history=True).raise_error()
-"""
-
-
-def test_cells_of_ipyparallels_engines_go_into_one_folder(folder: Path) -> None:
-    engines = [subprocess.Popen(
-        [sys.executable, "-c", ENGINE, str(number)], cwd=folder, stdout=subprocess.PIPE, text=True,
-        env=environment(IPYTHONDIR=str(folder / "ipython"))) for number in range(2)]
-    for each in engines:
-        said = each.communicate(timeout=120)[0]
-        assert each.returncode == 0 and said.count("kernelscope: wrote engines/rank") == 2, said
-    recording = kernelscope.processes.collect(folder / "engines")
-    rows = recording.processes
-    assert sorted(zip(rows["rank"], rows.worker, rows.launcher, strict=True)) == [
-        (0, "engine 0", "ipyparallel"), (1, "engine 1", "ipyparallel")]
-    assert len(recording.cells) == 4 and set(launches_by_process(recording).values()) == {6}
-
-
 def test_without_the_variable_nothing_is_loaded() -> None:
     code = "import sys; print('kernelscope_at_start' in sys.modules, 'kernelscope' in sys.modules)"
     for changes, wanted in (({}, "False False"), ({"KERNELSCOPE_RECORD": "x"}, "True False")):
@@ -260,8 +233,10 @@ def test_what_keeps_a_process_from_being_recorded_is_said(tmp_path: Path, capsys
     assert not start(tmp_path, '{"detail": "everything"}')
     assert "detail 'everything' is not one of" in capsys.readouterr().err
     (tmp_path / "file").touch()
-    assert not start(tmp_path / "file", "")
-    assert f"pid {os.getpid()}: this process is not recorded: " in capsys.readouterr().err
+    for folder in ("file", "file/below", "x" * 300, "\0", "~nobody-of-this-name/x"):
+        assert not start(tmp_path / folder if folder[0] != "~" else Path(folder), "")
+        said = capsys.readouterr().err
+        assert f"pid {os.getpid()}: this process is not recorded: " in said and said.count("\n") == 1
     assert Session.active is None
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from kernelscope.recording.build import RawRecording, build
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import table_of_rows
 
 IDENT, BOOT = 7, "boot"
 
@@ -37,3 +38,11 @@ def worker(pid: int, *, start_ns: int = 1_000, launches: int = 2, device: dict[s
     raw.metadata = {"name": f"worker {pid}", "clock": {"host_ns": 0, "wall_ns": 10**18, "error_ns": 1, "boot": BOOT},
                     "process": {"host": "node17", "pid": pid, "start_ns": 5, **process}}
     return build(raw)
+
+
+def on_gpu(recording: Recording, *activities: tuple[str, str, int, int]) -> Recording:
+    """The same with these activities: kind, name, start and end of each, on stream 7 of its device."""
+    rows: list[dict[str, Any]] = [
+        {"activity_id": at, "process_id": 0, "kind": kind, "name": name, "device_id": 0, "stream": 7, "thread_id": 0,
+         "start_ns": start, "end_ns": end} for at, (kind, name, start, end) in enumerate(activities)]
+    return Recording({**recording.tables, "activities": table_of_rows("activities", rows)}, recording.metadata)

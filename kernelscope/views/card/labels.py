@@ -165,11 +165,14 @@ def process_lines(found: Comparison) -> list[str]:
     lines: list[str] = []
     uneven = found.imbalance
     if uneven is not None:
-        what = "GPU busy" if uneven.measure == "busy" else "host time of launches"
+        apart = " without exposed communication" if any(each.exposed_ns for each in found.processes) else ""
+        what = f"GPU busy{apart}" if uneven.measure == "work" else "host time of launches"
+        least: int | None = getattr(uneven.fastest, f"{uneven.measure}_ns")
         lines.append(f"slowest: {clean(uneven.slowest.label)}, {what} {duration(uneven.most_ns)}, "
-                     f"{duration(uneven.most_ns - uneven.mean_ns)} above the mean; imbalance (max - mean) / max "
+                     f"{duration(uneven.most_ns - uneven.mean_ns)} above the mean; fastest: "
+                     f"{clean(uneven.fastest.label)}, {duration(least)}; imbalance (max - mean) / max "
                      f"{percent(uneven.share)}")
-    lines += [repeated_line(each) for each in found.repeated[:_MOST_REPEATED]]
+    lines += [repeated_line(each, found) for each in found.repeated[:_MOST_REPEATED]]
     if len(found.repeated) > _MOST_REPEATED:
         rest = found.repeated[_MOST_REPEATED:]
         lines.append(f"{counted(len(rest), 'more specialization')} compiled by several processes, "
@@ -185,15 +188,17 @@ def process_lines(found: Comparison) -> list[str]:
     return lines
 
 
-def repeated_line(each: RepeatedCompile) -> str:
+def repeated_line(each: RepeatedCompile, found: Comparison) -> str:
     """Return what is so with a specialization that several processes compiled, and what would leave one compile."""
     text = (f"{each.processes} processes compiled {short_name(each.kernel)}, {each.compiles} x "
             f"{duration(each.median_ns)}: ")
     if each.at_once == each.compiles:
         text += "all at the same time; "
     elif each.at_once > 1:
-        text += f"{each.at_once} at the same time; "
-    return text + "a shared NUMBA_CACHE_DIR and cache=True would leave one" + (
+        who = listed([clean(found.processes[at].label) for at in each.by], _MOST_REPEATED)
+        text += f"{each.at_once} at the same time ({who}); "
+    cache = "NUMBA_CACHE_DIR and cache=True" if each.framework.startswith("numba") else f"cache of {each.framework}"
+    return text + f"a shared {cache} would leave one" + (
         " where one process compiles before the others" if each.at_once > 1 else "")
 
 
@@ -603,8 +608,8 @@ def configuration_values(each: ConfigurationSummary) -> dict[str, str]:
         grid += f" in clusters of {dims(each.cluster)}"
     return {
         "grid": grid, "block": dims(each.blockdim), "shared": size(each.sharedmem_bytes),
-        "stream": stream(each.stream, each.device), "launches": launched(each), "median": duration(each.median_ns),
-        "occupancy": percents(each.occupancy), "registers": span(each.regs),
+        "stream": stream(each.stream, each.device, each.owner), "launches": launched(each),
+        "median": duration(each.median_ns), "occupancy": percents(each.occupancy), "registers": span(each.regs),
     }
 
 

@@ -31,6 +31,7 @@ from kernelscope.analysis.launches import (
 )
 from kernelscope.analysis.lines import AnnotatedCode, annotated, by_line
 from kernelscope.analysis.outliers import Outliers, outliers
+from kernelscope.analysis.owners import process_names
 from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.tasks import TaskSummary, by_task
@@ -44,7 +45,7 @@ from kernelscope.views.keys import link_keys
 
 @dataclass(frozen=True)
 class HealthRow:
-    """One fact about the recording itself; what was not recorded is None."""
+    """One fact about the recording itself, and of several processes whose; what was not recorded is None."""
 
     probe: str
     status: str
@@ -53,6 +54,7 @@ class HealthRow:
     dropped: int | None
     errors: int | None
     clock_error_ns: float | None = None
+    process: str = ""
 
     @property
     def is_trouble(self) -> bool:
@@ -260,10 +262,11 @@ def overview(recording: Recording) -> Overview:
     kernels = kernels.where(np.logical_or.reduce([kernels.column(name) > 0 for name in happened]))
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
-    times = compile_times(recording)
+    times, processes = compile_times(recording), process_names(recording)
     health = tuple(
         HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"],
-                  row["clock_error_ns"])
+                  row["clock_error_ns"],
+                  "" if len(processes) < 2 or row["process_id"] is None else processes[row["process_id"]])
         for row in recording.rows("health")
     )
     walls = [cell.wall_ns for cell in cells if cell.wall_ns is not None]

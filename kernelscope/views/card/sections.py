@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kernelscope.analysis.activities import KernelExecution, Spread
 from kernelscope.analysis.advice import Advice
 from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
+from kernelscope.analysis.gpu import told_devices
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, PhaseTotals
 from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
-from kernelscope.analysis.processes import ProcessSummary
+from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.recording.model import Recording
@@ -29,7 +30,7 @@ from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, size
 from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
-from kernelscope.views.card.model import HealthRow, Overview, overview
+from kernelscope.views.card.model import Overview, overview
 from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
 from kernelscope.views.flame import text as flame_text
 from kernelscope.views.flame.model import LABELS, Flame
@@ -508,7 +509,8 @@ def _card(shown: Overview) -> Card:
         title=shown.title, status=shown.status, notice=shown.notice, device=shown.device or "",
         problems=tuple(problems),
         verdict=verdict(
-            shown.time, shown.timed_cells, shown.compilations, shown.launches, shown.gpu),
+            shown.time, shown.timed_cells, shown.compilations, shown.launches, shown.gpu,
+            0 if shown.processes is None else len(shown.processes.processes)),
         stands_out=outliers_line(shown.outliers) if shown.outliers is not None else "",
         stands_out_at=f"launches:{shown.outliers.longest[0].launch_id}" if shown.outliers is not None else "",
         action=_action(shown), figures=() if shown.is_empty else figures(shown),
@@ -601,22 +603,22 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
 
 def _health(shown: Overview) -> tuple[Health, ...]:
     found = [Health(each) for each in (labels.cost(shown), labels.synchronize_note(shown)) if each]
-    for row, others in _alike(shown.health):
-        facts = cut(labels.health(row)) + (f", and likewise in {counted(others, 'other process', 'other processes')}"
-                                           if others else "")
-        found.append(Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", cut(row.fix or ""),
-                            row.is_trouble))
+    # What several processes have alike, but for numbers of what is well, is said once; what has no process is of the
+    # whole recording.
+    alike: dict[tuple[Health, int], list[tuple[str, str]]] = {}
+    for at, row in enumerate(shown.health):
+        facts = cut(labels.health(row))
+        each = Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", cut(row.fix or ""), row.is_trouble)
+        key = each if each.is_trouble or not row.process else replace(
+            each, text=re.sub(r"[\d.,]+ (ns|µs|ms|s)\b", "", each.text))
+        alike.setdefault((key, -1 if row.process else at), []).append((each.text, clean(row.process)))
+    for (each, at), said in alike.items():
+        names = list(dict.fromkeys(name for _, name in said))
+        where = (listed(names, FIRST_FAILED) if each.is_trouble or len(names) == 1 else
+                 counted(len(names), "process", "processes"))
+        text = said[0][0] + (" and the like" if len({text for text, _ in said}) > 1 else "")
+        found.append(replace(each, text=f"{text} ({where})" if at < 0 else text))
     return tuple(found)
-
-
-def _alike(rows: Sequence[HealthRow]) -> Iterator[tuple[HealthRow, int]]:
-    """Yield what is said, and how many others say the same of another process, but for the numbers in it."""
-    groups: dict[Any, list[HealthRow]] = {}
-    for at, row in enumerate(rows):
-        said = re.sub(r"[\d.,]+ (ns|µs|ms|s)\b", "", row.message or "")
-        groups.setdefault(at if row.is_trouble else (row.probe, said), []).append(row)
-    for found in groups.values():
-        yield found[0], len(found) - 1
 
 
 # Host time by phase.
@@ -695,8 +697,11 @@ def _gpu_shares(shown: Overview) -> tuple[Shares, ...]:
         return ()
     found: list[Shares] = []
     idle = {each.device_id: each for each in gpu.idle}
-    for busy in gpu.busy:
+    told = told_devices(gpu.busy)
+    for at, busy in enumerate(told):
         where, parts = labels.device_name(shown, busy.device_id), _parts(labels.gpu_parts(busy))
+        if len(told) < len(gpu.busy):
+            where = f"{('least', 'most')[at]} busy of {len(gpu.busy)}, {where}"
         shares = [(each, _share(each.duration_ns, busy.window_ns)) for each in parts]
         text = ", ".join([f"{each.label} {duration(each.duration_ns)} ({share})" for each, share in shares])
         bars, note, lines = [Bar(parts, busy.window_ns)], "", [f"{where or 'GPU'}: {text}"]
@@ -781,8 +786,8 @@ def _terminal(*columns: str | tuple[str, str]) -> tuple[TerminalColumn, ...]:
     return tuple([TerminalColumn(label, key) for label, key in pairs])
 
 
-def _more(total: int, first: int, noun: str) -> str:
-    return counted(total - first, f"more {noun}") if total > first else ""
+def _more(total: int, first: int, noun: str, nouns: str = "") -> str:
+    return counted(total - first, f"more {noun}", f"more {nouns or noun + 's'}") if total > first else ""
 
 
 # Advice.
@@ -846,38 +851,70 @@ def processes_section(shown: Overview) -> Section | None:
     is_gpu = shown.gpu is not None
     talks = any(each.communication_ns for each in found.processes)
     is_aligned = any(each.row["clock_bound_ns"] is not None for each in found.processes)
-    rows = [_process_row(each) for each in found.processes[:MOST_ROWS]]
+    rows = [_process_row(each, found) for each in _extremes_first(found)[:MOST_ROWS]]
     columns = (
         Column("Launches", "launches", "compiles", "compiles"),
         Column("Host time", "host", "compiling", "compile", "time"),
         *([Column("GPU busy", "busy", "waiting", "wait", "time")] if is_gpu else []),
         *([Column("Communication", "communication", "exposed", "exposed", "time")] if talks else []),
+        Column("Host, GPU", "bars", width="phases", kind="bars"),
         *([Column("Clock off by", "clock", width="time")] if is_aligned else []),
         Column("Status", "status", width="word", kind="words"))
     terminal = (*_terminal("launches", "host", "compiles", ("compiling", "compile")),
                 *(_terminal("busy", "wait") if is_gpu else ()),
-                *(_terminal(("comm.", "communication"), "exposed") if talks else ()),
+                *(_terminal(("comm.", "communication"), "hidden", "exposed") if talks else ()),
                 *(_terminal(("clock off by", "clock")) if is_aligned else ()),
                 TerminalColumn("status", "status", "words"))
     facts = tuple(labels.process_lines(found))
     table = Table(("Process", ""), tuple(rows), columns, terminal, named="words")
     return Section("processes", "Processes", labels.process_number(found),
                    (*([Lines(facts, "facts")] if facts else []),
-                    *_first_and_folded(table, len(found.processes), "process")),
-                   "the recorded processes side by side: workers, ranks, or what the program started", is_open=True)
+                    *_first_and_folded(table, len(found.processes), "process", "processes")),
+                   "the recorded processes side by side: workers, ranks, or what the program started"
+                   + (f"; the slowest {FIRST_ROWS // 2} and the fastest {FIRST_ROWS - FIRST_ROWS // 2} first"
+                      if len(rows) > FIRST_ROWS else ""), is_open=True)
 
 
-def _process_row(each: ProcessSummary) -> Row:
+def _extremes_first(found: Comparison) -> Sequence[ProcessSummary]:
+    """Return the processes in order; of so many that some are folded, the slowest and the fastest come first."""
+    if len(found.processes) <= FIRST_ROWS or found.imbalance is None:
+        return found.processes
+    measure = f"{found.imbalance.measure}_ns"
+    order = sorted(found.processes, key=lambda each: -(getattr(each, measure) or 0))
+    first = [*order[:FIRST_ROWS // 2], *order[FIRST_ROWS // 2 - FIRST_ROWS:]]
+    shown = {each.process_id for each in first}
+    return [*first, *(each for each in found.processes if each.process_id not in shown)]
+
+
+def _process_bars(each: ProcessSummary, found: Comparison) -> tuple[Bar, ...]:
+    """Return its host time and its GPUs' time, as long as they are of the most that a process has."""
+    def parts(of: ProcessSummary) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+        host = Part("launch", "launching", of.launching_ns or 0), Part("compile", "compiling", of.compile_ns or 0)
+        gpu = (Part("kernel", "GPU busy", of.work_ns or 0),
+               Part("copy", "exposed communication", of.exposed_ns or 0))
+        return host, gpu
+
+    def whole(of: tuple[Part, ...]) -> int:
+        return sum(part.duration_ns for part in of)
+
+    most = [max(map(whole, alike)) for alike in zip(*map(parts, found.processes), strict=True)]
+    return tuple([Bar(tuple([part for part in own if part.duration_ns > 0]), total)
+                  for own, total in zip(parts(each), most, strict=True) if total])
+
+
+def _process_row(each: ProcessSummary, found: Comparison) -> Row:
     row = each.row
+    hidden = None if each.exposed_ns is None else (each.communication_ns or 0) - each.exposed_ns
     notes = tuple(text for text in (row["message"],) if text)
     return Row(clean(each.label), {
         "launches": count(each.launches), "compiles": count(each.compiles), "host": duration(each.host_ns),
         "compile": duration(each.compile_ns), "busy": duration(each.busy_ns), "wait": duration(each.wait_ns),
         "communication": duration(each.communication_ns), "exposed": duration(each.exposed_ns),
+        "hidden": duration(hidden),
         "status": row["status"], "clock": duration(row["clock_bound_ns"]),
     }, place=", ".join(text for text in (
         row["host"], None if row["pid"] is None else f"pid {row['pid']}", row["gpu_uuid"]) if text),
-        notes=notes, terminal=notes)
+        notes=notes, terminal=notes, bars=_process_bars(each, found))
 
 
 def tasks_section(shown: Overview) -> Section | None:
@@ -921,7 +958,8 @@ def _task_values(found: Sequence[TaskSummary]) -> dict[str, str]:
 
 def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
     """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
-    return Row(each.label, _phase_values(each.totals) | {
+    is_alike = each.process in ("", each.label)
+    return Row(each.label if is_alike else f"{each.label} of {clean(each.process)}", _phase_values(each.totals) | {
         "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
         "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
         "wall": duration(each.wall_ns), "status": labels.cell_problem(each), "gpu": percent(busy),
@@ -943,9 +981,9 @@ def cells_table(rows: Sequence[Row], *, is_gpu: bool, is_compiled: bool) -> Tabl
     return Table(("Cell", ""), tuple(rows), columns, terminal, named="words")
 
 
-def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
+def _first_and_folded(table: Table, total: int, noun: str, nouns: str = "") -> tuple[Block, ...]:
     """Return a table of the first rows, and on a page the remaining rows folded."""
-    more = _more(total, FIRST_ROWS, noun)
+    more = _more(total, FIRST_ROWS, noun, nouns)
     top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
     if not more:
         return (top,)

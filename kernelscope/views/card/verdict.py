@@ -43,7 +43,7 @@ def groups(time: WallTime) -> list[tuple[str, int]]:
 
 
 def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSummary], launches: int,
-            gpu: GpuSummary | None) -> tuple[str, ...]:
+            gpu: GpuSummary | None, processes: int = 0) -> tuple[str, ...]:
     """Return where the time went: a sentence on the host, then one on other threads and one on the GPU.
 
     Parameters
@@ -58,10 +58,14 @@ def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSum
         How many launches ran.
     gpu : GpuSummary or None
         The GPU's side; None where it was not recorded.
+    processes : int
+        How many processes there are, where there are several: their times add up.
     """
     found: list[str] = []
     if time is not None and time.wall_ns:
         begin = f"{duration(time.wall_ns)} in {counted(cells, 'cell')}" if cells > 1 else duration(time.wall_ns)
+        if processes > 1:
+            begin += f" of {count(processes)} processes together"
         parts = groups(time)
         shown = [each for each in parts if each[1] >= _LEAST * time.wall_ns][:_MOST] or parts[:1]
         said = [f"{percent(value / time.wall_ns)} {_what(name, compiled, launches)}" for name, value in shown]

@@ -1,7 +1,7 @@
 """A flame graph of call paths: Python frames below each other, outermost on top, with the kernels that they launched.
 
 A `Flame` is a `CallTree` as it is shown: with one node for the whole of it, names and kinds of frames, and no more
-nodes than a page can hold. Every form prints it: `text`, the static picture (`svg`) and the live view (`wire`).
+nodes than a page can hold. Every form prints it: `text`, the static SVG (`svg`) and the live view (`wire`).
 """
 
 from __future__ import annotations

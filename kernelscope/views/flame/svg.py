@@ -17,7 +17,7 @@ from kernelscope.views.flame.model import KINDS, LABELS, Flame
 
 #: Rows that are drawn; what is deeper is in the live view.
 MOST_ROWS = 24
-#: Bytes of one picture's frames, about: the widest are drawn.
+#: Bytes of the frames of one SVG, about: the widest are drawn.
 MOST_BYTES = 8_500
 _STYLE = (
     ".kf-ground{fill:#fff}.kf{fill:#57606a}.kf-all{fill:#e3e6ea}.kf-all+svg{fill:#1b1f24}"
@@ -30,17 +30,17 @@ _FONT = f"font-family='system-ui,-apple-system,Segoe UI,sans-serif' font-size='{
 _PAGE, _LEAST_ROOM, _LEAST = 1_100, 26.0, 1.0
 
 
-def picture(flame: Flame, metric: str) -> str:
+def static_svg(flame: Flame, metric: str) -> str:
     """Return the flame graph of one metric as an SVG document as wide as what it is shown in.
 
     It runs no script and loads nothing; names from user code are escaped.
     """
-    return _picture(flame, metric)[0]
+    return _drawn(flame, metric)[0]
 
 
 def image(flame: Flame, metric: str) -> str:
     """Return the static SVG as an ``<img>`` of HTML, as wide as the page; texts in it keep their size."""
-    drawn, height = _picture(flame, metric)
+    drawn, height = _drawn(flame, metric)
     style = f"display: block; width: 100%; max-width: none; height: {height}px; margin: 4px 0; break-inside: avoid"
     return html.image(drawn, describe(flame, metric), style, f'width="100%" height="{height}"')
 
@@ -52,11 +52,11 @@ def images(flame: Flame) -> str:
 
 
 def describe(flame: Flame, metric: str) -> str:
-    """Return what a picture shows in one line of text."""
+    """Return what the static SVG shows in one line of text."""
     return f"{LABELS[metric]} by call path: {flame.said(metric, int(flame.totals[metric][0]))}"
 
 
-def _picture(flame: Flame, metric: str) -> tuple[str, int]:
+def _drawn(flame: Flame, metric: str) -> tuple[str, int]:
     total, left, depth = flame.totals[metric], flame.left(metric), flame.depth
     width = total / max(int(total[0]), 1)
     found = np.flatnonzero((width * 1000 >= _LEAST) & (depth < MOST_ROWS))

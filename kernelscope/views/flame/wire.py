@@ -17,7 +17,7 @@ from kernelscope.views.widget import deflated
 def pack(flame: Flame) -> bytes:
     """Return the flame graph as a raw deflate stream of JSON; `frontend/flame/wire.ts` has its types."""
     up = np.arange(len(flame.parent)) - flame.parent
-    held: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "metrics": [[name, LABELS[name], MEANINGS[name]] for name in flame.metrics],
         "kinds": {"all": "all", **KINDS},
         "frames": [[each.name, each.place, each.kind, each.code] for each in flame.frames],
@@ -26,7 +26,7 @@ def pack(flame: Flame) -> bytes:
         "phases": {name: values.tolist() for name, values in flame.phases.items()},
         "remark": flame.remark,
     }
-    return deflated(json.dumps(held, separators=(",", ":"), ensure_ascii=False).encode(), level=9)
+    return deflated(json.dumps(columns, separators=(",", ":"), ensure_ascii=False).encode(), level=9)
 
 
 def header_of(recording: Recording) -> dict[str, str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, Reader, readers
+from kernelscope.analysis.columns import Bools, Ints, Reader, ints, readers, rows_by
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
 from kernelscope.analysis.launches import cell_label
+from kernelscope.analysis.owners import process_names, processes_of
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities
 from kernelscope.palette import (
     ASKING_COLOR,
@@ -45,6 +46,7 @@ from kernelscope.views.timeline.model import (
     Column,
     Lane,
     Look,
+    Process,
     Slices,
     Timeline,
     Track,
@@ -201,9 +203,9 @@ class _Lanes:
         self._lanes: dict[tuple[Any, ...], Lane] = {}
         self._count = 0
 
-    def lane(self, group: str, key: tuple[Any, ...], label: str, note: str = "") -> Lane:
+    def lane(self, group: str, key: tuple[Any, ...], label: str, note: str = "", process: int = UNKNOWN) -> Lane:
         """Return the lane with that key, a new one where there is none yet."""
-        return self._lanes.setdefault((group, *key), Lane(group, key, label, note))
+        return self._lanes.setdefault((process, group, *key), Lane(group, key, label, note, process=process))
 
     def place(self, lane: Lane, slices: Slices, at: Ints | slice, kind: str = "") -> None:
         """Give tracks of a lane to some rows of a table, in order of start: as many as it takes for none to overlap."""
@@ -215,10 +217,59 @@ class _Lanes:
         lane.tracks += [Track(self._count + depth, slices.table, depth, kind) for depth in range(count)]
         self._count += count
 
-    def ordered(self) -> list[Lane]:
+    def ordered(self, processes: Sequence[Process]) -> list[Lane]:
         """Return all lanes that have a track, from the top down."""
-        order = sorted(self._lanes.values(), key=lambda lane: (GROUPS.index(lane.group), lane.key))
+        place = {process.number: at for at, process in enumerate(processes)}
+        order = sorted(self._lanes.values(), key=lambda lane: (
+            place.get(lane.process, len(place)), GROUPS.index(lane.group), lane.key))
         return [lane for lane in order if lane.tracks]
+
+
+class _Owners:
+    """The processes of a recording of several, and which of them what is recorded is of."""
+
+    def __init__(self, recording: Recording) -> None:
+        rows = recording.rows("processes")
+        names = process_names(recording)
+        self.processes = sorted(
+            (Process(at, names[at], row["host"] or "", row["clock_bound_ns"], _about(row))
+             for at, row in enumerate(rows)),
+            key=lambda each: (_digits(each.host), _rank(rows[each.number]), _digits(each.label), each.number),
+        ) if len(rows) > 1 else []
+        self._of_thread, self._of_cell = (
+            np.append(ints(recording, table, "process_id"), UNKNOWN) for table in ("threads", "cells"))
+
+        self.activities = processes_of(recording, "activities") if self.processes else np.full(
+            recording.arrow("activities").num_rows, UNKNOWN)
+
+    def of(self, thread: Ints, cell: Ints) -> Ints:
+        """Return the process of each row, by its thread, else by its cell; -1 for none, and for an only process."""
+        if not self.processes:
+            return np.broadcast_to(np.int64(UNKNOWN), (len(thread),))
+        found = self._of_thread[thread]
+        return np.where(found >= 0, found, self._of_cell[cell]) if (found < 0).any() else found
+
+    def listed(self, lanes: Sequence[Lane]) -> list[Process]:
+        """Return the processes that have lanes, with one for the lanes of none that is known."""
+        if not self.processes:
+            return []
+        used = {lane.process for lane in lanes}
+        return [each for each in (*self.processes, Process(UNKNOWN, "unknown process")) if each.number in used]
+
+
+def _digits(text: str) -> tuple[tuple[str, int], ...]:
+    """Return what orders texts with numbers in them: node2 before node10."""
+    return tuple((word, int(number or 0)) for word, number in re.findall(r"(\D*)(\d{0,18})", text)[:-1])
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    return EXACT if row["rank"] is None else int(row["rank"])
+
+
+def _about(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    found = {"machine": row["host"], "pid": row["pid"], "rank": row["rank"], "GPU": row["gpu_uuid"],
+             "status": row["status"], "note": row["message"]}
+    return tuple((label, str(value)) for label, value in found.items() if value is not None)
 
 
 _TIMES = {
@@ -270,6 +321,7 @@ class _Builder:
         self._read = readers(recording, *_TIMES, "specializations")
         self._clock = _Clock(self._read)
         self._lanes = _Lanes()
+        self._owner = _Owners(recording)
         self._tables: dict[str, Slices] = {}
         rows = {name: recording.rows(name) for name in ("cells", "threads", "dispatchers", "devices")}
         self._cell_labels = [cell_label(row) for row in rows["cells"]]
@@ -297,11 +349,11 @@ class _Builder:
         self._place_gpu(*gpu)
         self._untimed()
         self._waits()
-        recording = self._recording
+        recording, lanes = self._recording, self._lanes.ordered(self._owner.processes)
         return Timeline(
             recording, title_of(recording.name, self._cell_labels), recording.notice, self._clock.first,
-            self._clock.span, self._tables, self._lanes.ordered(), self._read["activities"].rows, self._undrawn,
-            self._left_out)
+            self._clock.span, self._tables, lanes, self._read["activities"].rows, self._undrawn, self._left_out,
+            self._owner.listed(lanes))
 
     def _host(self) -> None:
         self._cells()
@@ -321,7 +373,8 @@ class _Builder:
             "cells", start[order], end[order], np.zeros(len(order), dtype=np.int64),
             lambda: Look(Words(order, labels), _always("cell", order), _always(CELL_COLOR, order)),
             lambda: {"id": Column(order, of="cells")})
-        self._lanes.place(self._lanes.lane("cells", (), "Cells"), slices, slice(None))
+        for process, at in rows_by(self._owner.of(0 * order - 1, order)).items():
+            self._lanes.place(self._lanes.lane("cells", (), "Cells", process=process), slices, at)
 
     def _ranges(self) -> None:
         read = self._read["ranges"]
@@ -346,15 +399,13 @@ class _Builder:
             **self._numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line", "parent_range_id": ""}),
             "id": Column(np.arange(read.rows), "range")})
         slices.instant = mark
-        for number in np.unique(domain).tolist():
+        of, lines = combinations(domain, thread, np.where(mark, 0, np.where(process, 2, 1)),
+                                 self._owner.of(thread, read.ints("cell_id")[0]))
+        for code, rows in rows_by(of).items():
+            number, on, what, owner = lines[code].tolist()
             name = domains[number] if number >= 0 else ""
-            for on in np.unique(thread[domain == number]).tolist():
-                here = (domain == number) & (thread == on)
-                for what, rows in (("marks", here & mark), ("push_pop", here & ~mark & ~process),
-                                   ("start_end", here & process)):
-                    if rows.any():
-                        lane = self._lanes.lane("nvtx", (number, name, on), _ranges_of(name), self._thread(on))
-                        self._lanes.place(lane, slices, np.flatnonzero(rows), what)
+            lane = self._lanes.lane("nvtx", (number, name, on), _ranges_of(name), self._thread(on), owner)
+            self._lanes.place(lane, slices, rows, ("marks", "push_pop", "start_end")[what])
 
     def _launches(self) -> None:
         read = self._read["launches"]
@@ -389,9 +440,8 @@ class _Builder:
         slices = self._add("launches", start, last, NO_END * ~bounds[-1][1], look, columns)
         slices.bounds = tuple(bounds)
         slices.compiling = took, compilation
-        for on in np.unique(thread).tolist():
-            at = slice(None) if bool((thread == on).all()) else np.flatnonzero(thread == on)
-            self._lanes.place(self._host_lane(on), slices, at)
+        for lane, at in self._by_thread(thread, read.ints("cell_id")[0]):
+            self._lanes.place(lane, slices, at)
 
     def _compiles(self) -> None:
         read, passes = self._read["compilations"], self._read["passes"]
@@ -420,11 +470,11 @@ class _Builder:
                            lambda: {
             "compilation_id": Column(owner, "compilation"), **self._words(passes, {"name": "", "kind": "kind"}, rows),
             "specialization_id": Column(made, of="specializations")})
-        on = np.append(thread, UNKNOWN)[owner]
-        for number in np.unique(np.concatenate((thread, on))).tolist():
-            lane = self._host_lane(number)
-            self._lanes.place(lane, compiles, np.flatnonzero(thread == number))
-            self._lanes.place(lane, phases, np.flatnonzero(on == number))
+        cell, = read.ints("cell_id")
+        for lane, at in self._by_thread(thread, cell):
+            self._lanes.place(lane, compiles, at)
+        for lane, at in self._by_thread(np.append(thread, UNKNOWN)[owner], np.append(cell, UNKNOWN)[owner]):
+            self._lanes.place(lane, phases, at)
 
     def _waits(self) -> None:
         """Add the waits for the device after cells."""
@@ -436,7 +486,8 @@ class _Builder:
             "waits", end[rows], until[0][rows] - self._clock.first, 0 * rows,
             lambda: Look(_always("wait for the device", rows), _always("cell", rows), _always(CELL_COLOR, rows)),
             lambda: {"cell_id": Column(rows, "cell", of="cells")})
-        self._lanes.place(self._lanes.lane("cells", (), "Cells"), slices, slice(None))
+        for process, at in rows_by(self._owner.of(0 * rows - 1, rows)).items():
+            self._lanes.place(self._lanes.lane("cells", (), "Cells", process=process), slices, at)
 
     def _untimed(self) -> None:
         """Place numba's passes, which have durations only, one after the other from the compile's start."""
@@ -451,10 +502,9 @@ class _Builder:
         start = compiles.start[owner] + passed - passed[first]
         slices = self._add("untimed", start, start + took, 0 * rows, lambda: _pass_look(read, rows, "pass"),
                            lambda: {"compilation_id": Column(owner, "compilation")})
-        thread = self._tables["compiles"].columns()["thread_id"].values[owner]
-        for on in np.unique(thread).tolist():
-            at = np.flatnonzero(thread == on)
-            self._lanes.place(self._host_lane(on), slices, at[np.argsort(start[at], kind="stable")])
+        thread, cell = (compiles.columns()[name].values[owner] for name in ("thread_id", "cell_id"))
+        for lane, at in self._by_thread(thread, cell, start):
+            self._lanes.place(lane, slices, at)
 
     def _events(self) -> None:
         read = self._read["graph_events"]
@@ -529,9 +579,10 @@ class _Builder:
                                        "collected": "collected", "uncollectable": "uncollectable"})}
 
         slices = self._add("collections", start, np.maximum(end, start), 0 * start, look, columns)
-        for on in np.unique(thread).tolist():
-            lane = self._lanes.lane("garbage", (on,), "Garbage collection", self._thread(on))
-            self._lanes.place(lane, slices, np.flatnonzero(thread == on))
+        for on, at in rows_by(thread).items():
+            process = int(self._owner.of(*np.array([[on], [UNKNOWN]]))[0])
+            lane = self._lanes.lane("garbage", (on,), "Garbage collection", self._thread(on), process)
+            self._lanes.place(lane, slices, at)
 
     def _host_slices(
         self, source: str, table: str, rows: Ints, look: Callable[[], Look], columns: Callable[[], dict[str, Column]]
@@ -541,10 +592,9 @@ class _Builder:
         end, ended = self._clock.times(source, "end_ns")
         start, end, ended = start[rows], end[rows], ended[rows]
         slices = self._add(table, start, np.where(ended, np.maximum(end, start), start), NO_END * ~ended, look, columns)
-        thread = self._read[source].ints("thread_id")[0][rows]
-        for on in np.unique(thread).tolist():
-            at = np.flatnonzero(thread == on)
-            self._lanes.place(self._host_lane(on), slices, at[np.argsort(start[at], kind="stable")])
+        thread, cell = (each[rows] for each in self._read[source].ints("thread_id", "cell_id"))
+        for lane, at in self._by_thread(thread, cell, start):
+            self._lanes.place(lane, slices, at)
         return slices
 
     # ---- The GPU, and what the host called for it ----
@@ -744,16 +794,21 @@ class _Builder:
 
     def _place_gpu(self, calls: Slices, graphs: Slices, gpu: Slices, at: Ints | slice) -> None:
         self._tables |= {"calls": calls, "graphs": graphs, "gpu": gpu}
-        thread = calls.columns()["thread_id"].values if len(calls) else calls.start
-        for on in np.unique(thread).tolist():
-            self._lanes.place(self._host_lane(on), calls, np.flatnonzero(thread == on))
-        self._lanes.place(self._lanes.lane("graphs", (), "Graph launches", "first to last node"), graphs, slice(None))
+        thread, cell = (calls.columns()[name].values for name in ("thread_id", "cell_id")) if len(calls) else (
+            calls.start, calls.start)
+        for lane, rows in self._by_thread(thread, cell):
+            self._lanes.place(lane, calls, rows)
+        whose = self._owner.activities[at]
+        for process, rows in rows_by(whose[graphs.columns()["first"].values]).items():
+            lane = self._lanes.lane("graphs", (), "Graph launches", "first to last node", process)
+            self._lanes.place(lane, graphs, rows)
         device, on_stream = (each[at] for each in self._read["activities"].ints("device_id", "stream"))
-        of, pairs = combinations(device, on_stream)
-        for number, (on, each) in enumerate(pairs.tolist()):
+        of, lines = combinations(whose, device, on_stream)
+        for code, rows in rows_by(of).items():
+            process, on, each = lines[code].tolist()
             label = device_label(on, self._ordinals[on] if 0 <= on < len(self._ordinals) else None)
-            lane = self._lanes.lane("gpu", (on, each), label, f"stream {each}" if each >= 0 else "")
-            self._lanes.place(lane, gpu, slice(None) if len(pairs) == 1 else np.flatnonzero(of == number))
+            lane = self._lanes.lane("gpu", (on, each), label, f"stream {each}" if each >= 0 else "", process)
+            self._lanes.place(lane, gpu, rows)
 
     # ---- What they have in common ----
 
@@ -783,8 +838,16 @@ class _Builder:
         """Return the dispatcher of each specialization."""
         return self._read["specializations"].ints("dispatcher_id")[0]
 
-    def _host_lane(self, thread: int) -> Lane:
-        return self._lanes.lane("host", (thread if thread >= 0 else 1 << 40,), self._thread(thread), "host thread")
+    def _by_thread(self, thread: Ints, cell: Ints, start: Ints | None = None) -> Iterator[tuple[Lane, Ints | slice]]:
+        """Yield the lane of each host thread with the rows that go there, in order of `start` where that is given."""
+        of, lines = combinations(thread, self._owner.of(thread, cell))
+        for code, at in rows_by(of).items():
+            on, process = lines[code].tolist()
+            lane = self._lanes.lane("host", (on if on >= 0 else 1 << 40,), self._thread(on), "host thread", process)
+            if start is not None:
+                at = np.arange(len(start))[at]
+                at = at[np.argsort(start[at], kind="stable")]
+            yield lane, at
 
     def _thread(self, number: int) -> str:
         return self._threads[number] if 0 <= number < len(self._threads) else "unknown thread"

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.analysis.columns import Bools, Intervals, Ints, rows_by, union
 from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.launches import dims as dims_of
+from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.analysis.ranges import SEPARATOR
+from kernelscope.palette import COMPILE_COLOR, KERNEL_COLORS, PHASE_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
@@ -44,6 +46,13 @@ MOST_PASSES = 8
 #: The longest time that is exact in JavaScript's numbers: 52 days.
 EXACT = 2**52
 
+#: The groups of more processes, or of more lanes, begin folded.
+FEW_PROCESSES, FEW_LANES = 4, 24
+
+#: By table, the colors in which a group's header shows how busy its processes were; what is first lies on top.
+BUSY_COLORS = {"compiles": COMPILE_COLOR, "launches": PHASE_COLORS["dispatch"], "gpu": KERNEL_COLORS[2]}
+
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,8 @@ class Lane:
         What it is called, and in smaller type what else there is to say.
     tracks : list of Track
         From the top down.
+    process : int
+        The row in ``processes`` of what it is of; -1 in a recording of one process, and where that is not known.
     """
 
     group: str
@@ -173,12 +184,36 @@ class Lane:
     label: str
     note: str = ""
     tracks: list[Track] = field(default_factory=list)
+    process: int = UNKNOWN
 
     @property
     def name(self) -> str:
         """Return a unique name: that of a stream includes the GPU, that of ranges and collections the thread."""
         label = "GC" if self.group == "garbage" else self.label
         return ", ".join(filter(None, (label, self.note if self.group in ("nvtx", "garbage", "gpu") else "")))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of several: its lanes are a group, under the name of its machine where there are several.
+
+    Attributes
+    ----------
+    number : int
+        Its row in ``processes``; -1 for the lanes of which no process is known.
+    label, host : str
+        What it is called, and its machine; empty where that is not known.
+    bound_ns : int or None
+        How far its times can be off; None where that is not known.
+    about : tuple of (str, str)
+        What else is known of it, by label.
+    """
+
+    number: int
+    label: str
+    host: str = ""
+    bound_ns: int | None = None
+    about: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -235,6 +270,8 @@ class Timeline:
         Those of them that have no time at all.
     left_out : list of str
         What is not told, for the recording is large.
+    processes : list of Process
+        Where there are several, from the top down: machine by machine.
     """
 
     recording: Recording
@@ -247,12 +284,42 @@ class Timeline:
     activities: int
     undrawn: int
     left_out: list[str]
+    processes: list[Process] = field(default_factory=list["Process"])
 
     def rows(self, track: Track) -> Ints | slice:
         """Return which slices of its table are in a track, in order."""
-        slices = self.tables[track.table]
-        mine = slices.track == track.number
-        return slice(None) if bool(mine.all()) else np.flatnonzero(mine)
+        if track.table not in self._split:
+            self._split[track.table] = rows_by(self.tables[track.table].track)
+        return self._split[track.table].get(track.number, _NO_ROWS)
+
+    @cached_property
+    def _split(self) -> dict[str, dict[int, Ints | slice]]:
+        return {}
+
+    @property
+    def is_folded(self) -> bool:
+        """Return whether the groups of processes begin folded."""
+        return len(self.processes) > FEW_PROCESSES or (bool(self.processes) and len(self.lanes) > FEW_LANES)
+
+    def busy(self, process: int) -> dict[str, Intervals]:
+        """Return when any thread of a process was in launches or compiling, and when its GPUs were busy.
+
+        Returns
+        -------
+        dict of str to Intervals
+            By table: ``compiles``, ``launches``, ``gpu``. Times are from the timeline's first instant; what has no
+            known end counts as far as it was seen.
+        """
+        tracks = [track for lane in self.lanes if lane.process == process for track in lane.tracks]
+
+        def of(table: str) -> Intervals:
+            slices, rows = self.tables[table], [self.rows(track) for track in tracks if track.table == table]
+            if len(rows) == 1:
+                return union(slices.start[rows[0]], slices.end[rows[0]])
+            held = np.concatenate([np.arange(len(slices))[each] for each in rows] or [_NO_ROWS])
+            return union(slices.start[held], slices.end[held])
+
+        return {table: of(table) for table in BUSY_COLORS}
 
     @cached_property
     def facts(self) -> dict[str, list[dict[str, Any]]]:
@@ -263,6 +330,7 @@ class Timeline:
         """Return what to call each row of ``cells``, ``lines``, ``threads`` or ``devices``."""
         if table == "devices":
             return [device_label(at, row["ordinal"]) + (f" ({row['name']})" if row["name"] else "")
+                    + (f" of {row['owner']}" if "owner" in row else "")
                     for at, row in enumerate(self.facts["devices"])]
         if table == "lines":
             return [" ".join(row.values()) for row in self.facts["lines"]]
@@ -411,16 +479,24 @@ def _facts(recording: Recording) -> dict[str, list[dict[str, Any]]]:
     _add_passes(found["compiles"], rows["passes"])
     for at, key in link_keys(recording)[1].items():
         found["specializations"][at]["key"] = key
+    names = process_names(recording)
     return found | {
-        "cells": [_cell(row) for row in rows["cells"]],
+        "cells": [_cell(row) | _process_of(row, names) for row in rows["cells"]],
         "lines": [_line(row) for row in recording.rows("lines")],
         # An identifier is a 64-bit number, which JavaScript would round.
-        "threads": [{"label": row["name"] or f"thread {row['thread_id']}", "ident": str(row["ident"])}
-                    for row in rows["threads"]],
-        "devices": [{"ordinal": row["ordinal"], "name": row["name"], "cc": row["compute_capability"]}
-                    for row in rows["devices"]],
+        "threads": [{"label": row["name"] or f"thread {row['thread_id']}", "ident": str(row["ident"]),
+                     **_process_of(row, names)} for row in rows["threads"]],
+        "devices": [{"ordinal": row["ordinal"], "name": row["name"], "cc": row["compute_capability"],
+                     **({"owner": owner} if owner else {})}
+                    for row, owner in zip(rows["devices"], device_owners(recording), strict=True)],
         "configurations": [_configuration(row) for row in rows["configurations"]],
     }
+
+
+def _process_of(row: Mapping[str, Any], names: list[str]) -> dict[str, str]:
+    """Return the name of the process that a row names, where there are several."""
+    at = row["process_id"]
+    return {} if len(names) < 2 or at is None else {"process": str(names[at])}
 
 
 def _cell(row: Mapping[str, Any]) -> dict[str, Any]:

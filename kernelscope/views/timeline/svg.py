@@ -9,7 +9,7 @@ long one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,9 +21,11 @@ from kernelscope.units import counted, duration
 from kernelscope.views import html
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
 from kernelscope.views.timeline.model import (
+    BUSY_COLORS,
     NO_END,
     TITLES,
     Lane,
+    Process,
     Segment,
     Slices,
     Timeline,
@@ -34,8 +36,9 @@ from kernelscope.views.timeline.wire import SENT
 
 #: The live timeline draws launches that were captured hollow, which strokes cannot be.
 CAPTURED_COLOR = "#cdd3da"
-#: How many rows a picture draws at most; it says how many it leaves out.
-MOST_ROWS = 28
+#: How many rows a picture draws at most, and how many processes where it draws these alone; it says how many it
+#: leaves out.
+MOST_ROWS, MOST_PROCESSES = 28, 64
 #: Bytes that a picture takes at most, about: where it would take more, it is drawn by coarser columns.
 MOST_BYTES = 60_000
 #: Columns that the time is drawn in: a pixel or two each, on pages of 700 to 1,600 pixels.
@@ -54,7 +57,7 @@ _LEFT, _RIGHT = 132, 8
 # Plots of pages 700 and 1,000 pixels wide, which decide how much of a name a span has room for.
 _NEAR, _FAR = 560, 860
 _TOP = 24
-_ROW = 20
+_ROW, _THIN = 20, 14
 _BAR = 15
 _LINE = 17
 # The strip of a lane with many spans: its height, and the columns of one of its bars.
@@ -68,6 +71,9 @@ _MANY = 3
 _SHADES = (0.5, 0.75, 1.0)
 _BARELY = 1e-6
 _NOTHING = "nothing was recorded"
+_NONE = np.empty(0, dtype=np.int64)
+_OF_PROCESSES = {"host in launches": BUSY_COLORS["launches"], "compiling": BUSY_COLORS["compiles"],
+                 "GPU busy": BUSY_COLORS["gpu"]}
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,10 @@ class Row:
         The spans that can bear a label.
     names : Words
         What they are called; it comes from user code.
+    below : tuple of Part or None
+        Of a process: what is drawn in the lower half, its GPUs; None for a row of a lane.
+    is_thin : bool
+        Whether it is one of many processes.
     """
 
     label: str
@@ -100,6 +110,8 @@ class Row:
     start: Ints
     end: Ints
     names: Words
+    below: tuple[Part, ...] | None = None
+    is_thin: bool = False
 
 
 def picture(timeline: Timeline, columns: int = COLUMNS) -> str:
@@ -122,15 +134,46 @@ def picture(timeline: Timeline, columns: int = COLUMNS) -> str:
 
 def _picture(timeline: Timeline, columns: int = COLUMNS) -> tuple[str, int]:
     """Return the SVG document and its height in pixels."""
-    tracks = [(lane, track) for lane in timeline.lanes for track in lane.tracks if track.table in SENT]
-    launches = _Launches(timeline)
-    rows = [_row(timeline, lane, track, launches) for lane, track in tracks[:MOST_ROWS]]
+    rows, left_out = _rows(timeline)
     least = columns // 16
     while True:
-        drawn, height = _drawn(timeline, rows, max(len(tracks) - MOST_ROWS, 0), columns)
+        drawn, height = _drawn(timeline, rows, left_out, columns)
         if len(drawn) <= MOST_BYTES or columns <= least:
             return drawn, height
         columns //= 2
+
+
+def _rows(timeline: Timeline) -> tuple[list[Row], str]:
+    """Return what is drawn, and how much is not: rows of lanes, below those of their process; or of processes alone."""
+    if timeline.is_folded:
+        shown = timeline.processes[:MOST_PROCESSES]
+        is_thin = len(shown) > MOST_ROWS
+        return ([_busy(timeline, each, is_thin) for each in shown],
+                _more(len(timeline.processes) - len(shown), "process", "processes"))
+    launches, rows, left_out = _Launches(timeline), list[Row](), 0
+    heads = {each.number: each for each in timeline.processes}
+    for lane in timeline.lanes:
+        tracks = [track for track in lane.tracks if track.table in SENT]
+        if tracks and lane.process in heads:
+            rows.append(_busy(timeline, heads.pop(lane.process)))
+        room = max(MOST_ROWS - len(rows), 0)
+        rows += [_row(timeline, lane, track, launches) for track in tracks[:room]]
+        left_out += len(tracks[room:])
+    return rows, _more(left_out, "lane", "lanes")
+
+
+def _more(number: int, one: str, several: str) -> str:
+    return f"{number:,} more {one if number == 1 else several}" if number else ""
+
+
+def _busy(timeline: Timeline, process: Process, is_thin: bool = False) -> Row:
+    """Return how busy a process was as a row: its host above, its GPUs below."""
+    found = timeline.busy(process.number)
+    upper, lower = ([Part(BUSY_COLORS[table], held.start, held.end) for table, held in found.items()
+                     if (table == "gpu") is is_gpu and len(held)] for is_gpu in (False, True))
+    machines = {each.host for each in timeline.processes}
+    label = f"{process.host} {process.label}" if len(machines) > 1 else process.label
+    return Row(label.strip(), tuple(upper), _NONE, _NONE, Words(_NONE, []), tuple(lower), is_thin)
 
 
 def image(timeline: Timeline) -> str:
@@ -163,6 +206,13 @@ def shares(timeline: Timeline, columns: int) -> Iterator[tuple[Track, dict[str, 
             if track.table in SENT:
                 parts = _row(timeline, lane, track, launches).parts
                 yield track, {part.color: edges.busy(part) for part in parts}
+
+
+def busy_shares(timeline: Timeline, columns: int) -> Iterator[dict[str, Floats]]:
+    """Yield for each process the share of each column of the whole time in which it was busy, by color."""
+    for process in timeline.processes:
+        edges, row = _Edges(max(timeline.span_ns, 1), columns), _busy(timeline, process)
+        yield {part.color: edges.busy(part) for part in (*row.parts, *(row.below or ()))}
 
 
 def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> Row:
@@ -225,11 +275,12 @@ class _Launches:
                               for each in zip(*pairs, strict=True))) for color, pairs in spans.items()]
 
 
-def _drawn(timeline: Timeline, rows: list[Row], left_out: int, columns: int) -> tuple[str, int]:
+def _drawn(timeline: Timeline, rows: list[Row], left_out: str, columns: int) -> tuple[str, int]:
     span = max(timeline.span_ns, 1)
     edges = _Edges(span, columns)
     counts = [_begun(row.start, span, columns) for row in rows]
-    tops = np.cumsum([_TOP, *(_ROW + _STRIP * (each is not None) for each in counts)]).tolist()
+    tops = np.cumsum([_TOP, *((_THIN if row.is_thin else _ROW) + _STRIP * (each is not None)
+                              for row, each in zip(rows, counts, strict=True))]).tolist()
     outside: list[str] = []
     inside = [*_axis(span, tops[-1])] if rows else [f"<text x='0' y='16'>{_NOTHING}</text>"]
     bars: list[str] = []
@@ -237,11 +288,17 @@ def _drawn(timeline: Timeline, rows: list[Row], left_out: int, columns: int) -> 
         outside += _gutter(row, many, top, bottom)
         if many is not None:
             bars += _strip(many, top + 1)
-        middle = bottom - _ROW + _BAR / 2 + 2
-        bars += _bars(row.parts, edges, middle)
+        high = bottom - top - 5 if row.is_thin else _BAR
+        middle = bottom - 3 - high / 2
+        if row.below is None:
+            bars += _bars(row.parts, edges, middle)
+        else:
+            bars += _bars(row.parts, edges, middle - high / 4 - 0.5, high / 2)
+            bars += _bars(row.below, edges, middle + high / 4 + 0.5, high / 2)
         inside += _labels(row, span, bottom - _ROW)
     is_dense = any(each is not None for each in counts)
-    foot = [*_foot(_remarks(timeline.notice, left_out, span / columns if is_dense else 0.0), tops[-1])]
+    legend = _OF_PROCESSES if timeline.is_folded else PHASE_COLORS
+    foot = [*_foot(legend, _remarks(timeline, left_out, span / columns if is_dense else 0.0), tops[-1])]
     height = tops[-1] + _LINE * len(foot) + 9
     title = escape(describe(timeline))
     # SVG alone has no width that is all but some pixels; HTML in it has.
@@ -277,9 +334,11 @@ _END = " text-anchor='end'"
 
 def _gutter(row: Row, many: Ints | None, top: int, bottom: int) -> Iterator[str]:
     """Draw a row's name left of the plot, below it how many there are where that cannot be seen, and a line below."""
-    label = fitted(row.label, _LEFT - 12, _SIZE)
+    size = _SMALL if row.is_thin else _SIZE
+    label = fitted(row.label, _LEFT - 12, size)
     if label:
-        yield f"<text x='{_LEFT - 8}' y='{top + 13}'{_END}>{escape(label)}</text>"
+        small = f" font-size='{size}'" if row.is_thin else ""
+        yield f"<text x='{_LEFT - 8}' y='{top + (10 if row.is_thin else 13)}'{small}{_END}>{escape(label)}</text>"
     if many is not None:
         text = fitted(f"{len(row.start):,} · max {int(many.max()):,}", _LEFT - 12, _SMALL)
         y = top + 27 if label else top + 20
@@ -310,7 +369,7 @@ def _strip(counts: Ints, top: int) -> Iterator[str]:
     yield f"<path class='ksp-many' d='{''.join(pieces)}'/>"
 
 
-def _bars(parts: tuple[Part, ...], edges: _Edges, middle: float) -> Iterator[str]:
+def _bars(parts: tuple[Part, ...], edges: _Edges, middle: float, high: float = _BAR) -> Iterator[str]:
     """Draw one stroke for each color and shade, in the columns where the color takes most time."""
     if not parts:
         return
@@ -328,7 +387,7 @@ def _bars(parts: tuple[Part, ...], edges: _Edges, middle: float) -> Iterator[str
         color, opacity = parts[value // len(_SHADES)].color, _SHADES[value % len(_SHADES)]
         faint = "" if opacity == 1 else f" stroke-opacity='{opacity:g}'"
         path = _path(starts[which], ends[which], middle)
-        yield f"<path d='{path}' stroke='{escape(color)}' stroke-width='{_BAR}'{faint}/>"
+        yield f"<path d='{path}' stroke='{escape(color)}' stroke-width='{high:g}'{faint}/>"
 
 
 def _path(starts: Ints, ends: Ints, middle: float) -> str:
@@ -406,17 +465,22 @@ def _shortened(text: str, room: float) -> str:
     return label if len(label) >= min(len(text), _LEAST_LETTERS) else ""
 
 
-def _remarks(notice: str, left_out: int, column_ns: float) -> list[str]:
+def _remarks(timeline: Timeline, left_out: str, column_ns: float) -> list[str]:
     """Return what is to say below the lanes; `column_ns` is the length of a column where lanes have strips."""
     strips = f"bars above a lane: how many began in each {duration(round(_WIDE * column_ns))}" if column_ns else ""
-    return [text for text in (notice, strips, f"{left_out} more lanes" if left_out else "") if text]
+    is_mixed = timeline.processes and not timeline.is_folded
+    busy = "rows of processes: how busy the host was in launches, and below the GPUs" if is_mixed else ""
+    worst = max(timeline.processes, key=lambda each: each.bound_ns or 0, default=None)
+    clock = (f"times of processes can be off by up to ±{duration(worst.bound_ns)} ({worst.label})"
+             if worst is not None and worst.bound_ns else "")
+    return [text for text in (timeline.notice, strips, busy, clock, left_out) if text]
 
 
-def _foot(remarks: list[str], top: int) -> Iterator[str]:
-    """Draw the legend of phases, and below it each remark: a line each."""
+def _foot(named: Mapping[str, str], remarks: list[str], top: int) -> Iterator[str]:
+    """Draw the legend of colors, and below it each remark: a line each."""
     x, y = float(_LEFT), top + _LINE
     legend: list[str] = []
-    for phase, color in PHASE_COLORS.items():
+    for phase, color in named.items():
         legend.append(f"<rect x='{x:g}' y='{y - 9}' width='9' height='9' rx='2' fill='{color}'/>")
         legend.append(f"<text x='{x + 13:g}' y='{y}'>{phase}</text>")
         x += 24 + drawn_width(phase, _SIZE)

@@ -210,11 +210,24 @@ def lanes(timeline: Timeline) -> Iterator[TraceLane]:
             if is_nested and len(found) > 1:
                 found = [np.concatenate([np.arange(len(slices))[each] for each in found])]
             more = [each for rows in found for each in _rows(slices.take(rows), is_nested)]
-            groups, line = _place(timeline, lane, place, table, kind)
+            groups, line = _in_process(timeline, lane, *_place(timeline, lane, place, table, kind))
             for depth, each in enumerate(more):
                 track = line if not depth else replace(
                     line, path=(*line.path[:-1], f"{line.path[-1]}#{depth}"), name=_deeper(table, line.name, depth))
                 yield TraceLane(track, each, is_nested, groups)
+
+
+def _in_process(timeline: Timeline, lane: Lane, groups: tuple[TraceTrack, ...], line: TraceTrack
+                ) -> tuple[tuple[TraceTrack, ...], TraceTrack]:
+    """Return the groups around a line and the line, in a recording of several processes inside that of its process."""
+    if not timeline.processes:
+        return groups, line
+    at, process = next((at, each) for at, each in enumerate(timeline.processes) if each.number == lane.process)
+    machines = {each.host for each in timeline.processes}
+    name = f"{process.host} {process.label}" if len(machines) > 1 else process.label
+    outer = TraceTrack((f"process {process.number}",), clean(name.strip()), at)
+    *inner, line = [replace(track, path=(*outer.path, *track.path)) for track in (*groups, line)]
+    return (outer, *inner), line
 
 
 def _line(track: Track) -> tuple[str, str]:

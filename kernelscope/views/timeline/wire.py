@@ -113,7 +113,7 @@ class Packed:
 
 def pack(timeline: Timeline) -> Packed:
     """Return a timeline as its front end takes it; what it leaves out of a large one is in ``header["left_out"]``."""
-    columns = Columns()
+    columns = Columns(like_track=_AS_TRACK if timeline.processes else ())
     words: dict[str, Any] = {}
     for name, sent in _SENT.items():
         slices = timeline.tables[name]
@@ -136,20 +136,32 @@ def pack(timeline: Timeline) -> Packed:
             name: {"rows": len(timeline.tables[name]), "columns": specs} for name, specs in columns.specs.items()
         },
         "lanes": _lanes(timeline),
+        **_processes(timeline),
         "undrawn": timeline.undrawn,
         "left_out": timeline.left_out,
     }
     return Packed(header, columns.deflate())
 
 
+def _processes(timeline: Timeline) -> dict[str, Any]:
+    """Return the processes of which lanes are grouped, and whether the groups begin folded; nothing of an only one."""
+    if not timeline.processes:
+        return {}
+    return {"processes": [
+        {"label": each.label, "host": each.host, "bound": each.bound_ns, "about": each.about}
+        for each in timeline.processes], "folded": timeline.is_folded}
+
+
 def _lanes(timeline: Timeline) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
+    place = {process.number: at for at, process in enumerate(timeline.processes)}
     for lane in timeline.lanes:
         tracks = [{"track": track.number, "table": track.table, "depth": track.depth}
                   | ({"kind": track.kind} if track.kind == "marks" else {})
                   for track in lane.tracks if track.table in _SENT]
         if tracks:
-            found.append({"group": lane.group, "label": lane.label, "note": lane.note, "tracks": tracks})
+            found.append({"group": lane.group, "label": lane.label, "note": lane.note, "tracks": tracks}
+                         | ({"process": place[lane.process]} if place else {}))
     return found
 
 
@@ -202,6 +214,8 @@ _AS_LAUNCHED = {"kernel": "dispatcher_id", "start": "submit_end", "call_start": 
                 "call_end": "submit_end"} | {name: name for name in (
                     "specialization_id", "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id",
                     "range")}
+# What is the same for all of a track where lanes are apart by process.
+_AS_TRACK = ("thread_id", "cell_id", "device_id", "stream")
 _AS_NAMED = ("dur", "device_id", "stream", "regs", "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id",
              "kind", "entry_name", "api", "memory")
 
@@ -291,14 +305,20 @@ class Columns:
 
     Long columns are coded by several threads while the next ones are made.
 
+    Parameters
+    ----------
+    like_track : sequence of str
+        Columns that go with the column ``track`` of their table, unless they go with another one.
+
     Attributes
     ----------
     values : dict of str to dict of str to ndarray
         What was added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, like_track: Sequence[str] = ()) -> None:
         self.values: dict[str, dict[str, Ints]] = {}
+        self._like_track = like_track
         self._added: list[tuple[str, _Coded | Future[_Coded]]] = []
         self._texts: list[Bytes] = []
         self._pool: ThreadPoolExecutor | None = None
@@ -329,6 +349,8 @@ class Columns:
             column = np.clip(column, -EXACT, EXACT)
             least, most = max(least, -EXACT), min(most, EXACT)
         held = self.values.setdefault(table, {})
+        if not like and name in self._like_track:
+            like = "track"
         if least == most:
             self._added.append((table, _Coded({"n": name, "b": least})))
         else:

@@ -19,7 +19,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.views.card.html import card
 from kernelscope.views.card.text import summary
 from kernelscope.views.flame.model import HOW_TO, Flame, flame_of, made
-from kernelscope.views.flame.svg import images, picture
+from kernelscope.views.flame.svg import images, static_svg
 from kernelscope.views.flame.text import call_paths_text
 from kernelscope.views.flame.wire import header_of, pack
 
@@ -97,7 +97,7 @@ def test_the_text_has_the_heaviest_paths_and_says_how_to_record_them() -> None:
 def test_the_picture_is_small_and_well_formed() -> None:
     for recording in (simulation(), many_paths(20_000, 5_000), deep(5_000)):
         shown = flame(recording)
-        root = ElementTree.fromstring(picture(shown, "host"))
+        root = ElementTree.fromstring(static_svg(shown, "host"))
         assert root.get("width") == "100%" and int(root.get("height") or 0) < 600
         assert len(images(shown)) < 30_000
 
@@ -116,7 +116,7 @@ def test_names_from_user_code_are_escaped_everywhere() -> None:
     script.launch(stack_id=script.path(script.line(HOSTILE, 1, HOSTILE)))
     recording = script.recording()
     shown = flame(recording)
-    drawn = picture(shown, "host")
+    drawn = static_svg(shown, "host")
     ElementTree.fromstring(drawn)
     page = card(recording)
     held = base64.b64decode(header_of(recording)["flame"])
@@ -131,7 +131,7 @@ def test_recursion_is_no_limit() -> None:
     assert shown.depth.max() == 9_001
     assert call_paths_text(deep(9_000)).count("\n") < 100
     assert unpacked(pack(shown))["up"] == [1] * 9_001
-    assert re.search(r"8,978 deeper rows", picture(shown, "host"))
+    assert re.search(r"8,978 deeper rows", static_svg(shown, "host"))
     assert "Call paths: 1" in summary(deep(9_000))
 
 
