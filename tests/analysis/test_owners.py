@@ -48,8 +48,10 @@ def test_what_has_no_thread_is_of_the_process_of_its_cell() -> None:
     assert processes_of(merged, "activities").tolist() == [1, 1]
 
 
-def test_other_threads_are_those_of_the_same_process() -> None:
+def test_other_threads_are_those_of_the_same_process(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the workers launches from a second thread too; the other's main thread is no other thread of it."""
+    monkeypatch.setenv("COLUMNS", "110")
     two = worker(2, launches=3)
     threads = [*two.rows("threads"), {**two.rows("threads")[0], "thread_id": 1, "ident": 8, "name": "feeder"}]
     columns = {name: two.column("launches", name) for name in two.arrow("launches").schema.names

@@ -70,7 +70,9 @@ def test_the_card_says_it(both: Recording) -> None:
     assert "Processes" not in worker(1).summary()
 
 
-def test_of_many_workers_the_card_shows_the_slowest_and_the_fastest_and_says_what_is_alike_once() -> None:
+def test_of_many_workers_the_card_shows_the_slowest_and_the_fastest_and_says_what_is_alike_once(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
     recording = merge([on_gpu(worker(at, rank=at, host=f"node{at // 8}", launcher="torchrun", start_ns=1_000 + at,
                                      device={"ordinal": at % 8, "uuid": f"GPU-{at}", "name": "H200"}),
                               ("kernel", "axpy", 1_000, 1_100 + at)) for at in range(64)])

@@ -605,18 +605,22 @@ def _health(shown: Overview) -> tuple[Health, ...]:
     found = [Health(each) for each in (labels.cost(shown), labels.synchronize_note(shown)) if each]
     # What several processes have alike is said once, of what is no trouble also where only figures differ; what has no
     # process is of the whole recording.
-    alike: dict[object, tuple[Health, dict[str, None]]] = {}
+    alike: dict[object, tuple[Health, dict[str, None], set[str]]] = {}
     for at, row in enumerate(shown.health):
         facts = cut(labels.health(row))
         each = Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", cut(row.fix or ""), row.is_trouble)
         said = each if row.is_trouble else replace(each, text=re.sub(r"[\d.,]+ (ns|µs|ms|s)\b", "", each.text))
-        _, names = alike.setdefault((said, -1 if row.process else at), (each, {}))
+        _, names, texts = alike.setdefault((said, -1 if row.process else at), (each, {}, set()))
+        texts.add(each.text)
         if row.process:
             names[clean(row.process)] = None
-    for each, names in alike.values():
-        first, *others = names or [""]
-        where = listed([*names], FIRST_FAILED) if each.is_trouble or not others else (
-            f"{first}, and {counted(len(others), 'process', 'processes')} alike")
+    for each, names, texts in alike.values():
+        if each.is_trouble or len(names) < 2:
+            where = listed([*names], FIRST_FAILED)
+        elif len(texts) == 1:
+            where = counted(len(names), "process", "processes")
+        else:
+            where = f"{next(iter(names))}, and {counted(len(names) - 1, 'process', 'processes')} alike"
         found.append(replace(each, text=f"{each.text} ({where})") if names else each)
     return tuple(found)
 
