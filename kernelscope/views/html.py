@@ -330,13 +330,17 @@ def histogram(counts: Sequence[int], *, on_gpu: bool = False) -> str:
 def bar(parts: Sequence[tuple[str, str, int]], whole_ns: int, kind: str, prefix: str = "") -> str:
     """Return a bar of parts of a whole: exact numbers are its tooltips, and its text for screen readers.
 
-    A part has the name that selects its color, a label and a duration in nanoseconds.
+    A part has the name that selects its color, a label and a duration in nanoseconds. What the parts lack of the whole
+    stays empty.
     """
     whole = max(whole_ns, 1)
+    rest = whole - sum(value for *_, value in parts)
     names = [f"{prefix}{label} {duration(value)} ({value:,} ns, {percent(value / whole)})" for _, label, value in parts]
     texts = [escape(each) for each in names]
     pieces = "".join([f'<span class="ks-{name}" style="flex:{value} 1 0" title="{text}"></span>'
                       for (name, _, value), text in zip(parts, texts, strict=True)])
+    if rest > 0:
+        pieces += f'<span style="flex:{rest} 1 0"></span>'
     return f'<div class="{kind}" role="img" aria-label="{", ".join(texts)}">{pieces}</div>'
 
 
