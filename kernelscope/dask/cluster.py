@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +26,8 @@ from kernelscope.recorder.environment import environment
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder, recorder_of
 from kernelscope.recording.build import RawRecording, build
-from kernelscope.recording.file import load, save
-from kernelscope.recording.merge import merge_files
+from kernelscope.recording.file import save
+from kernelscope.recording.merge import gather
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import SCHEMA_VERSION, TABLES
@@ -148,7 +148,7 @@ class ClusterRecorder:
                 interrupt = self._stop_own(Path(made) / "client.kscope") or interrupt
                 interrupt = self._gather(gathering) or interrupt
                 files = [*Path(made).glob("client.kscope"), *sorted(gathering.files, key=_in_natural_order)]
-                merged, cut = self._merged(files, Path(made) / "merged.kscope")
+                merged, cut = self._merged(files)
                 interrupt = insist(gathering.remove_fetched) or cut or interrupt
                 notes = [*self._notes, *gathering.notes, *gathering.missing(merged)]
                 health = table_of_rows("health", [*merged.rows("health"), *notes])
@@ -243,24 +243,18 @@ class ClusterRecorder:
             self._note(f"not all workers' recordings were fetched: {type(error).__name__}: {error}")
         return None
 
-    def _merged(self, files: Sequence[Path], path: Path) -> tuple[Recording, BaseException | None]:
-        """Return one recording of all files, and what interrupted that; of different kinds the most frequent."""
+    def _merged(self, files: Sequence[Path]) -> tuple[Recording, BaseException | None]:
+        """Return one recording of all files, and what interrupted that."""
         name = self.name or ""
         empty = build(RawRecording(metadata={"name": name, "schema_version": SCHEMA_VERSION, **environment()}))
         if not files:
             return empty, None
         try:
-            merged = merge_files(files, path, name=name, paths=True)
-        except ValueError:  # dry runs or simulators, and recordings of a GPU
-            taken = _of_one_kind(files)
-            self._note(f"{counted(len(files) - len(taken), 'worker was', 'workers were')} left out: dry runs or "
-                       "simulators and recordings of a GPU do not compare")
-            merged = merge_files(taken, path, name=name, paths=True)
+            found = gather(files, name=name)
         except RecordingFileError as error:
             self._note(str(error))
             return empty, None
-        was_cut = any("interrupted" in why for why in merged.missing.values())
-        return load(merged.path), KeyboardInterrupt() if was_cut else None
+        return found.recording, found.interrupt
 
 
 class _Worker(NamedTuple):
@@ -491,15 +485,6 @@ def _read(answer: Any) -> dict[str, Any]:
     except (TypeError, ValueError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
-def _of_one_kind(files: Sequence[Path]) -> list[Path]:
-    """The files of the most frequent kind: recorded on a GPU, or a dry run, or a simulator's."""
-    kinds: defaultdict[str | None, list[Path]] = defaultdict(list)
-    for file in files:
-        with suppress(KernelScopeError):
-            kinds[load(file).notice].append(file)
-    return max(kinds.values(), key=len)
 
 
 def _in_natural_order(name: str | Path) -> list[tuple[int, str]]:
