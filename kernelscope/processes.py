@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -34,6 +34,35 @@ def start_from_environment() -> bool:
     from kernelscope.recorder.worker import start
 
     return start(Path(folder), os.environ.get(OPTIONS, ""))
+
+
+def align_clocks(comm: Any) -> None:
+    """Find how this rank's clock differs from that of rank 0, so that ranks on several machines get one clock.
+
+    All ranks call it at the same place: once after the start, and once more before the end, which tells how the clocks
+    drift apart meanwhile. Each asks rank 0 for its clock, one rank after another, in 16 round trips of which the
+    fastest counts; ranks on rank 0's machine only check that their clock is the same. What is found is kept with the
+    recording under way, and used when it is merged: ``clock_offset_ns``, ``clock_drift_ppb`` and ``clock_bound_ns``
+    (half of the fastest round trip, and what the drift adds) of the table ``processes``. Ranks that are not recorded
+    take part too.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm or module
+        A communicator of mpi4py, or ``torch.distributed`` with its default process group.
+
+    Raises
+    ------
+    TypeError
+        `comm` is neither.
+
+    Examples
+    --------
+    >>> kernelscope.processes.align_clocks(MPI.COMM_WORLD)  # doctest: +SKIP
+    """
+    from kernelscope.recorder.clocks import align
+
+    align(comm)
 
 
 def collect(*folders: str | Path, name: str | None = None) -> Recording:

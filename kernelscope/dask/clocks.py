@@ -8,6 +8,7 @@ from typing import Any
 
 from kernelscope.clock import Clock, now
 from kernelscope.native.journal import boot_id
+from kernelscope.recorder.clocks import mirrored
 
 #: So often the scheduler is asked: the fastest round trip counts. One of this host is only checked.
 _TRIES, _CHECKS = 16, 3
@@ -41,9 +42,8 @@ async def pings_of_scheduler(scheduler: Any, clock: Clock | None = None) -> dict
                 before = clock()
                 answer: Mapping[str, Any] = await scheduler.kernelscope_clock()
                 after = clock()
-                there, boot, middle = int(answer["now"]), answer["boot"], (before + after) // 2
-                # It read its clock between two readings here. This one, between two there, says the same.
-                pings.append((there - (after - middle), middle, there + (middle - before)))
+                there, boot = int(answer["now"]), answer["boot"]
+                pings.append(mirrored(before, there, after))
                 is_shared = is_shared and boot == own and before <= there <= after
     except Exception:  # it has gone, or does not know the question: nothing is known of its clock
         is_shared = False
