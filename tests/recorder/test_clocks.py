@@ -79,7 +79,7 @@ def test_the_clock_of_another_machine_is_found_within_its_bound(
         pings, boot = ask(one, now, boot_id())
         assert boot == ELSEWHERE and len(pings) == 16
         found.append(pings)
-    fitted = fit(*found)
+    fitted = fit(found[0], found[1])
     at = found[1][-1][1]
     moved = at + fitted.offset_ns + round((at - fitted.at_ns) * fitted.drift)
     assert abs(moved - (at + SHIFT_NS + at * PPM // 1_000_000)) <= fitted.bound_ns
