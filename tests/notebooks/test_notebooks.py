@@ -25,8 +25,10 @@ import os
 get_ipython().extension_manager.unload_extension("kernelscope")
 get_ipython().meta.clear()
 os.chdir({folder!r})
+import multiprocessing.process
+multiprocessing.process.ORIGINAL_DIR = os.getcwd()
 os.environ.pop("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", None)
-del os
+del os, multiprocessing
 """
 
 Execute = Callable[[str], Any]
@@ -213,7 +215,7 @@ def test_many_workers(execute: Execute) -> None:
     lines = training.by_line().set_index("text")
     assert lines.gpu_ns.idxmax() == "loss.backward()"
     pool = shown[-1].splitlines()[1:]
-    assert sorted(int(row.split()[1]) for row in pool if row.split()[0].isdigit()) == [0, 50, 100]
+    assert sum(int(row.split()[1]) for row in pool if row.split()[0].isdigit()) == 150, "whichever worker took which"
     assert printed(notebook, "stderr") == ""
 
 
