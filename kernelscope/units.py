@@ -99,3 +99,8 @@ def _three_digits(value: float) -> str:
         if value < limit:
             return f"{value:.{decimals}f}"
     return f"{value:.0f}"
+
+
+def by_numbers(text: str) -> tuple[tuple[str, int], ...]:
+    """Return what sorts texts with numbers in them by these: node2 before node10."""
+    return tuple((word, int(number or 0)) for word, number in re.findall(r"(\D*)(\d{0,18})", text)[:-1])

@@ -9,9 +9,9 @@ import secrets
 import tempfile
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, cast
@@ -22,6 +22,7 @@ from kernelscope.dask.clocks import kept, pings_of_scheduler
 from kernelscope.dask.worker import content, folder_of, left_in, remove, token
 from kernelscope.errors import KernelScopeError, RecorderStateError, RecordingFileError
 from kernelscope.probes.base import insist
+from kernelscope.progress import bar
 from kernelscope.recorder.environment import environment
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder, recorder_of
@@ -31,7 +32,7 @@ from kernelscope.recording.merge import gather
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import SCHEMA_VERSION, TABLES
-from kernelscope.units import counted, listed
+from kernelscope.units import by_numbers, counted, listed
 
 Row = dict[str, Any]
 
@@ -147,7 +148,8 @@ class ClusterRecorder:
                 gathering = _Gathering(self._client, self._id, Path(made), skips_own=self._own is not None)
                 interrupt = self._stop_own(Path(made) / "client.kscope") or interrupt
                 interrupt = self._gather(gathering) or interrupt
-                files = [*Path(made).glob("client.kscope"), *sorted(gathering.files, key=_in_natural_order)]
+                fetched = sorted(gathering.files, key=lambda path: by_numbers(path.name))
+                files = [*Path(made).glob("client.kscope"), *fetched]
                 merged, cut = self._merged(files)
                 interrupt = insist(gathering.remove_fetched) or cut or interrupt
                 notes = [*self._notes, *gathering.notes, *gathering.missing(merged)]
@@ -304,13 +306,19 @@ class _Gathering:
         """Stop the workers and fetch what they have, and what others left on their hosts."""
         state = _read(self._client.run_on_scheduler(sent.state_of_scheduler(), ending=self._recording))
         workers = self._workers(state.get("seen") or {})
-        with _progress(len(workers)) as tell:
-            try:
-                self._client.sync(self._all, workers, tell)
-            except KeyboardInterrupt:
-                self._is_cancelled = True
-                self._has_ended.wait(_PATIENCE_S)  # it is cancelled; what it fetches now nobody would remove
-                raise
+        shown, done = bar("fetching recordings"), count(1)
+
+        def tell() -> None:
+            shown(next(done) / len(workers), "")
+
+        try:
+            self._client.sync(self._all, workers, tell)
+        except KeyboardInterrupt:
+            self._is_cancelled = True
+            self._has_ended.wait(_PATIENCE_S)  # it is cancelled; what it fetches now nobody would remove
+            raise
+        finally:
+            shown(1.0, "")
 
     def run_here(self, seen: Mapping[str, Row]) -> None:
         """Fetch what this machine has, without the cluster."""
@@ -343,7 +351,7 @@ class _Gathering:
 
     def note_interrupt(self) -> None:
         """Say what was not fetched, and where it is."""
-        names, folders = sorted(self._waiting, key=_in_natural_order), sorted(set(self._waiting.values()))
+        names, folders = sorted(self._waiting, key=by_numbers), sorted(set(self._waiting.values()))
         self.notes.append(_note(
             "interrupted: " + (f"the recordings of {counted(len(names), 'worker')} were not fetched "
                                f"({listed(names, 5)}), and are on their hosts in {listed(folders, 5)}" if names else
@@ -487,12 +495,6 @@ def _read(answer: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _in_natural_order(name: str | Path) -> list[tuple[int, str]]:
-    """A key for sorting: worker 10 comes after worker 9."""
-    parts = re.findall(r"\d+|\D+", name if isinstance(name, str) else name.name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
-
-
 def _check(client: Any, options: RecordingOptions) -> None:
     """Refuse what is no client, or an asynchronous one, and options that are not for workers."""
     if not hasattr(client, "register_plugin") or not hasattr(client, "run_on_scheduler"):
@@ -508,18 +510,3 @@ def _check(client: Any, options: RecordingOptions) -> None:
 
 def _note(message: str, fix: str | None = None, *, status: str = "degraded") -> Row:
     return {"probe": "dask", "status": status, "message": message, "fix": fix}
-
-
-@contextmanager
-def _progress(total: int) -> Generator[Callable[[], None]]:
-    """A bar of tqdm's, where that is installed, shown if it takes more than a moment."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        yield lambda: None
-        return
-    with tqdm(total=total, desc="fetching recordings", unit="worker", leave=False, delay=0.5) as bar:
-        def tell() -> None:
-            bar.update()
-
-        yield tell

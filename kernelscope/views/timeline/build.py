@@ -34,7 +34,7 @@ from kernelscope.palette import (
 )
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
-from kernelscope.units import short_name
+from kernelscope.units import by_numbers, short_name
 from kernelscope.views.timeline.model import (
     API_CALL,
     ASKING,
@@ -234,7 +234,7 @@ class _Owners:
         self.processes = sorted(
             (Process(at, names[at], row["host"] or "", row["clock_bound_ns"], _about(row))
              for at, row in enumerate(rows)),
-            key=lambda each: (_digits(each.host), _rank(rows[each.number]), _digits(each.label), each.number),
+            key=lambda each: (by_numbers(each.host), _rank(rows[each.number]), by_numbers(each.label), each.number),
         ) if len(rows) > 1 else []
         self._of_thread, self._of_cell = (
             np.append(ints(recording, table, "process_id"), UNKNOWN) for table in ("threads", "cells"))
@@ -255,11 +255,6 @@ class _Owners:
             return []
         used = {lane.process for lane in lanes}
         return [each for each in (*self.processes, Process(UNKNOWN, "unknown process")) if each.number in used]
-
-
-def _digits(text: str) -> tuple[tuple[str, int], ...]:
-    """Return what orders texts with numbers in them: node2 before node10."""
-    return tuple((word, int(number or 0)) for word, number in re.findall(r"(\D*)(\d{0,18})", text)[:-1])
 
 
 def _rank(row: Mapping[str, Any]) -> int:
