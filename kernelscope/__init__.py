@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import StudyError as StudyError
     from kernelscope.errors import StudyFileError as StudyFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
+    from kernelscope.errors import UnknownFrameworkError as UnknownFrameworkError
     from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.errors import UnknownProcessError as UnknownProcessError
@@ -82,6 +83,7 @@ _HOMES = {
     "StudyError": "kernelscope.errors",
     "StudyFileError": "kernelscope.errors",
     "UnknownCellError": "kernelscope.errors",
+    "UnknownFrameworkError": "kernelscope.errors",
     "UnknownGraphError": "kernelscope.errors",
     "UnknownKernelError": "kernelscope.errors",
     "UnknownProcessError": "kernelscope.errors",

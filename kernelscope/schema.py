@@ -287,9 +287,11 @@ _TABLES = (
     Table("dispatchers", "one kernel function with its compile options", (
         _id("dispatcher_id", "Row number."),
         _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, simulator, or what a "
-              "probe names itself."),
-        _text("name", "The function's qualified Python name.", nullable=False),
-        _text("module", "The module that defines it."),
+              "probe names itself; driver for a kernel that no probe knows."),
+        _text("name", "The function's qualified Python name; of a kernel in C++ its name without scopes.",
+              nullable=False),
+        _text("module", "The module that defines it; of a kernel that no probe knows its library, such as PyTorch, as "
+              "its name tells."),
         _text("filename", "The file, or the notebook cell, that defines it.", is_path=True),
         _count("lineno", "First line of the definition in that file."),
         _text("arguments", "Names of the function's arguments in order, as in `x, y, n`."),

@@ -228,7 +228,7 @@ def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
     compiled, compiling = _compiles(host, thread_id, rows)
     calls = _calls(host, thread_id)
     if _follow_one_another(start, end):
-        if bool((bounds[1] < 0).all()) and not len(compiling):
+        if not len(compiling) and all([bool((each < 0).all()) for each in bounds[1:4]]):
             parts = {"unsplit": [Intervals(start, end)]}
             return HostStates(_outside_launches(parts, start, end, compiling, calls))
         if all(_in_order(left, right) for left, right in pairwise(bounds)):

@@ -33,6 +33,7 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.owners import device_owners, process_names
+from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.schema import MODES, UNKNOWN
 
@@ -340,7 +341,7 @@ def kept(recording: Recording) -> Kept | None:
     launches, lost = found.get("kept"), found.get("lost")
     if type(launches) is not int or type(lost) is not int or lost < 0 or launches + lost == 0:
         return None
-    if launches != recording.arrow("launches").num_rows:
+    if launches != int(are_hooked(recording).sum()):
         return None
     mode = found.get("mode")
     return Kept(mode if mode in MODES else None, launches, lost)

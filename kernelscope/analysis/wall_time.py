@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelscope.analysis.columns import Intervals, Ints, codes, count_by, ints, row_count, sum_by, union
 from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
+from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -200,6 +201,8 @@ def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:
     for table in ("launches", "ranges"):
         if row_count(recording, table):
             owner = ints(recording, table, "cell_id")
+            if table == "launches":
+                owner = owner[are_hooked(recording)]
             counts += count_by(owner, len(counts))
             events += len(owner)
     return [stated * int(counts[cell]) / events if events else 0.0 for cell in cells]

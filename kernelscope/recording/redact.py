@@ -337,7 +337,7 @@ WITHHELD = "withheld"
 
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
-PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
+PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
           "cuda.compute", "numba-cuda-mlir", "quadrants")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "pandas", "pyarrow", "kernelscope")

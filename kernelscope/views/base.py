@@ -73,8 +73,11 @@ def defined_at(
 ) -> str:
     """Return where a kernel is defined: its module, file and line, without the path of this machine.
 
-    Its framework comes first where it is not numba-cuda, or one of several `frameworks`.
+    Its framework comes first where it is not numba-cuda, or one of several `frameworks`; of a kernel that no probe knows
+    its library, where that is known.
     """
+    if framework == "driver":
+        return module or "unknown library"
     parts = [framework] if framework != "numba-cuda" or len(frameworks) > 1 else []
     # Beside a file or a cell, __main__ tells nothing.
     parts += [module] if module and not (filename and module == "__main__") else []

@@ -567,26 +567,24 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
 
 def figures(shown: Overview) -> tuple[Figure, ...]:
     """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
-    others = 0 if shown.gpu is None else int(shown.gpu.others.column("others").sum())
-    of_libraries = [Figure(f"{counted(others, 'kernel')} of libraries", "kernels that ran on the GPU and that none of "
-                           "the recorded launches launched: those of torch, CuPy, JAX, cuBLAS")] if others else []
-    if others and not (shown.launches or shown.kernels or shown.compiles or shown.failed_compiles):
-        return tuple(of_libraries)
     compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
     is_only_graphs = not shown.launches and any(number for number, *_ in labels.launch_figures(shown))
     made = Figure(counted(shown.launches, "launch", "launches"),
-                  f"kernel launches that ran, with {counted(shown.configurations, 'launch configuration')}")
+                  "kernel launches that ran, whoever launched them, with "
+                  f"{counted(shown.configurations, 'launch configuration')}")
+    executed = 0 if shown.gpu is None else shown.gpu.kernels
     found = [
         *([] if is_only_graphs else [made]),
         *[Figure(text, meaning) for number, text, meaning in labels.launch_figures(shown) if number],
+        *([Figure(f"{count(executed)} ran on the GPU", "kernels that ran: those of graphs too, and all those of calls "
+                  "that launch several")] if executed not in (0, shown.launches) else []),
         Figure(counted(shown.kernels, "kernel"), f"kernel functions that were launched or compiled, in "
                f"{counted(shown.specializations, 'specialization')}: compiled versions, by argument types"),
         Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}"),
     ]
-    found += of_libraries
     if shown.failed_compiles:
         found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised an exception"))
-    if shown.launches:
+    if shown.memory_hits or shown.compiles:
         found.append(Figure(f"{count(shown.memory_hits)} found in memory",
                             "launches whose specialization had been compiled or loaded before"))
     if shown.disk_hits:
