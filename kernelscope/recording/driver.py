@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 #: The framework of launches that no probe recorded.
 FRAMEWORK = "driver"
 
-# A kernel has a row of ``launches`` where a probe recorded its launch. Of the others CUPTI says which call of the driver
-# or the runtime launched them, and that call becomes a row: its start and end are the launch's, and all of it is submit;
-# what the library did before it is not known. Kernels of graph launches have no launch of their own.
+# A kernel has a row of ``launches`` where a probe recorded its launch. Of the others CUPTI says which call of the
+# driver or the runtime launched them, and that call becomes a row: its start and end are the launch's, and all of it is
+# submit; what the library did before it is not known. Kernels of graph launches have no launch of their own.
 
 _LAUNCHES = ("cuLaunchKernel", "cuLaunchCooperative", "cudaLaunchKernel", "cudaLaunchCooperative", "cuda.core.launch")
 
@@ -39,7 +39,7 @@ def are_hooked(recording: Recording) -> np.ndarray:
 
 
 def add_driver_launches(launches: dict[str, Any], activities: dict[str, Any], dispatchers: list[Row],
-                        specializations: list[Row], others: Iterable[Row] = ()) -> None:
+                        specializations: list[Row], configurations: list[Row], others: Iterable[Row] = ()) -> None:
     """Add a launch for each call that launched a kernel, of those that no recorded launch and no graph launched.
 
     Parameters
@@ -48,7 +48,7 @@ def add_driver_launches(launches: dict[str, Any], activities: dict[str, Any], di
         The launches' columns, in order of start; longer ones take their places.
     activities : dict of str to array
         The activities' columns; ``launch_id`` and ``specialization_id`` are replaced.
-    dispatchers, specializations : list of dict
+    dispatchers, specializations, configurations : list of dict
         Rows of the tables of that name; those of kernels that no probe knows are added.
     others : iterable of dict
         Rows of other tables, which name launches as ``launch_id``.
@@ -58,6 +58,10 @@ def add_driver_launches(launches: dict[str, Any], activities: dict[str, Any], di
         return
     _add_specializations(activities, kernels, dispatchers, specializations)
     made = _launches(activities, kernels, first, call, specializations)
+    if (made["configuration_id"] == UNKNOWN).any():
+        made["configuration_id"] = np.where(
+            made["configuration_id"] == UNKNOWN, len(configurations), made["configuration_id"])
+        configurations.append({})
     made["parent_launch_id"] = Spans(
         launches["thread_id"], launches["start_ns"],
         np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"]),
@@ -79,9 +83,9 @@ def add_driver_launches(launches: dict[str, Any], activities: dict[str, Any], di
 
 
 def _calls(activities: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The kernels that calls launched which are no launches yet; of each call the first; and the call of each kernel."""
+    """Kernels of calls that are no launches yet; the first one of each such call; and the call of each kernel."""
     is_kernel, launches = _where(activities["kind"], "kernel".__eq__), _where(activities["api"], is_launch)
-    rows = is_kernel & launches
+    rows = is_kernel & launches & (activities["thread_id"] != UNKNOWN)
     for name in ("launch_id", "cupti_graph_id", "graph_event_id"):
         if name in activities:
             rows &= activities[name] == UNKNOWN
@@ -144,22 +148,22 @@ def _add_specializations(activities: dict[str, Any], kernels: np.ndarray, dispat
     if not len(wanted):
         return
     first = kernels[known[kernels] == UNKNOWN][first]
-    known_names = {(row.get("module"), row["name"]): number for number, row in enumerate(dispatchers)
-                   if row.get("framework") == FRAMEWORK}
+    held = {(row.get("module"), row["name"]): number for number, row in enumerate(dispatchers)
+            if row.get("framework") == FRAMEWORK}
     rows = np.empty(len(wanted), np.int32)
     for at in np.argsort(first).tolist():
         kernel = int(first[at])
         mangled = entries[entry[kernel]] if entry[kernel] != UNKNOWN else None
         called, signature = split_name(names[name[kernel]] if name[kernel] != UNKNOWN else mangled or "?")
         library, called = library_of(called), without_scopes(called)
-        if (library, called) not in known_names:
-            known_names[library, called] = len(dispatchers)
+        if (library, called) not in held:
+            held[library, called] = len(dispatchers)
             dispatchers.append({"framework": FRAMEWORK, "name": called, "module": library,
                                 "attributes": json.dumps({"owner": "library"})})
         rows[at] = len(specializations)
         regs = int(activities["regs"][kernel])
         specializations.append({
-            "dispatcher_id": known_names[library, called], "signature": signature, "entry_name": mangled, "origin": "before",
+            "dispatcher_id": held[library, called], "signature": signature, "entry_name": mangled, "origin": "before",
             "regs": None if regs == UNKNOWN else regs})
     # Those that graphs launched are the same kernels.
     place = np.minimum(np.searchsorted(wanted, key), len(wanted) - 1)

@@ -461,8 +461,8 @@ def select_process(recording: Recording, process: int | str) -> Recording:
 def select_framework(recording: Recording, framework: str) -> Recording:
     """Return the sub-recording of one framework's kernels: launches, compiles, builds, and what these ran on the GPU.
 
-    Kernels that graphs launched are in it where they are known to be its. Cells, ranges and health stay; copies, calls of
-    the driver and the lives of graphs are no framework's, and are left out.
+    Kernels that graphs launched are in it where they are known to be its. Cells, ranges and health stay; copies, calls
+    of the driver and the lives of graphs are no framework's, and are left out.
 
     Parameters
     ----------

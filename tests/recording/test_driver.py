@@ -23,7 +23,8 @@ IDENT = 11
 
 
 def call(name: int, start: int, end: int, correlation: int, ident: int = IDENT, result: int = 0) -> dict[str, int]:
-    return {"name": name, "ident": ident, "start_ns": start, "end_ns": end, "correlation_id": correlation, "result": result}
+    return {"name": name, "ident": ident, "start_ns": start, "end_ns": end, "correlation_id": correlation,
+            "result": result}
 
 
 def kernel(start: int, end: int, correlation: int, entry: int = 0, **other: int) -> dict[str, int]:
@@ -61,7 +62,7 @@ def recorded(calls: list[dict[str, int]], activities: list[dict[str, int]],
 def test_a_call_that_no_probe_saw_is_a_launch() -> None:
     found = recorded([call(1, 100, 110, 5)], [kernel(120, 150, 5)])
     launch, = found.rows("launches")
-    assert (launch["start_ns"], launch["submit_start_ns"], launch["submit_end_ns"], launch["end_ns"]) == (100, 100, 110, 110)
+    assert [launch[name] for name in ("start_ns", "submit_start_ns", "submit_end_ns", "end_ns")] == [100, 100, 110, 110]
     assert launch["dispatch_end_ns"] is None and launch["cache"] is None and launch["compile_ns"] is None
     assert (launch["queue_ns"], launch["execute_ns"], launch["correlation_id"]) == (10, 30, 5)
     assert (launch["cell_id"], launch["thread_id"], launch["device_id"]) == (0, 0, 0)
@@ -135,7 +136,8 @@ def test_names_are_split(name: str, function: str, parameters: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "short"), [
-    ("at::native::vectorized<4, at::native::Fill<float>, std::array<char*, 1ul> >", "vectorized<4, Fill<float>, array<char*, 1ul> >"),
+    ("at::native::vectorized<4, at::native::Fill<float>, std::array<char*, 1ul> >",
+     "vectorized<4, Fill<float>, array<char*, 1ul> >"),
     ("cutlass::Kernel2<cutlass_80_simt>", "cutlass::Kernel2<cutlass_80_simt>"),
     ("a::mse(b::c&)::{lambda()#1}::operator()() const::{lambda()#2}::operator()() const::{lambda(float)#1}",
      "mse(c&)::{lambda(float)#1}"),

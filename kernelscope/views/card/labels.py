@@ -436,12 +436,12 @@ def is_shown(shown: Overview) -> bool:
 
 
 def others_line(kernels: Rows[KernelExecution]) -> str:
-    """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
+    """Return the kernels whose launch is not known: how many, for how long, and the first names."""
     total, spent = kernels.total("others"), kernels.column("total_ns")
     took = f", {duration(kernels.total('total_ns'))}" if bool((spent >= 0).any()) else ""
     named = listed([shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS]],
                    more=len(kernels) - _NAMED_KERNELS)
-    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}."
+    return f"Other: {counted(total, 'kernel')}{took}, whose launches were not recorded: {named}."
 
 
 def _other_kernels(gpu: GpuSummary) -> str:

@@ -25,6 +25,7 @@ from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, Sourc
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.analysis.tasks import TaskSummary
+from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, size
@@ -1070,8 +1071,9 @@ def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecut
     run = on_gpu.execute if on_gpu is not None else None
     return {
         "launches": count(kernel.launches), "configurations": count(kernel.configurations),
-        "compiles": count(kernel.compiles), "specializations": count(kernel.specializations),
-        "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits), "host": duration(kernel.host_ns),
+        "specializations": count(kernel.specializations), "host": duration(kernel.host_ns),
+        **({name: MISSING for name in ("compiles", "memory", "disk")} if kernel.framework == DRIVER else {
+            "compiles": count(kernel.compiles), "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits)}),
         "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p99": duration(kernel.p99_ns),
         "max": duration(kernel.max_ns),
         "gpu_runs": MISSING if on_gpu is None else count(on_gpu.kernels), "gpu": _total(run),
