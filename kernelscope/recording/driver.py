@@ -53,7 +53,9 @@ def add_driver_launches(launches: dict[str, Any], activities: dict[str, Any], di
     others : iterable of dict
         Rows of other tables, which name launches as ``launch_id``.
     """
-    kernels, first, call = _calls(activities) if activities else ((), (), ())
+    if not activities:
+        return
+    kernels, first, call = _calls(activities)
     if not len(kernels):
         return
     _add_specializations(activities, kernels, dispatchers, specializations)
