@@ -18,7 +18,7 @@ const KINDS: readonly [TableName, string, string, boolean][] = [
 const BINS = 32768;
 /** What a bin counts that was busy all the time: so much that all bins together are a 32-bit integer. */
 const FULL = 65535;
-/** From nearer, columns of machines of more processes than `MANY` are this many pixels wide. */
+/** From nearer, or in a search, columns of machines of more processes than `MANY` are this many pixels wide. */
 const MANY = 4, COARSE = 4;
 
 /** A group's header, from the top down: machines where there are several, and under each its processes. */
@@ -92,8 +92,8 @@ export class Busy {
   }
 
   /**
-   * Fill `shares` with the share of each column in which processes were busy, on average of those that have such events;
-   * whether any has.
+   * Fill `shares` with the share of each column in which processes were busy, on average of those that have such
+   * events; whether any has.
    */
   fill(processes: number[], kind: number, from: number, step: number, shares: Float64Array): boolean {
     const held = this.of(processes, kind);
@@ -108,7 +108,7 @@ export class Busy {
     return true;
   }
 
-  /** Arrays for columns, as many as a picture is wide: each next one is drawn in them too, for frames to leave no waste. */
+  /** Arrays for the columns of a picture; the next picture has them too, so that frames leave nothing to collect. */
   room(wide: number): { shares: Float64Array; ends: Int32Array } {
     if (this.columns.ends.length < wide) {
       this.columns = { shares: new Float64Array(wide), ends: new Int32Array(wide) };
@@ -145,7 +145,8 @@ export class Busy {
 /** Draw columns of a group: bars as high as its processes were busy, the GPU's in the lower half. */
 export function busyColumns(view: View, processes: number[], image: Raster, wide: number, high: number) {
   const { from, to, shows: { t0, step } } = image, middle = view.model.header.tables.gpu.rows ? high >> 1 : high;
-  const isNear = step < view.model.span / BINS, size = isNear && processes.length > MANY ? COARSE : 1;
+  const isSlow = view.search !== null || step < view.model.span / BINS;
+  const size = isSlow && processes.length > MANY ? COARSE : 1;
   const isLost = view.search && lostColumns(view, processes, image, wide, size);
   const { shares: room, ends } = view.busy.room(wide), shares = room.subarray(0, Math.ceil((to - from) / size));
   KINDS.forEach(([, hex, , isGpu], kind) => {
@@ -158,7 +159,9 @@ export function busyColumns(view: View, processes: number[], image: Raster, wide
 }
 
 /** Which columns the search has found nothing in. */
-function lostColumns(view: View, processes: number[], { from, to, shows: { t0, step } }: Raster, wide: number, size: number) {
+function lostColumns(
+  view: View, processes: number[], { from, to, shows: { t0, step } }: Raster, wide: number, size: number,
+) {
   const isLost = new Uint8Array(wide);
   for (let x = from; x < to; x += size) {
     const begin = t0 + x * step;
