@@ -106,7 +106,7 @@ _HEIGHTS = """
 
 
 def expected_heights(spans: list[list[tuple[int, int]]], t0: float, t1: float, columns: int, most: int) -> list[int]:
-    """How high each column is: the share in which processes were busy, on average, event by event; at least 2 pixels."""
+    """How high each column is: the share in which processes were busy, on average, by event; at least 2 pixels."""
     share, step = np.zeros(columns), (t1 - t0) / columns
     left = t0 + step * np.arange(columns)
     for process in spans:
