@@ -392,12 +392,13 @@ class Budget:
 
     def __init__(self, file_bytes: int) -> None:
         self.limit_bytes = max(self.FLOOR_BYTES, self.FACTOR * file_bytes)
-        self._left = self.limit_bytes
+        #: What may still be taken.
+        self.left_bytes = self.limit_bytes
 
     def take(self, size: int, what: str) -> None:
         """Count `size` bytes for `what`; raises `RecordingFileError` above the bound."""
-        self._left -= size
-        if self._left < 0:
+        self.left_bytes -= size
+        if self.left_bytes < 0:
             raise RecordingFileError(
                 f"{what} would take more than the {self.limit_bytes >> 20} MiB of memory "
                 f"that are allowed for a file of its size"
@@ -483,6 +484,27 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
         A column without nulls is missing, or anything else is not as `encode` writes it. The message names the table,
         not the file.
     """
+    key = (name, rows, bytes(data)) if len(data) <= _REPEATED_BYTES else None
+    if key in _repeated:
+        table, taken = _repeated[key]
+        budget.take(taken, f"table {name!r}")
+        return table
+    left = budget.left_bytes
+    table = _decoded(name, data, rows, budget)
+    if key is not None and table.nbytes <= _REPEATED_BYTES:
+        if len(_repeated) >= _MAX_REPEATED:
+            _repeated.clear()
+        _repeated[key] = table, left - budget.left_bytes
+    return table
+
+
+# Files of one program's processes have many small tables, empty ones above all, in the very same bytes: by name, rows
+# and bytes what they held, and what was taken from the budget.
+_repeated: dict[Any, tuple[pa.Table, int]] = {}
+_REPEATED_BYTES, _MAX_REPEATED = 1 << 14, 128
+
+
+def _decoded(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
     footer = _footer(name, data)
     try:
         columns = _stored_columns(name, footer[2])
