@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> list[Path]:
 @pytest.fixture(params=[None, 16], ids=["one piece", "pieces of 16 rows"])
 def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param is not None:
-        for name, value in (("_PIECE", request.param), ("_SAMPLE", 4), ("_IN_MEMORY", 1000)):
+        for name, value in (("_PIECE", request.param), ("_SAMPLE", 4), ("_RUN", 64), ("_IN_MEMORY", 1000)):
             monkeypatch.setattr(events, name, value)
 
 
