@@ -148,11 +148,18 @@ class MergedFile:
         Files that are in it.
     missing : dict of str to str
         By name, files that are not, and why.
+    rows : dict of str to int
+        How many rows each table has.
+    shared : Recording
+        The recording without what happened at a time: launches, activities, compilations and the like are empty, and
+        processes, threads, devices, kernels and health are there.
     """
 
     path: Path
     merged: int
     missing: dict[str, str]
+    rows: dict[str, int]
+    shared: Recording
 
 
 def gather(sources: Sequence[Source], *, name: str | None = None, read: Callable[[Path], Recording] = load,
@@ -241,11 +248,12 @@ def merge_files(sources: Sequence[str | Path], path: str | Path, *, name: str | 
                     rows[table] = tables[table].num_rows if table in tables else merger.rows(table)
                     members[table] = (encode(table, tables[table]) if table in tables else
                                       _written(table, merger, followed[table], folder, work, pool))
-                write_tables(target, members, rows, merger.metadata(name), followed=followed, overwrite=overwrite)
+                shared = Recording(tables, merger.metadata(name))
+                write_tables(target, members, rows, shared.metadata, followed=followed, overwrite=overwrite)
         except OSError as error:
             raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
         work.tell(1.0, f"wrote {target.name}")
-        return MergedFile(target, merger.merged, files.missing)
+        return MergedFile(target, merger.merged, files.missing, rows, shared)
 
     return carried_out(write, progress or bar("merging"))[0]
 
