@@ -356,7 +356,7 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
 
 @dataclass(frozen=True)
 class _Manifest:
-    """What ``manifest.json`` says: the recording's metadata, and of each of its schema's tables the rows and `by_thread`."""
+    """What ``manifest.json`` says: metadata, and of each table of the schema the rows and `by_thread`."""
 
     metadata: dict[str, Any]
     rows: dict[str, int]
