@@ -184,8 +184,8 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
-#: Raised whenever a table or column is added, or changes its meaning, its name or its dtype.
-SCHEMA_VERSION = 5
+#: Raised whenever a table or column is added, or changes its meaning, its name or its dtype, or how a file holds it.
+SCHEMA_VERSION = 6
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1

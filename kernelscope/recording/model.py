@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.errors import UnknownCellError, UnknownFrameworkError, UnknownProcessError
+from kernelscope.errors import RecordingFileError, UnknownCellError, UnknownFrameworkError, UnknownProcessError
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
@@ -38,6 +38,7 @@ _VIEWS = {
     "by_line": ("kernelscope.analysis.lines", "line_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
+    "exporter_of": ("kernelscope.views.exports", "exporter_of"),
     "export_method": ("kernelscope.views.exports", "method"),
     "redacted": ("kernelscope.analysis.redaction", "redacted"),
 }
@@ -209,9 +210,14 @@ class Recording:
         Raises
         ------
         RecordingFileError
-            The file exists and `overwrite` is false, or cannot be written.
+            The file exists and `overwrite` is false, or cannot be written; or the name is one of an export.
         """
         from kernelscope.recording.file import save
+
+        exporter = _view("exporter_of")(str(path).lower())
+        if exporter is not None:
+            raise RecordingFileError(f"{str(path)!r} is the name of an export, and a recording's ends in .kscope: "
+                                     f"name it so, or call to_{exporter.name}({str(path)!r})")
 
         return save(self, path, paths=paths, overwrite=overwrite)
 

@@ -203,6 +203,18 @@ def test_recording_that_load_would_find_too_large_is_not_written(tmp_path: Path,
         save(full, tmp_path / "demo")
 
 
+@pytest.mark.parametrize(("name", "method"), [
+    ("report.html", "to_html"), ("REPORT.HTM", "to_html"), ("a/trace.pftrace", "to_perfetto"),
+    ("x.speedscope.json", "to_speedscope"), ("x.folded", "to_collapsed")])
+def test_a_recording_is_not_saved_under_an_exports_name(name: str, method: str, full: Recording,
+                                                        tmp_path: Path) -> None:
+    target = tmp_path / name
+    with pytest.raises(RecordingFileError, match=rf"'{target}' is the name of an export.*call {method}\('{target}'\)"):
+        full.save(target)
+    assert not list(tmp_path.iterdir())
+    assert full.save(tmp_path / "my.recording") == tmp_path / "my.recording"
+
+
 def test_manifest_is_what_is_documented(path: Path, members_of: Callable[[Path], dict[str, bytes]]) -> None:
     members = members_of(path)
     manifest = json.loads(members["manifest.json"])
