@@ -61,7 +61,7 @@ def codes(recording: Recording, table: str, name: str) -> tuple[Ints, list[str]]
 
     The words are never decoded a row: that would cost 100,000 strings where four are distinct.
     """
-    return _coded(_column(recording, table, name))
+    return _wide(_coded(_column(recording, table, name)))
 
 
 def readers(recording: Recording, *tables: str) -> dict[str, Reader]:
@@ -93,7 +93,7 @@ class Reader:
 
     def codes(self, *names: str) -> list[tuple[Ints, list[str]]]:
         """Return columns of words as codes, -1 for null, and the words; free text too, each distinct one once."""
-        return [_coded(self._table.column(name)) for name in names]
+        return [_wide(_coded(self._table.column(name))) for name in names]
 
 
 def _whole(column: Any) -> Ints:
@@ -119,12 +119,16 @@ def _coded(column: Any) -> tuple[Ints, list[str]]:
     coded = column.dictionary_encode() if pa.types.is_string(column.type) else column
     coded = coded.unify_dictionaries().combine_chunks()
     indices = coded.indices.fill_null(UNKNOWN) if coded.indices.null_count else coded.indices
-    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64), coded.dictionary.to_pylist()
+    return indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
+
+
+def _wide(coded: tuple[Ints, list[str]]) -> tuple[Ints, list[str]]:
+    return np.asarray(coded[0], dtype=np.int64), coded[1]
 
 
 def matches(recording: Recording, table: str, name: str, word: str) -> Bools:
     """Return which rows of a category column are `word`."""
-    values, words = codes(recording, table, name)
+    values, words = _coded(_column(recording, table, name))
     if word not in words:
         return np.zeros(len(values), dtype=np.bool_)
     return values == words.index(word)
@@ -140,7 +144,7 @@ def ran(recording: Recording) -> Bools:
 
 def raised(recording: Recording) -> Bools:
     """Return which launches raised: of those that were under way when the process died that is not known."""
-    failed, errors = codes(recording, "launches", "error")
+    failed, errors = _coded(_column(recording, "launches", "error"))
     return (failed >= 0) & (failed != errors.index(UNFINISHED)) if UNFINISHED in errors else failed >= 0
 
 
