@@ -107,7 +107,7 @@ class Overview:
     status : str
         ok, error, interrupted or unfinished: the worst of the cells'.
     error : str or None
-        The exception that ended a cell.
+        The exception that ended a cell, of several processes with the cell's.
     detail, device : str or None
         How much was recorded, and the names of the devices launched on.
     launches, captured, nested, kernels, configurations, specializations : int
@@ -290,7 +290,8 @@ def overview(recording: Recording) -> Overview:
         title=_title(recording, cells),
         notice=recording.notice,
         status=_worst(cells),
-        error=next((brief(cell.error) for cell in cells if cell.error), None),
+        error=next((f"{cell.process}: {brief(cell.error)}" if cell.process else brief(cell.error)
+                    for cell in cells if cell.error), None),
         detail=_text(recording, "detail"),
         device=_devices(recording),
         launches=int(run.sum()),
