@@ -38,6 +38,7 @@ from kernelscope.views.flame.model import LABELS, Flame
 #: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
 FIRST_ROWS = 12
 FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
+MOST_CONFIGURATIONS = 16
 FIRST_FAILED = 3
 MOST_ROWS = 500
 MOST_GRAPH_ROWS = 200
@@ -872,12 +873,12 @@ def processes_section(shown: Overview) -> Section | None:
                 TerminalColumn("status", "status", "words"))
     facts = tuple(labels.process_lines(found))
     table = Table(("Process", ""), tuple(rows), columns, terminal, named="words")
+    then = f", then the slowest {extremes // 2} and the fastest {extremes - extremes // 2}" if extremes else ""
     return Section("processes", "Processes", labels.process_number(found),
                    (*([Lines(facts, "facts")] if facts else []),
                     *_first_and_folded(table, len(found.processes), "process", "processes")),
                    "the recorded processes side by side: workers, ranks, or what the program started; first those that "
-                   "did not end well" + (f", then the slowest {extremes // 2} and the fastest {extremes - extremes // 2}"
-                                         if extremes else ""), is_open=True)
+                   f"did not end well{then}", is_open=True)
 
 
 def _in_sight_first(found: Comparison) -> tuple[Sequence[ProcessSummary], int]:
@@ -1285,8 +1286,8 @@ def _compile(alike: Sequence[CompilationSummary], shown: Overview) -> Finding:
     known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason)
     detail = "\n".join([clean(text) for text in known if text])
     took = duration(sum(one.duration_ns for one in alike))
-    return Finding(each.name, outcome, took, labels.compile_reason(each), detail, each.fix or "", f"compiles:{each.compilation_id}",
-                   shown.compile_keys.get(each.compilation_id, ""))
+    return Finding(each.name, outcome, took, labels.compile_reason(each), detail, each.fix or "",
+                   f"compiles:{each.compilation_id}", shown.compile_keys.get(each.compilation_id, ""))
 
 
 def _findings(all_of_them: Findings, total: int, more: str, after: str) -> tuple[Block, ...]:
@@ -1395,7 +1396,7 @@ def configurations_section(shown: Overview) -> Section | None:
     # On a terminal all kernels share the lines of a list: those with most configurations give way, down to two each.
     counts = [used.count(kernel.dispatcher_id) for kernel in kernels]
     most = next((each for each in range(FIRST_CONFIGURATIONS, 2, -1)
-                 if sum(min(total, each) for total in counts) <= FIRST_ROWS), 2)
+                 if sum(min(total, each + 1) for total in counts) <= MOST_CONFIGURATIONS), 2)
     for kernel, total in zip(kernels, counts, strict=True):
         rows = [labels.configuration_values(each) for each in used.of(kernel.dispatcher_id, MOST_DETAILS)]
         is_cut = total > most + 1  # one more takes no more room than to say so
