@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Here alone the analysis touches Arrow's types, which have no type stubs.
 
+#: Of large tables also int32, where `ids` and what is made of them say so.
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

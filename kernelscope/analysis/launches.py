@@ -226,7 +226,8 @@ def launch_phases(recording: Recording) -> LaunchPhases:
             found = found.astype(np.int64)
         for row, each in zip(found, spent, strict=True):
             row[part] = each
-    host, phases = found[0], dict(zip(PHASES, found[1:], strict=True))
+    host: Ints = found[0]
+    phases: dict[str, Ints] = dict(zip(PHASES, found[1:], strict=True))
     own, own_phases = host, phases
     parent = ids(recording, "launches", "parent_launch_id")
     if parent.max(initial=UNKNOWN) >= 0 and bool(((parent >= 0) & (host >= 0)).any()):
@@ -971,7 +972,8 @@ def by_device(recording: Recording, configurations: Ints) -> tuple[Ints, int]:
         return configurations, 1
     width = int(used[-1]) + 2
     most = (int(configurations.max()) + 1) * width
-    found = np.empty(len(device), dtype=np.int32 if most <= np.iinfo(np.int32).max else np.int64)
+    kind: Any = np.int32 if most <= np.iinfo(np.int32).max else np.int64
+    found = np.empty(len(device), dtype=kind)
     for part in parts(len(device)):
         own = configurations[part].astype(np.int64)
         found[part] = np.where(own < 0, UNKNOWN, own * width + device[part] + 1)

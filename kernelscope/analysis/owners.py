@@ -42,7 +42,8 @@ def processes_of(recording: Recording, table: str) -> Ints:
     # What does not say it may have a thread, and what has no known thread a cell.
     for name, owner in (("thread_id", "threads"), ("cell_id", "cells")):
         if table != owner and name in names and (found is None or found.min(initial=0) < 0):
-            of_owner = np.append(ids(recording, owner, "process_id"), np.int32(UNKNOWN))[ids(recording, table, name)]
+            processes = ids(recording, owner, "process_id")
+            of_owner = np.append(processes, UNKNOWN).astype(processes.dtype)[ids(recording, table, name)]
             found = of_owner if found is None else np.where(found >= 0, found, of_owner)
     return ids(recording, table, "process_id") if found is None else found
 
