@@ -973,7 +973,7 @@ def by_device(recording: Recording, configurations: Ints) -> tuple[Ints, int]:
     width = int(used[-1]) + 2
     most = (int(configurations.max()) + 1) * width
     kind: Any = np.int32 if most <= np.iinfo(np.int32).max else np.int64
-    found = np.empty(len(device), dtype=kind)
+    found: Any = np.empty(len(device), dtype=kind)
     for part in parts(len(device)):
         own = configurations[part].astype(np.int64)
         found[part] = np.where(own < 0, UNKNOWN, own * width + device[part] + 1)
