@@ -200,8 +200,8 @@ class OwnRecorder(Recorder):
         if (did_nothing and not is_one_of_many) or (self.is_guest and not self.folder.is_dir()):
             return  # such as a launcher, which imports a framework and uses no GPU
         if self.signal is not None:
-            recording = with_status(recording, "terminated", f"it was ended by {self.signal}: what it had done until "
-                                    "then is there, and what the GPU had")
+            recording = with_status(recording, "terminated", f"it was ended by {self.signal}; all that it had done "
+                                    "until then is in its recording, the GPU's side too")
         journal = None if session.journal is None else session.journal.folder.name
         self.file = save_into(self.folder, recording, journal)
 

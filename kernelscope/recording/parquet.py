@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -315,6 +315,7 @@ _TEXT = ("string", "category")
 _WHOSE = ("process_id", "cell_id", "thread_id", "line_id", "stack_id", "device_id", "dispatcher_id",
           "specialization_id", "configuration_id")
 _MANY_ROWS = 1 << 14
+_VERY_MANY_ROWS = 1 << 22
 
 # What follows is from parquet.thrift of parquet-format 2.x: its enums, and its structs as far as `encode` writes them.
 _MAGIC = b"PAR1"
@@ -598,25 +599,39 @@ def _decoded(name: str, data: memoryview, rows: int, budget: Budget, followed: B
     try:
         # Text is read as dictionaries: a row costs an index, however often a hostile page repeats a long string.
         with pq.ParquetFile(pa.py_buffer(data), read_dictionary=text) as file:
-            table = file.read(use_threads=rows > _ROW_GROUP)  # for fewer, to share them out takes longer
-        arrays: list[Any] = []
-        stored = {column.name for column in columns}
-        for column in TABLES[name].columns:
-            if column.name in followed:
-                arrays.append(_followed(f"{name}.{column.name}", followed[column.name], table.column("thread_id"),
-                                        _ARROW_TYPES[column.dtype]))
-            elif column.name not in stored:
-                arrays.append(_nulls(_ARROW_TYPES[column.dtype], rows, _zeros))
-            elif column.dtype in _TEXT:
-                arrays.append(_text(column.dtype, table.column(column.name), budget))
-            else:
-                arrays.append(table.column(column.name))
-        return pa.Table.from_arrays(arrays, schema=arrow_schema(name))
+            return pa.Table.from_arrays([*_columns(name, columns, file, rows, budget, followed)],
+                                        schema=arrow_schema(name))
     except RecordingFileError:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RecordingFileError(f"table {name!r} cannot be decoded: {ascii(reason[:200])[1:-1]}") from error
+
+
+def _columns(name: str, stored: Sequence[Column], file: pq.ParquetFile, rows: int, budget: Budget,
+             followed: ByThread) -> Iterator[Any]:
+    """Yield the columns of a table; those without any value share what they are made of, and take no memory."""
+    names = {column.name for column in stored}
+    # Of few rows, to share the columns out takes longer. Of very many, columns decode one after another, and what one
+    # needed only meanwhile goes back before the next: together they would take twice the memory.
+    together = file.read(use_threads=rows > _ROW_GROUP) if rows < _VERY_MANY_ROWS else None
+    zeros = functools.cache(_zeros)
+    for column in TABLES[name].columns:
+        values: Any = None
+        source = "thread_id" if column.name in followed else column.name
+        if source in names:
+            held = file.read(columns=[source], use_threads=False) if together is None else together
+            values = held.column(source)
+            if column.name in followed:
+                values = _followed(f"{name}.{column.name}", followed[column.name], values, _ARROW_TYPES[column.dtype])
+            elif column.dtype in _TEXT:
+                values = _text(column.dtype, values, budget)
+        if values is None or values.null_count == rows:
+            values = _nulls(_ARROW_TYPES[column.dtype], rows, zeros)
+        yield values
+        if together is None:
+            held = values = None
+            pa.default_memory_pool().release_unused()
 
 
 _NOTHING: dict[int, Any] = {}

@@ -53,6 +53,13 @@ def test_many_launches_come_back_small(tmp_path: Path, many: Recording, assert_s
     assert_same(load(path), many)
 
 
+def test_very_long_tables_decode_column_by_column(
+        path: Path, full: Recording, many: Recording, assert_same: Same, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelscope.recording.parquet._VERY_MANY_ROWS", 1)
+    assert_same(load(path), full)
+    assert_same(load(save(many, path.with_name("many"))), many)
+
+
 def test_chunks_and_unused_words_come_back(tmp_path: Path, full: Recording, assert_same: Same) -> None:
     health = full.arrow("health")
     chunked = pa.concat_tables([health.slice(0, 1), health.slice(1, 1)])

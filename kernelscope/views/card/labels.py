@@ -14,7 +14,7 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
-from kernelscope.analysis.processes import Comparison, RepeatedCompile
+from kernelscope.analysis.processes import Comparison, ProcessSummary, RepeatedCompile
 from kernelscope.analysis.ranges import RangeSummary
 from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
@@ -133,16 +133,27 @@ def resources(kernel: KernelSummary) -> str:
     return ", ".join(parts)
 
 
+#: How processes end that need attention: what lost the most first.
+_ENDED = ("killed", "cut off", "unfinished", "terminated")
+
+
+def worst_first(processes: Sequence[ProcessSummary]) -> list[ProcessSummary]:
+    """Return the processes in order, but first those that did not end well."""
+    order = dict(zip((*_ENDED, "ok"), range(-len(_ENDED), 1), strict=True))
+    return sorted(processes, key=lambda each: order.get(each.row["status"], -1))
+
+
 def process_number(found: Comparison) -> str:
     """Return how many processes there are, on how many machines, and how many did not end well."""
     parts = [count(len(found.processes))]
     machines = {each.row["host"] for each in found.processes} - {None}
     if len(machines) > 1:
         parts.append(f"{len(machines)} machines")
-    failed = [each for each in found.processes if each.row["status"] != "ok"]
-    if failed:
-        states = listed(sorted({each.row["status"] for each in failed}))
-        parts.append(f"{len(failed)} {states}: {listed([clean(each.label) for each in failed], 3)}")
+    ended: dict[str, list[str]] = {}
+    for each in worst_first(found.processes):
+        if each.row["status"] != "ok":
+            ended.setdefault(each.row["status"], []).append(clean(each.label))
+    parts += [f"{count(len(names))} {status} ({listed(names, 3)})" for status, names in ended.items()]
     if found.imbalance is not None:
         parts.append(f"imbalance {percent(found.imbalance.share)}")
     return ", ".join(parts)
