@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 #: The last instant, and minus the first one, that a recording may name: 73 years, so that a difference of two is still
 #: an int64. Times before 0 come of merging recordings of several machines.
@@ -22,8 +23,7 @@ DETAILS = ("launch", "phases")
 MODES = ("grow", "ring", "stop")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One column of a table.
 
     Attributes
@@ -76,8 +76,7 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field of the launch record.
 
     Attributes
