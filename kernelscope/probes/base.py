@@ -327,12 +327,14 @@ class ImportFinder(importlib.abc.MetaPathFinder):
         self._searched: set[str] = set()
 
     def add(self, hook: ImportHook) -> None:
+        """Have a hook called back when its module is imported."""
         self._waiting[hook.module] = (*self._waiting.get(hook.module, ()), hook)
         if sys.meta_path[:1] != [self]:  # another tool's finder may have been put before it
             self._leave()
             sys.meta_path.insert(0, self)
 
     def remove(self, hook: ImportHook) -> None:
+        """Forget a hook."""
         left = tuple(each for each in self._waiting.get(hook.module, ()) if each is not hook)
         if left:
             self._waiting[hook.module] = left

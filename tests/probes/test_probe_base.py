@@ -10,7 +10,14 @@ from types import FunctionType
 
 import pytest
 
-from kernelscope.probes.base import ImportFinder, ImportHook, Patches, copy_function, remove_pass_throughs, without_frames
+from kernelscope.probes.base import (
+    ImportFinder,
+    ImportHook,
+    Patches,
+    copy_function,
+    remove_pass_throughs,
+    without_frames,
+)
 
 
 class Owner:
