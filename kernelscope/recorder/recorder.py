@@ -36,7 +36,29 @@ class RecorderOptions(RecordingOptions):
     clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
 
 
-class Recorder:
+class RecordsOnce:
+    """What each recorder has: it starts once, and its recording is there when it has stopped."""
+
+    _recording: Recording | None = None
+
+    @property
+    def recording(self) -> Recording:
+        """Return the finished recording; raise `RecorderStateError` before `stop`."""
+        if self._recording is None:
+            raise RecorderStateError("the recording is not finished: it is there after stop(), or after the block")
+        return self._recording
+
+    @property
+    def is_recording(self) -> bool:
+        """Return whether it has started and not stopped."""
+        raise NotImplementedError
+
+    def _refuse_another_start(self) -> None:
+        if self.is_recording or self._recording is not None:
+            raise RecorderStateError("this recorder was started before: make a new one for another recording")
+
+
+class Recorder(RecordsOnce):
     """Records the launches of this process between `start` and `stop`; a context manager for one block.
 
     {options}
@@ -56,15 +78,7 @@ class Recorder:
         self._part: Part | None = None
         self._cells: list[dict[str, Any]] = []
         self._notes: list[dict[str, Any]] = []
-        self._recording: Recording | None = None
         self._children: Children | None = None
-
-    @property
-    def recording(self) -> Recording:
-        """Return the finished recording; raise `RecorderStateError` before `stop`."""
-        if self._recording is None:
-            raise RecorderStateError("the recording is not finished: it is there after stop(), or after the block")
-        return self._recording
 
     @property
     def is_recording(self) -> bool:
@@ -246,10 +260,6 @@ class Recorder:
             self._notes.append({"probe": "recorder", "status": "degraded", "message": (
                 f"child processes are not recorded: {error.strerror or error}: {error.filename}"),
                 "fix": "free space there, or set TMPDIR to another folder"})
-
-    def _refuse_another_start(self) -> None:
-        if self._session is not None or self._recording is not None:
-            raise RecorderStateError("this recorder was started before: make a new one for another recording")
 
     def _give_up(self) -> None:
         """Leave the session after a failed start, and drop everything recorded."""
