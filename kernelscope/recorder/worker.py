@@ -8,6 +8,7 @@ processes with, and SIGHUP, where the program has no handler for them, leave the
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread  # noqa: F401 what makes tables needs it, and it cannot be loaded at the end
 import contextlib
 import json
 import os
