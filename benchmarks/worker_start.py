@@ -2,10 +2,10 @@
 
     python benchmarks/worker_start.py [--processes N] [--imports numba.cuda] [--python PYTHON ...]
 
-A process with `KERNELSCOPE_RECORD` in its environment and one without run in turn, and both import what launches kernels:
-the difference is what recording adds from the interpreter's start to the line after. Processor time and wall time are
-medians of the pairs' differences, with bootstrap intervals. With several interpreters their environments' versions of
-KernelScope are measured in turn too.
+A process with `KERNELSCOPE_RECORD` in its environment and one without run in turn, and both import what launches
+kernels: the difference is what recording adds from the interpreter's start to the line after. Processor time and wall
+time are medians of the pairs' differences, with bootstrap intervals. With several interpreters their environments'
+versions of KernelScope are measured in turn too.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def main() -> int:
         for number, what in enumerate(("processor", "wall")):
             plain, recorded = [each[number] for each in off], [each[number] for each in on]
             middle, low, high = difference(plain, recorded)
-            print(f"{python}: {what} time {statistics.median(plain):.0f} ms without, {middle:.0f} more with ({low:.0f} to "
-                  f"{high:.0f}); the fastest {min(recorded) - min(plain):.0f} more")
+            print(f"{python}: {what} time {statistics.median(plain):.0f} ms without, {middle:.0f} more with "
+                  f"({low:.0f} to {high:.0f}); the fastest {min(recorded) - min(plain):.0f} more")
     return 0
 
 

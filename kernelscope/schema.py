@@ -217,8 +217,8 @@ _TABLES = (
               nullable=True),
         _time("end_ns", "The last that is known of it.", nullable=True),
         _word("status", "ok; terminated (by SIGTERM or SIGHUP, after it had written its file); killed (recovered from "
-              "its journal after it had died, or was replaced by exec); cut off (its file is damaged, and part of it is "
-              "there); or unfinished (it was still recording when it was read)."),
+              "its journal after it had died, or was replaced by exec); cut off (its file is damaged, and part of it "
+              "is there); or unfinished (it was still recording when it was read)."),
         _text("message", "What is not so with it, in one line."),
         Column("clock_offset_ns", "int64", "What was added to its times to bring them to the recording's clock, at its "
                "start; null where nothing was measured.", unit="ns", nullable=True, low=-MAX_TIME_NS,
