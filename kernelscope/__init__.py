@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.errors import UnknownProcessError as UnknownProcessError
+    from kernelscope.recorder.blocks import record as record
+    from kernelscope.recorder.blocks import recorded as recorded
     from kernelscope.recorder.recorder import Recorder as Recorder
-    from kernelscope.recorder.recorder import record as record
-    from kernelscope.recorder.recorder import recorded as recorded
     from kernelscope.recorder.recover import journals as journals
     from kernelscope.recorder.recover import recover as recover
     from kernelscope.recording.file import load as load
@@ -56,8 +56,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "annotate": "nvtx",
     "Recorder": "kernelscope.recorder.recorder",
-    "record": "kernelscope.recorder.recorder",
-    "recorded": "kernelscope.recorder.recorder",
+    "record": "kernelscope.recorder.blocks",
+    "recorded": "kernelscope.recorder.blocks",
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.file",
     "merge": "kernelscope.recording.merge",

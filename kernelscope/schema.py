@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 #: The last instant, and minus the first one, that a recording may name: 73 years, so that a difference of two is still
 #: an int64. Times before 0 come of merging recordings of several machines.
@@ -22,8 +23,7 @@ DETAILS = ("launch", "phases")
 MODES = ("grow", "ring", "stop")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One column of a table.
 
     Attributes
@@ -76,8 +76,7 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field of the launch record.
 
     Attributes
@@ -218,8 +217,8 @@ _TABLES = (
               nullable=True),
         _time("end_ns", "The last that is known of it.", nullable=True),
         _word("status", "ok; terminated (by SIGTERM or SIGHUP, after it had written its file); killed (recovered from "
-              "its journal after it had died); cut off (its file is damaged, and part of it is there); or unfinished "
-              "(it was still recording when it was read)."),
+              "its journal after it had died, or was replaced by exec); cut off (its file is damaged, and part of it "
+              "is there); or unfinished (it was still recording when it was read)."),
         _text("message", "What is not so with it, in one line."),
         Column("clock_offset_ns", "int64", "What was added to its times to bring them to the recording's clock, at its "
                "start; null where nothing was measured.", unit="ns", nullable=True, low=-MAX_TIME_NS,

@@ -23,7 +23,6 @@ from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
 from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
-from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
 from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.quadrants import QuadrantsProbe
@@ -197,7 +196,11 @@ class Session:
 def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
-    timer = EventTimer() if on_gpu and gpu == "events" else None
+    timer = None
+    if on_gpu and gpu == "events":
+        from kernelscope.probes.numba_cuda.events import EventTimer
+
+        timer = EventTimer()
     probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
                                    DaskProbe(), CudaComputeProbe()]
     if on_gpu and gpu == "cupti":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -186,7 +187,8 @@ class OwnRecorder(Recorder):
     signal: EndingSignal | None = None
 
     def _load(self) -> None:
-        """Leave it to the end: a process is to start as fast as without a recording."""
+        """Leave it to the end, but for what cannot be loaded there: a process is to start as fast as without us."""
+        importlib.import_module("concurrent.futures.thread")  # pyarrow and pandas need it
 
     def _wait(self, session: Session) -> None:
         """Wait for the device, unless a signal ends the process: it may wait for a rank that is gone."""

@@ -139,7 +139,7 @@ def test_how_children_ended_is_said(family: tuple[kernelscope.Recording, dict[st
     status = {end: by_count[count].status for end, count in ENDS.items()}
     assert status == {"returns": "ok", "raises": "ok", "os._exit": "killed", "SIGTERM": "terminated",
                       "SIGKILL": "killed", "SIGINT": "ok", "lives": "ok"}
-    assert "recovered from its journal" in by_count[ENDS["SIGKILL"]].message
+    assert "replaced by os.exec: recovered from its journal" in by_count[ENDS["SIGKILL"]].message
     cells = {row.process_id: row for row in recording.cells.itertuples()}
     assert cells[by_count[ENDS["raises"]].process_id].error == "ValueError: on purpose"
     # They end as they would without a recording.
