@@ -517,7 +517,7 @@ def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence
         return result
     submits = np.array([is_launch(name) for name in names], bool)[calls["name"]]
     graphs = None if several is None else np.array([is_graph_launch(name) for name in names], bool)[calls["name"]]
-    submits = (submits if graphs is None else submits | graphs) & (calls["result"] == 0)
+    submits = (submits if graphs is None else submits | graphs) & (calls["result"] <= 0)  # or not known
     begin = _known(launches["submit_start_ns"], launches["start_ns"])
     end = _known(_known(launches["submit_end_ns"], launches["end_ns"]), FOREVER)
     if several is not None:
