@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.errors import RecordingFileError, UnknownCellError, UnknownFrameworkError, UnknownProcessError
+from kernelscope.errors import (
+    RecordingFileError,
+    UnknownCellError,
+    UnknownFrameworkError,
+    UnknownProcessError,
+)
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
