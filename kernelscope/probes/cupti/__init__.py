@@ -158,6 +158,7 @@ class CuptiProbe(Probe):
             self._injection.withdraw()
             try:
                 self._end_source()
+                self._watch.catch_up()
             except Exception:
                 self._is_on = False
                 raise

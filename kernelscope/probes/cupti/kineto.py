@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -313,6 +314,9 @@ def _wait(function: str) -> str:
 class TorchProfilerWatch:
     """Calls back when torch's profiler is about to start, and when it has stopped.
 
+    What it prepares, a step or more before it starts where it has a schedule, it prepares only then: until it starts
+    the session is ours.
+
     Parameters
     ----------
     starts : callable
@@ -325,6 +329,7 @@ class TorchProfilerWatch:
         self._starts, self._stopped = starts, stopped
         self._patches = Patches()
         self._hook = ImportHook(_PROFILER, self._imported)
+        self._preparations: dict[int, Callable[[], Any]] = {}
 
     def begin(self) -> None:
         """Watch torch's profiler, from its import on where it is not imported yet."""
@@ -335,19 +340,33 @@ class TorchProfilerWatch:
         self._hook.disarm()
         self._patches.undo()
 
+    def catch_up(self) -> None:
+        """Make the preparations that still wait; after our session has ended."""
+        while self._preparations:
+            self._preparations.popitem()[1]()
+
     def _imported(self, module: ModuleType) -> None:
         profile: Any = getattr(module, "profile", None)
-        if profile is None or not {"_prepare_trace", "__exit__"} <= vars(profile).keys():
+        if profile is None or not {"_prepare_trace", "_start_trace", "__exit__"} <= vars(profile).keys():
             return  # another torch: its profiler and our recording are then in each other's way, as without this
 
         def make_prepare(original: Any) -> Any:
-            starts = self._starts
+            preparations = self._preparations
 
-            def prepare(*args: Any, **kwargs: Any) -> Any:
-                starts()
-                return original(*args, **kwargs)
+            def prepare(profiler: Any, *args: Any, **kwargs: Any) -> None:
+                preparations[id(profiler)] = partial(original, profiler, *args, **kwargs)
 
             return prepare
+
+        def make_start(original: Any) -> Any:
+            starts, preparations = self._starts, self._preparations
+
+            def start(profiler: Any, *args: Any, **kwargs: Any) -> Any:
+                starts()
+                preparations.pop(id(profiler), bool)()
+                return original(profiler, *args, **kwargs)
+
+            return start
 
         def make_exit(original: Any) -> Any:
             stopped = self._stopped
@@ -361,4 +380,5 @@ class TorchProfilerWatch:
             return leave
 
         self._patches.hook(profile, "_prepare_trace", make_prepare)
+        self._patches.hook(profile, "_start_trace", make_start)
         self._patches.hook(profile, "__exit__", make_exit)

@@ -50,7 +50,7 @@ class Result:
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A torch whose profiler records what is put into ``happens``; ``sessions`` are the results of ended ones."""
-    state = SimpleNamespace(happens=[], sessions=[], running=None, lost=0)
+    state = SimpleNamespace(happens=[], sessions=[], running=None, lost=0, prepared=0)
 
     def enable(*_: Any) -> None:
         state.lost += state.running is not None  # a session inside another ends that one without its result
@@ -67,11 +67,17 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         kineto_results: Any = None
 
         def _prepare_trace(self) -> None:
-            pass
+            state.lost += state.running is not None
+            state.prepared += 1
+
+        def _start_trace(self) -> None:
+            assert state.prepared
+            state.prepared -= 1
+            enable()
 
         def __enter__(self) -> Any:
             self._prepare_trace()
-            enable()
+            self._start_trace()
             return self
 
         def __exit__(self, *_: Any) -> bool:
@@ -179,6 +185,20 @@ def test_the_profiler_starts_in_the_middle_of_a_recording_of_cupti(torch: Simple
         torch.happens += TRACE["traceEvents"][5:]
     names = recorder.recording.activities.name[recorder.recording.activities.kind == "kernel"].tolist()
     assert names.count("before") == 1 and len(names) == 1 + 7
+
+
+def test_what_is_prepared_in_a_schedule_waits_until_it_starts(torch: SimpleNamespace, record: Any) -> None:
+    events, theirs = TRACE["traceEvents"], torch.profile()
+    with record() as recorder:
+        theirs._prepare_trace()
+        torch.happens += events
+        theirs._start_trace()
+        torch.happens += events
+        theirs.__exit__(None, None, None)
+        theirs._prepare_trace()
+        assert torch.prepared == 0
+    assert torch.prepared == 1 and torch.lost == 0  # prepared when our session had ended
+    assert recorder.recording.activities.kind.tolist().count("kernel") == 2 * 7
 
 
 def test_a_result_that_cannot_be_read_harms_nobody(torch: SimpleNamespace, record: Any,
