@@ -77,6 +77,9 @@ class Change:
 
 _ORDER = ("device", "type", "constexpr", "option", "setting", "equal_to_1", "divisibility")
 
+#: Options of ``@triton.jit`` with which arguments do not count in this respect.
+_DECLARED = {"equal_to_1": "do_not_specialize", "divisibility": "do_not_specialize_on_alignment"}
+
 Facts = Mapping[str, Any]
 
 
@@ -202,7 +205,7 @@ def _reason(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Facts
     signature, nearest, seen = min(reversed(known), key=lambda each: len(compare(wanted, each[1])))
     found = compare(wanted, nearest)
     if not found:
-        return *_again(row, attributes, kernel), None, signature
+        return *_again(row, attributes, seen, kernel), None, signature
     sentence = f"{_described(found[0], attributes, seen)}{_others(found[1:])}"
     argument = found[0].name if found[0].is_argument else None
     return found[0].code, sentence, fix_for(found), argument, signature
@@ -244,8 +247,16 @@ def _redefined(now: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[str, 
             "keep the definition out of the cell, loop or function that runs again")
 
 
-def _again(row: Mapping[str, Any], attributes: Mapping[str, Any], kernel: _Kernel) -> tuple[str, str, str]:
+def _again(row: Mapping[str, Any], attributes: Mapping[str, Any], seen: Mapping[str, Any],
+           kernel: _Kernel) -> tuple[str, str, str]:
     """Return code, sentence and fix for a specialization that was known."""
+    given, before = mapping(attributes.get("given")), mapping(seen.get("given"))
+    names = [name for name in dict.fromkeys((*given, *before)) if (name in given) != (name in before)]
+    if names and seen:
+        how = "gives" if names[0] in given else "leaves out"
+        value = given.get(names[0], before.get(names[0]))
+        return ("new_option", f"the launch {how} {names[0]}={value}, which is the default: Triton's key in memory tells "
+                "the two apart", f"give {names[0]} in every launch, or in none")
     if attributes.get("always_compile"):
         return ("recompile", "the same specialization was compiled before: TRITON_ALWAYS_COMPILE is set",
                 "unset TRITON_ALWAYS_COMPILE")
@@ -331,14 +342,15 @@ def fix_for(found: Sequence[Change]) -> str:
             parts.append(f"keep {each.name}={each.known} for the whole process")
         elif each.kind == "type":
             parts.append(_for_type(each))
-    options: list[str] = []
-    for kind, option in (("equal_to_1", "do_not_specialize"), ("divisibility", "do_not_specialize_on_alignment")):
-        names = [f'"{each.name.partition("[")[0]}"' for each in found if each.kind == kind]
-        if names:
-            options.append(f"{option}=[{', '.join(dict.fromkeys(names))}]")
-    if options:
-        one = f"@triton.jit({', '.join(options)}) makes one kernel for all of them, {_SLOWER}"
-        parts.append("; or ".join((one, *(_otherwise(each) for each in found if each.kind == "divisibility"))))
+    own = [each for each in found if "[" not in each.name]
+    options = [f"{option}=[{', '.join(names)}]" for kind, option in _DECLARED.items()
+               if (names := [f'"{each.name}"' for each in own if each.kind == kind])]
+    one = [f"@triton.jit({', '.join(options)}) makes one kernel for all of them, {_SLOWER}"] if options else []
+    inside = [f"pass `{each.name}` as an argument of its own, with do_not_specialize in @triton.jit" for each in found
+              if each.kind == "equal_to_1" and each not in own]  # Triton's options do not reach into tuples
+    instead = [*one, *inside, *(_otherwise(each) for each in found if each.kind == "divisibility")]
+    if instead:
+        parts.append("; or ".join(instead))
     return "; ".join(parts)
 
 
@@ -360,10 +372,10 @@ def _otherwise(change: Change) -> str:
     """Return what can be passed instead of what is not divisible by 16."""
     kind = change.wanted.removesuffix(f":{_ALIGNED}")
     if not kind.startswith("*"):
-        return f"pass `{change.name}` padded to a multiple of 16"
+        return f"pass `{change.name}` padded to a multiple of 16 in every launch"
     size = _element_bytes(kind[1:])
     elements = "" if size is None else f" ({counted_elements(_ALIGNED // size)})"
-    return f"slice `{change.name}` at a multiple of 16 bytes{elements}"
+    return f"slice `{change.name}` at a multiple of 16 bytes{elements} in every launch"
 
 
 def counted_elements(count: int) -> str:

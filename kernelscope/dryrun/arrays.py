@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import weakref
 from typing import Any
@@ -68,6 +67,8 @@ def array(shape: Any, dtype: Any = "float32") -> Array:
     DryRunError
         The dry run is not enabled, or the null driver has no memory left.
     """
+    import ctypes
+
     import numpy as np
 
     held = getattr(shape, "__cuda_array_interface__", None)

@@ -13,7 +13,15 @@ from typing import Any
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import Patches, error_text
 from kernelscope.probes.sink import Sink
-from kernelscope.probes.triton.kernels import FRAMEWORK, KernelRows, definition, facts, signature_text, values
+from kernelscope.probes.triton.kernels import (
+    FRAMEWORK,
+    KernelRows,
+    definition,
+    facts,
+    signature_text,
+    value_text,
+    values,
+)
 
 # ``triton.compile`` is what every kernel function, autotuner, warm-up and ahead-of-time build asks for a compiled
 # kernel that it does not have in memory; it is hooked for its times and failures. Triton tells its listener of stages
@@ -65,6 +73,8 @@ class CompileHooks:
         self._was_set = False
         self._listener: Any = None
         self._is_unheard = False
+        #: What ``run`` itself adds to the options of a launch.
+        self._added = frozenset(each for each in run_code.co_consts if isinstance(each, str))
 
     def install(self, patches: Patches, compiler: Any) -> None:
         """Put the hook and the listener in: `compiler` is the module ``triton.compiler.compiler``."""
@@ -154,6 +164,9 @@ class CompileHooks:
         frame = self._frame(function)
         if frame is not None and isinstance(frame.get("bound_args"), dict):
             attributes |= values(frame["bound_args"], held)
+            given = {name: value_text(value) for name, value in frame.get("kwargs", {}).items()
+                     if name not in frame["bound_args"] and name not in self._added}
+            attributes |= {"given": given} if given else {}
         if function is not None and error is None:
             attributes["definition"], before = definition(function)
             if before is not None:
@@ -184,7 +197,7 @@ class CompileHooks:
                                "triton.knobs.compilation.listener: stages of compiles are not recorded",
                     "fix": "set the listener before the recording begins, or call the one that was there from it"})
             files = [path for path in getattr(kernel, "metadata_group", {}).values() if path.endswith(".json")]
-            is_new = bool(files) and os.stat(files[0]).st_mtime >= under_way.wall - 0.01
+            is_new = bool(files) and os.stat(files[0]).st_mtime >= under_way.wall
             return "compiled" if is_new else "disk"
         return "disk" if under_way.cache_hit else "compiled"
 

@@ -214,7 +214,7 @@ def value_text(value: Any) -> str:
     if hasattr(value, "cache_key"):
         text = f"{value.__name__} {str(value.cache_key)[:8]}"
     else:
-        text = repr(value) if isinstance(value, bool | int | float | str | tuple | type(None)) else str(value)
+        text = repr(value).replace("triton.language.", "tl.")
     if len(text) <= _MOST_TEXT:
         return text
     return f"{text[:_MOST_TEXT - 9]}… {hashlib.sha256(text.encode()).hexdigest()[:7]}"
