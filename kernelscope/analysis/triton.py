@@ -241,10 +241,10 @@ def _redefined(now: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[str, 
                       f"of {were.get(first)}{others}"), (
             f"pass `{first}` as an argument that is no tl.constexpr, and define the kernel once")
     if now.get("line") != before.get("line"):
-        return ("redefined", f"{again}, and has moved from line {before.get('line')} to line {now.get('line')}: Triton's "
-                "key has the line", "keep the definition in a module, or above what is edited")
-    return ("redefined", f"{again} with the same source: the new kernel has none of the specializations of the one before",
-            "keep the definition out of the cell, loop or function that runs again")
+        return ("redefined", f"{again}, and has moved from line {before.get('line')} to line {now.get('line')}: "
+                "Triton's key has the line", "keep the definition in a module, or above what is edited")
+    return ("redefined", f"{again} with the same source: the new kernel has none of the specializations of the one "
+            "before", "keep the definition out of the cell, loop or function that runs again")
 
 
 def _again(row: Mapping[str, Any], attributes: Mapping[str, Any], seen: Mapping[str, Any],
@@ -255,14 +255,14 @@ def _again(row: Mapping[str, Any], attributes: Mapping[str, Any], seen: Mapping[
     if names and seen:
         how = "gives" if names[0] in given else "leaves out"
         value = given.get(names[0], before.get(names[0]))
-        return ("new_option", f"the launch {how} {names[0]}={value}, which is the default: Triton's key in memory tells "
-                "the two apart", f"give {names[0]} in every launch, or in none")
+        return ("new_option", f"the launch {how} {names[0]}={value}, which is the default: Triton's key in memory "
+                "tells the two apart", f"give {names[0]} in every launch, or in none")
     if attributes.get("always_compile"):
         return ("recompile", "the same specialization was compiled before: TRITON_ALWAYS_COMPILE is set",
                 "unset TRITON_ALWAYS_COMPILE")
     if kernel.ends.get(row["specialization_id"], 0) > row["start_ns"]:
-        return ("recompile", "another thread compiled the same specialization at the same time: Triton lets both do it",
-                "launch once in one thread before the others start")
+        return ("recompile", "another thread compiled the same specialization at the same time: Triton lets both do "
+                "it", "launch once in one thread before the others start")
     return ("recompile", "the same specialization was compiled before, and is not in the kernel's memory any more",
             "keep the kernel function's device_caches, and do not call warmup() or triton.compile for what is compiled")
 
@@ -321,7 +321,8 @@ def _bytes(count: int) -> str:
 def _others(changes: Sequence[Change]) -> str:
     if not changes:
         return ""
-    told = [f"{f'`{each.name}`' if each.is_argument else each.name} ({each.known} to {each.wanted})" for each in changes]
+    told = [f"{f'`{each.name}`' if each.is_argument else each.name} ({each.known} to {each.wanted})"
+            for each in changes]
     return f"; {listed(told, _MOST)} differ{'s' * (len(changes) == 1)} too"
 
 
@@ -333,8 +334,8 @@ def fix_for(found: Sequence[Change]) -> str:
         parts.append(f"launch it with {', '.join(same)} every time")
         names = [f"`{each.name}`" for each in found if each.kind == "constexpr" and _is_number(each.known)]
         if names:
-            parts[-1] += (f"; or, where the kernel does not need {' and '.join(names)} as a constant, drop tl.constexpr "
-                          "there")
+            parts[-1] += (f"; or, where the kernel does not need {' and '.join(names)} as a constant, drop "
+                          "tl.constexpr there")
     for each in found:
         if each.kind == "device":
             parts.append("launch it once there before it matters: each device has its own kernels in memory")

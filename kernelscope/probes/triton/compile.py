@@ -176,8 +176,9 @@ class CompileHooks:
         group = under_way.group or dict(getattr(kernel, "metadata_group", {}))
         files = {path.rpartition(".")[2]: path for path in group.values()}
         by_launch = frame is not None and not frame.get("warmup")
+        dispatcher = self._rows.dispatcher_of_file(name) if function is None else self._rows.dispatcher(function)
         self._sink.add_compile({
-            "dispatcher_id": self._rows.dispatcher_of_file(name) if function is None else self._rows.dispatcher(function),
+            "dispatcher_id": dispatcher,
             "specialization_id": specialization, "thread_id": self._sink.state().thread_id,
             "trigger": "launch" if by_launch else "compile", "signature": signature_text(src, held),
             "start_ns": under_way.start, "end_ns": end, "outcome": outcome,
@@ -197,8 +198,7 @@ class CompileHooks:
                                "triton.knobs.compilation.listener: stages of compiles are not recorded",
                     "fix": "set the listener before the recording begins, or call the one that was there from it"})
             files = [path for path in getattr(kernel, "metadata_group", {}).values() if path.endswith(".json")]
-            is_new = bool(files) and os.stat(files[0]).st_mtime >= under_way.wall
-            return "compiled" if is_new else "disk"
+            return "disk" if files and os.stat(files[0]).st_mtime < under_way.wall else "compiled"
         return "disk" if under_way.cache_hit else "compiled"
 
     def _frame(self, function: Any) -> dict[str, Any] | None:

@@ -53,7 +53,8 @@ class KernelRows:
         if kernel is not None:
             specialization = self.specialization(function, kernel, "before")
             gpu = device(self._sink, self._sink.specializations.objects[specialization][1])
-        dispatcher = self.dispatcher_of_file(kernel.name) if function is None else self.dispatcher(function)
+        file = str(getattr(kernel, "name", "unknown"))
+        dispatcher = self.dispatcher_of_file(file) if function is None else self.dispatcher(function)
         return self._sink.target(dispatcher, specialization, gpu, error)
 
     def function_of(self, kernel: Any) -> Any:
@@ -122,14 +123,14 @@ class KernelRows:
                 row.update({column: getattr(found, column) for column in SIZES})
         if getattr(kernel, "module", None) is not None:
             row["regs"], row["local_bytes"] = int(kernel.n_regs), 4 * int(kernel.n_spills)
-            row["max_threads"] = int(kernel.n_max_threads) if hasattr(kernel, "n_max_threads") else row["max_threads"]
+            row["max_threads"] = int(kernel.n_max_threads)
 
     def _row(self, dispatcher: int, kernel: Any, ordinal: int, origin: str) -> dict[str, Any]:
         held = facts(kernel.src, kernel.metadata._asdict())
         arch = kernel.metadata.target.arch
         capability = f"{arch // 10}.{arch % 10}" if isinstance(arch, int) else None
-        return {"dispatcher_id": dispatcher, "signature": signature_text(kernel.src, held), "compute_capability": capability,
-                "origin": origin, "entry_name": kernel.name, "regs": None, "max_threads": None,
+        return {"dispatcher_id": dispatcher, "signature": signature_text(kernel.src, held),
+                "compute_capability": capability, "origin": origin, "entry_name": kernel.name,
                 "attributes": json.dumps({**held, "device": ordinal, "shared": int(kernel.metadata.shared)})}
 
 

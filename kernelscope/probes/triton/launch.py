@@ -66,7 +66,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: Any, _kernelscope: Any = None,
     return result
 
 
-def launch(self: Any, gridX: Any, gridY: Any, gridZ: Any, stream: Any, function: Any, *args: Any,  # noqa: N803
+def launch(self: Any, gridX: Any, gridY: Any, gridZ: Any, stream: Any, function: Any, *args: Any,
            _kernelscope: Any = None, **kwargs: Any) -> Any:
     """In place of ``CudaLauncher.__call__``: the submit of a launch, or a launch of its own."""
     hooks = _kernelscope

@@ -230,8 +230,8 @@ NEW = {
     "new_option": "another option", "new_setting": "another setting", "new_global": "another global",
 }
 #: Of these, what is new does not say why.
-_NEEDS_SENTENCE = ("launch_config", "redefined", "recompile", "argument_count", "divisibility", "equal_to_1", "new_option",
-                   "new_setting", "new_global")
+_NEEDS_SENTENCE = ("launch_config", "redefined", "recompile", "argument_count", "divisibility", "equal_to_1",
+                   "new_option", "new_setting", "new_global")
 
 
 def outcome(each: CompilationSummary) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,8 +102,8 @@ def test_kernels_from_before_are_known(make: Any, x: Any) -> None:
 
 def test_other_targets(make: Any, x: Any) -> None:
     axpy = make()
-    source = triton.compiler.ASTSource(axpy, {"x": "*fp32", "y": "*fp32", "n": "i32", "a": "fp32", "BLOCK": "constexpr"},
-                                       constexprs={"BLOCK": 256})
+    types = {"x": "*fp32", "y": "*fp32", "n": "i32", "a": "fp32", "BLOCK": "constexpr"}
+    source = triton.compiler.ASTSource(axpy, types, constexprs={"BLOCK": 256})
     with kernelscope.record() as recorder:
         for arch in (90, 80):
             triton.compile(source, target=triton.backends.compiler.GPUTarget("cuda", arch, 32))
@@ -143,7 +142,8 @@ def test_values_are_not_in_redacted_recordings(make: Any, x: Any) -> None:
         axpy[(4,)](x[1:], x, 123457, 2.0, BLOCK=256)
     assert json.loads(recorder.recording.rows("compilations")[1]["attributes"])["values"] == {"n": 123457}
     bare = redact(recorder.recording)
-    assert "123457" not in json.dumps([bare.rows(table) for table in ("compilations", "specializations", "dispatchers")])
+    tables = ("compilations", "specializations", "dispatchers")
+    assert "123457" not in json.dumps([bare.rows(table) for table in tables])
     assert bare.rows("dispatchers")[0]["framework"] == "triton"
     assert bare.rows("compilations")[1]["reason_code"] == "divisibility"
     assert bare.passes["name"].tolist()[:7] == STAGES
@@ -192,8 +192,8 @@ CHANGES = [
            "pass `x` with the dtype fp32 in every launch, if the values allow it"),
     Change("dtypes of two pointers", {}, {"x": pointer("float16"), "y": pointer("float16")}, "new_dtype", "x",
            "`y` (*fp32 to *fp16) differs too",
-           "pass `x` with the dtype fp32 in every launch, if the values allow it; pass `y` with the dtype fp32 in every "
-           "launch, if the values allow it"),
+           "pass `x` with the dtype fp32 in every launch, if the values allow it; pass `y` with the dtype fp32 in "
+           "every launch, if the values allow it"),
     Change("integers behind a pointer", {"y": pointer("int32")}, {"y": pointer("int64")}, "new_dtype", "y", "*i64",
            "pass `y` with the dtype i32 in every launch, if the values allow it"),
     Change("None and a pointer", {"y": None}, {}, "new_type", "y", "argument `y` is *fp32; the nearest known "
@@ -209,49 +209,53 @@ CHANGES = [
            "the constexpr `BLOCK` is 512; the nearest known specialization has 256",
            "launch it with BLOCK=256 every time; or, where the kernel does not need `BLOCK` as a constant, drop "
            "tl.constexpr there"),
-    Change("constexpr that is a bool", {"MASK": True}, {"MASK": False}, "new_constexpr", "MASK", "is False; the nearest",
-           "launch it with MASK=True every time", {"more": ", MASK: tl.constexpr"}),
+    Change("constexpr that is a bool", {"MASK": True}, {"MASK": False}, "new_constexpr", "MASK",
+           "is False; the nearest", "launch it with MASK=True every time", {"more": ", MASK: tl.constexpr"}),
     Change("constexpr that is a text", {"ACT": "relu"}, {"ACT": "tanh"}, "new_constexpr", "ACT", "is 'tanh'; the",
            "launch it with ACT='relu' every time", {"more": ", ACT: tl.constexpr"}),
     Change("constexpr that is a dtype", {"D": tl.float32}, {"D": tl.float16}, "new_constexpr", "D", "has tl.float32",
            "launch it with D=tl.float32 every time", {"more": ", D: tl.constexpr"}),
     Change("integer no longer divisible", {}, {"n": 1000}, "divisibility", "n",
-           "argument `n` is 1000, not divisible by 16; the nearest known specialization is for integers that are, such as "
-           "1024", f"{aligned('n')}; or {PADDED}"),
+           "argument `n` is 1000, not divisible by 16; the nearest known specialization is for integers that are, such "
+           "as 1024", f"{aligned('n')}; or {PADDED}"),
     Change("integer newly divisible", {"n": 1000}, {}, "divisibility", "n",
-           "argument `n` is 1024, divisible by 16; the nearest known specialization is for integers that are not, such as "
-           "1000", f"{aligned('n')}; or {PADDED}"),
+           "argument `n` is 1024, divisible by 16; the nearest known specialization is for integers that are not, such "
+           "as 1000", f"{aligned('n')}; or {PADDED}"),
     Change("pointer no longer aligned", {}, {"x": pointer(at=1)}, "divisibility", "x",
-           "pointer `x` is aligned at 4 bytes, not at 16; the nearest known specialization is for pointers aligned at 16 "
-           "bytes", f"{aligned('x')}; or {SLICED}"),
+           "pointer `x` is aligned at 4 bytes, not at 16; the nearest known specialization is for pointers aligned at "
+           "16 bytes", f"{aligned('x')}; or {SLICED}"),
     Change("pointer newly aligned", {"x": pointer(at=2)}, {}, "divisibility", "x",
-           "pointer `x` is aligned at 16 bytes; the nearest known specialization is for any pointer (it was made for one "
-           "aligned at 8 bytes)", f"{aligned('x')}; or {SLICED}"),
+           "pointer `x` is aligned at 16 bytes; the nearest known specialization is for any pointer (it was made for "
+           "one aligned at 8 bytes)", f"{aligned('x')}; or {SLICED}"),
     Change("integer and pointer no longer aligned", {}, {"x": pointer(at=3), "n": 1001}, "divisibility", "x",
            "`n` (i32:16 to i32) differs too", f"{aligned('x', 'n')}; or {SLICED}; or {PADDED}"),
     Change("halves that are not aligned", {"x": pointer("float16")}, {"x": pointer("float16", 1)}, "divisibility", "x",
            "pointer `x` is aligned at 2 bytes",
            f"{aligned('x')}; or slice `x` at a multiple of 16 bytes (8 elements) in every launch"),
-    Change("an integer of 1", {}, {"n": 1}, "equal_to_1", "n", "argument `n` is 1, which Triton compiles as a constant; "
-           "the nearest known specialization is for other integers, such as 1024", NOT_FOR_1),
+    Change("an integer of 1", {}, {"n": 1}, "equal_to_1", "n",
+           "argument `n` is 1, which Triton compiles as a constant; the nearest known specialization is for other "
+           "integers, such as 1024", NOT_FOR_1),
     Change("an integer that is 1 no longer", {"n": 1}, {"n": 7}, "equal_to_1", "n",
            "argument `n` is 7; the nearest known specialization is for 1, as a constant", NOT_FOR_1),
-    Change("num_warps", {}, {"num_warps": 8}, "new_option", None, "num_warps is 8; the nearest known specialization has 4",
-           "launch it with num_warps=4 every time"),
+    Change("num_warps", {}, {"num_warps": 8}, "new_option", None,
+           "num_warps is 8; the nearest known specialization has 4", "launch it with num_warps=4 every time"),
     Change("num_stages", {"num_stages": 2}, {"num_stages": 4}, "new_option", None, "num_stages is 4",
            "launch it with num_stages=2 every time"),
-    Change("num_ctas", {}, {"num_ctas": 2}, "new_option", None, "num_ctas is 2", "launch it with num_ctas=1 every time"),
-    Change("maxnreg", {}, {"maxnreg": 64}, "new_option", None, "maxnreg is 64; the nearest known specialization has None",
-           "launch it with maxnreg=None every time"),
+    Change("num_ctas", {}, {"num_ctas": 2}, "new_option", None, "num_ctas is 2",
+           "launch it with num_ctas=1 every time"),
+    Change("maxnreg", {}, {"maxnreg": 64}, "new_option", None,
+           "maxnreg is 64; the nearest known specialization has None", "launch it with maxnreg=None every time"),
     Change("enable_fp_fusion", {}, {"enable_fp_fusion": False}, "new_option", None, "enable_fp_fusion is False",
            "launch it with enable_fp_fusion=True every time"),
     Change("constexpr and option", {}, {"BLOCK": 128, "num_warps": 2}, "new_constexpr", "BLOCK",
-           "num_warps (4 to 2) differs too", "launch it with BLOCK=256, num_warps=4 every time; or, where the kernel does "
-           "not need `BLOCK` as a constant, drop tl.constexpr there"),
+           "num_warps (4 to 2) differs too", "launch it with BLOCK=256, num_warps=4 every time; or, where the kernel "
+           "does not need `BLOCK` as a constant, drop tl.constexpr there"),
     Change("an element of a tuple", {"s": (16, 2.0)}, {"s": (17, 2.0)}, "divisibility", "s[0]",
-           "argument `s[0]` is 17, not divisible by 16", "pass `s[0]` padded to a multiple of 16 in every launch", {"more": ", s"}),
-    Change("an element of a tuple that is 1", {"s": (2, 2.0)}, {"s": (1, 2.0)}, "equal_to_1", "s[0]", "argument `s[0]` is 1",
-           "pass `s[0]` as an argument of its own, with do_not_specialize in @triton.jit", {"more": ", s"}),
+           "argument `s[0]` is 17, not divisible by 16", "pass `s[0]` padded to a multiple of 16 in every launch",
+           {"more": ", s"}),
+    Change("an element of a tuple that is 1", {"s": (2, 2.0)}, {"s": (1, 2.0)}, "equal_to_1", "s[0]",
+           "argument `s[0]` is 1", "pass `s[0]` as an argument of its own, with do_not_specialize in @triton.jit",
+           {"more": ", s"}),
 ]
 
 
@@ -266,7 +270,9 @@ def fixed(fix: str, kernel: dict[str, Any], calls: tuple[dict[str, Any], ...]) -
     if annotated:
         return [({**kernel, "annotate": annotated.groups()}, calls)]
     if "as an argument of its own" in fix:
-        split = tuple({**{name: value for name, value in call.items() if name != "s"}, "s0": call["s"][0]} for call in calls)
+        split = tuple({**call, "s0": call["s"][0]} for call in calls)
+        for call in split:
+            del call["s"]
         return [({"more": ", s0", "do_not_specialize": ["s0"]}, split)]
     made = [({**kernel, **eval(f"dict({options[1]})")}, calls)] if options else []
     changed = tuple({name: argument(fix, name, value) for name, value in call.items()} for call in calls)
@@ -324,8 +330,8 @@ def test_an_option_that_is_the_default(make: Any, x: Any) -> None:
         launch(axpy, call_of(x, {"num_warps": 4}))
     row = compiles(recorder.recording)[1]
     assert row["outcome"] == "disk" and len(recorder.recording.specializations) == 1
-    assert row["reason"].endswith("asked for because the launch gives num_warps=4, which is the default: Triton's key in "
-                                  "memory tells the two apart")
+    assert row["reason"].endswith("asked for because the launch gives num_warps=4, which is the default: Triton's key "
+                                  "in memory tells the two apart")
 
 
 # Changes of what is not an argument: definitions, what they read, the environment.

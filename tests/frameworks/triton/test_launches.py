@@ -131,12 +131,13 @@ def test_warm_up_compiles_and_launches_nothing(make: Any, x: Any) -> None:
 def test_everything_is_undone_exactly(make: Any, x: Any) -> None:
     axpy = make()
     axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    knobs = triton.knobs.compilation
     owners = {JITFunction: "run", CudaLauncher: "__call__", triton.compiler.compiler: "compile"}
 
     def state() -> Any:
         functions = {name: vars(owner)[name] for owner, name in owners.items()}
         return {name: (each, each.__code__, each.__defaults__, each.__kwdefaults__, inspect.signature(each))
-                for name, each in functions.items()}, dict(vars(triton.knobs.compilation)), triton.knobs.compilation.listener
+                for name, each in functions.items()}, dict(vars(knobs)), knobs.listener
 
     before = state()
     with kernelscope.record() as recorder:
@@ -172,7 +173,7 @@ def test_users_exceptions_pass_untouched(make: Any, x: Any) -> None:
 
 
 def _raised(call: Any) -> BaseException:
-    with pytest.raises(BaseException) as raised:  # noqa: PT011
+    with pytest.raises(BaseException) as raised:
         call()
     return raised.value
 
