@@ -398,7 +398,7 @@ def _argument(name: str, wanted: Facts, known: Facts) -> Change | None:
     if new == old:
         return None
     if new is None or old is None:
-        return Change("type", name, _text(old), _text(new))
+        return Change("type", name, _text(old).split(":")[0], _text(new).split(":")[0])
     if new[0] == old[0] == "constexpr":
         return Change("constexpr", name, old[1], new[1])
     for one, other in ((new, old), (old, new)):

@@ -418,3 +418,27 @@ def test_the_nearest_is_the_one_with_the_fewest_differences(make: Any, x: Any) -
             launch(axpy, call_of(x, change))
     row = compiles(recorder.recording)[3]
     assert row["reason_code"] == "divisibility" and row["nearest_signature"].endswith("i32, fp32, BLOCK=64")
+
+
+def test_budgets_of_tests_count_them(make: Any, x: Any) -> None:
+    from kernelscope.pytest_plugin.checks import Limits, exceeded, message
+
+    axpy = make()
+    with kernelscope.record() as recorder:
+        launch(axpy, call_of(x, {}))
+        launch(axpy, call_of(x, {"n": 1000}))
+    assert exceeded(recorder.recording, Limits(max_compiles=2, max_specializations={"axpy": 2}, max_launches=2)) == []
+    told = message(recorder.recording, exceeded(recorder.recording, Limits(max_compiles=1)), width=200)
+    assert "2 compiles, at most 1 allowed (max_compiles)" in told
+    assert "argument `n` is 1000, not divisible by 16" in told and "[divisibility, argument n]" in told
+
+
+def test_cards_name_them(make: Any, x: Any) -> None:
+    axpy = make()
+    with kernelscope.record() as recorder:
+        launch(axpy, call_of(x, {}))
+        launch(axpy, call_of(x, {"BLOCK": 512}))
+        launch(axpy, call_of(x, {"n": 1000, "BLOCK": 512}))
+    text = repr(recorder.recording)
+    assert "BLOCK 256 → 512" in text
+    assert "argument `n` is 1000, not divisible by 16" in text and 'do_not_specialize_on_alignment=["n"]' in text
