@@ -1,6 +1,7 @@
 """What recording adds to a launch of Triton: rounds with and without it, alternating, on the dry run or a GPU.
 
-Run it as ``python benchmarks/record_triton.py [--gpu] [--rounds N]`` where Triton is installed; with ``--gpu`` torch too.
+Run it as ``python benchmarks/record_triton.py [--gpu] [--rounds N]`` where Triton is installed; with ``--gpu`` torch
+too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def main() -> None:
     import triton.language as tl
 
     @triton.jit
-    def axpy(x, y, n, a, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
+    def axpy(x, y, n, a, BLOCK: tl.constexpr):
         i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         mask = i < n
         tl.store(y + i, a * tl.load(x + i, mask=mask) + tl.load(y + i, mask=mask), mask=mask)

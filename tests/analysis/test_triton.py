@@ -29,7 +29,8 @@ def made(*specializations: dict[str, Any], origin: str = "compiled", **last: Any
     for at, each in enumerate(specializations):
         is_last = at == len(specializations) - 1
         text = f"{SIGNATURE}, {at}"
-        number = script.specialization(kernel, text, attributes=json.dumps(each), origin="compiled" if is_last else origin)
+        came = "compiled" if is_last else origin
+        number = script.specialization(kernel, text, attributes=json.dumps(each), origin=came)
         if origin == "compiled" or is_last:
             row = {"specialization_id": number, "signature": text, "trigger": "launch", **(last if is_last else {})}
             script.compilation(kernel, start_ns=at * MS, end_ns=(at + 1) * MS - 1, **row)
@@ -84,16 +85,17 @@ def test_the_nearest_has_the_fewest_differences_and_is_the_newest() -> None:
     known = (facts(), facts(constexprs={"BLOCK": "64"}), facts(constexprs={"BLOCK": "128"}))
     found = reason(*known, facts(constexprs={"BLOCK": "512"}))
     assert found["nearest_signature"] == f"{SIGNATURE}, 2"
-    assert found["fix"] == ("launch it with BLOCK=128 every time; or, where the kernel does not need `BLOCK` as a constant, "
-                            "drop tl.constexpr there")
+    assert found["fix"] == ("launch it with BLOCK=128 every time; or, where the kernel does not need `BLOCK` as a "
+                            "constant, drop tl.constexpr there")
     before = reason(*known, facts(constexprs={"BLOCK": "512"}), origin="before")
     assert before["nearest_signature"] == f"{SIGNATURE}, 2"
 
 
 @pytest.mark.parametrize(("last", "code", "says", "fix"), [
-    ({"outcome": "disk"}, "disk", "not compiled: Triton's disk cache had it; it was asked for because num_warps is 8", None),
-    ({"outcome": "failed", "error": "CompilationError: at 3:4"}, "new_option", "; the compile failed: CompilationError: at",
-     "correct what the error names"),
+    ({"outcome": "disk"}, "disk", "not compiled: Triton's disk cache had it; it was asked for because num_warps is 8",
+     None),
+    ({"outcome": "failed", "error": "CompilationError: at 3:4"}, "new_option",
+     "; the compile failed: CompilationError: at", "correct what the error names"),
     ({"outcome": "failed", "error": "KeyboardInterrupt"}, "new_option", "KeyboardInterrupt", "it was interrupted"),
     ({"trigger": "compile"}, "new_option", "; a warm-up or triton.compile asked for it", "launch it with num_warps=4"),
 ])
@@ -105,7 +107,8 @@ def test_outcomes(last: dict[str, Any], code: str, says: str, fix: str | None) -
 
 @pytest.mark.parametrize(("changed", "code", "says"), [
     ({"source": "b"}, "redefined", "the definition ran again with new source"),
-    ({"globals": {"F": "3", "G": "1"}}, "new_global", "the constexpr `F`, which it reads from outside, is 3 instead of 2"),
+    ({"globals": {"F": "3", "G": "1"}}, "new_global",
+     "the constexpr `F`, which it reads from outside, is 3 instead of 2"),
     ({"functions": {"f": "b"}}, "redefined", "the function `f`, which it calls, is another one"),
     ({"line": 9}, "redefined", "has moved from line 3 to line 9"),
     ({}, "redefined", "with the same source"),
@@ -150,9 +153,11 @@ def test_changes_in_brief() -> None:
     (Change("setting", "A", "0", "1"), "keep A=0 for the whole process"),
     (Change("device", "device", "0", "1"), "launch it once there before it matters: each device has its own kernels in "
                                            "memory"),
-    (Change("divisibility", "x", "*bf16:16", "*bf16"), "slice `x` at a multiple of 16 bytes (8 elements) in every launch"),
+    (Change("divisibility", "x", "*bf16:16", "*bf16"),
+     "slice `x` at a multiple of 16 bytes (8 elements) in every launch"),
     (Change("divisibility", "x", "*fp8e5:16", "*fp8e5"), "at a multiple of 16 bytes (16 elements) in every launch"),
-    (Change("divisibility", "x", "*fp64:16", "*fp64"), "slice `x` at a multiple of 16 bytes (2 elements) in every launch"),
+    (Change("divisibility", "x", "*fp64:16", "*fp64"),
+     "slice `x` at a multiple of 16 bytes (2 elements) in every launch"),
 ])
 def test_fixes(change: Change, fix: str) -> None:
     assert fix_for([change]).endswith(fix)
