@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from threading import get_ident
 from types import CodeType, FunctionType
 from typing import Any
 
 from kernelscope.native.log import ThreadState, from_signal_handler
-from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.base import Patches, copy_function
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.triton.kernels import FRAMEWORK, KernelRows
 from kernelscope.schema import UNKNOWN
@@ -21,15 +22,15 @@ from kernelscope.schema import UNKNOWN
 # inductor) call the launcher alone, and are launches of their own.
 #
 # `run` and `launch` are templates: Triton's own functions run their code, with `LaunchHooks` as a keyword's default and
-# with Triton's globals. They look at no argument of the kernel, and keep none.
+# with Triton's globals. They hand on what they were given as it is, and look at no argument of the kernel.
 
 
-def run(self: Any, *args: Any, grid: Any, warmup: Any, _kernelscope: Any = None, **kwargs: Any) -> Any:
+def run(*args: Any, _kernelscope: Any = None, **kwargs: Any) -> Any:
     """In place of ``JITFunction.run``: one launch."""
     hooks = _kernelscope
-    if warmup or not hooks.enabled:
+    if not hooks.enabled or kwargs.get("warmup", True):
         try:
-            return hooks.original_run(self, *args, grid=grid, warmup=warmup, **kwargs)
+            return hooks.original_run(*args, **kwargs)
         except BaseException as error:
             error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
             raise
@@ -41,9 +42,9 @@ def run(self: Any, *args: Any, grid: Any, warmup: Any, _kernelscope: Any = None,
     state.kernel = hooks.inside
     start = hooks.now()
     try:
-        result = hooks.original_run(self, *args, grid=grid, warmup=warmup, **kwargs)
+        result = hooks.original_run(*args, **kwargs)
     except BaseException as error:
-        hooks.failed(state, self, start, error)
+        hooks.failed(state, args[0], start, error)
         state.kernel = outer
         error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
         raise
@@ -53,7 +54,7 @@ def run(self: Any, *args: Any, grid: Any, warmup: Any, _kernelscope: Any = None,
     try:
         ids = hooks.known.get(launched)
         if ids is None:
-            ids = hooks.first(self, result, launched)
+            ids = hooks.first(args[0], result, launched)
             if ids is None:
                 return result
         if hooks.phases and launched is not hooks.inside:
@@ -66,13 +67,12 @@ def run(self: Any, *args: Any, grid: Any, warmup: Any, _kernelscope: Any = None,
     return result
 
 
-def launch(self: Any, gridX: Any, gridY: Any, gridZ: Any, stream: Any, function: Any, *args: Any,
-           _kernelscope: Any = None, **kwargs: Any) -> Any:
+def launch(*args: Any, _kernelscope: Any = None, **kwargs: Any) -> Any:
     """In place of ``CudaLauncher.__call__``: the submit of a launch, or a launch of its own."""
     hooks = _kernelscope
     if not hooks.enabled:
         try:
-            return hooks.original_launch(self, gridX, gridY, gridZ, stream, function, *args, **kwargs)
+            return hooks.original_launch(*args, **kwargs)
         except BaseException as error:
             error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
             raise
@@ -83,17 +83,17 @@ def launch(self: Any, gridX: Any, gridY: Any, gridZ: Any, stream: Any, function:
     outer = state.kernel
     start = hooks.now()
     try:
-        result = hooks.original_launch(self, gridX, gridY, gridZ, stream, function, *args, **kwargs)
+        result = hooks.original_launch(*args, **kwargs)
     except BaseException as error:
-        hooks.ended(state, outer, (self, gridX, gridY, gridZ, stream), start, error)
+        hooks.ended(state, outer, args[:5], start, error)
         error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
         raise
     if outer is hooks.inside:
         state.submit_end = hooks.now()
         state.submit_start = start
-        state.kernel = self, gridX, gridY, gridZ, stream
+        state.kernel = args[:5]  # `Launched`: as Triton calls it, these have no names
     else:
-        hooks.ended(state, outer, (self, gridX, gridY, gridZ, stream), start, None)
+        hooks.ended(state, outer, args[:5], start, None)
     return result
 
 
@@ -140,16 +140,16 @@ class LaunchHooks:
 
     def install(self, patches: Patches, function: Any, launcher: Any) -> None:
         """Put the hooks in: into the classes ``JITFunction`` and ``CudaLauncher``."""
-        def make_run(original: Any) -> FunctionType:
-            self.original_run, self.run_code = original, original.__code__
-            return self._hook(run)
-
-        def make_launch(original: Any) -> FunctionType:
-            self.original_launch = original
-            return self._hook(launch)
-
-        patches.hook(launcher, "__call__", make_launch)
-        patches.hook(function, "run", make_run)
+        for owner, name, template in ((launcher, "__call__", launch), (function, "run", run)):
+            own = inspect.unwrap(vars(owner)[name])
+            original = copy_function(own)
+            if template is run:
+                self.original_run, self.run_code = original, original.__code__
+            else:
+                self.original_launch = original
+            hook = FunctionType(template.__code__, template.__globals__, template.__name__)
+            hook.__kwdefaults__ = {"_kernelscope": self}
+            patches.lend(own, hook)
 
     def first(self, function: Any, kernel: Any, launched: Any) -> tuple[int, int] | None:
         """Return the ids of what is launched for the first time; None where nothing was launched."""
@@ -224,12 +224,6 @@ class LaunchHooks:
         block, shared, cluster = shape
         _, x, y, z, stream = launched
         return self._sink.configuration((int(x), int(y), int(z)), (block,), shared, int(stream or 0), cluster)
-
-    def _hook(self, template: Any) -> FunctionType:
-        hook = FunctionType(template.__code__, template.__globals__, template.__name__)
-        hook.__kwdefaults__ = {"_kernelscope": self}
-        hook_codes.add(hook.__code__)
-        return hook
 
 
 def _kernel_of(launcher: Any) -> Any:
