@@ -82,7 +82,8 @@ def test_values_say_what_did_it() -> None:
 
 
 def test_the_nearest_has_the_fewest_differences_and_is_the_newest() -> None:
-    known = (facts(), facts(constexprs={"BLOCK": "64"}), facts(constexprs={"BLOCK": "128"}))
+    further = facts(constexprs={"BLOCK": "32"}, options={"num_warps": 8, "arch": "sm90"})
+    known = (facts(), facts(constexprs={"BLOCK": "64"}), facts(constexprs={"BLOCK": "128"}), further)
     found = reason(*known, facts(constexprs={"BLOCK": "512"}))
     assert found["nearest_signature"] == f"{SIGNATURE}, 2"
     assert found["fix"] == ("launch it with BLOCK=128 every time; or, where the kernel does not need `BLOCK` as a "
