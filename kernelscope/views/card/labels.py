@@ -237,7 +237,12 @@ NEW = {
     "new_scalar": "another type of number", "tuple_arity": "another length of a tuple", "optional": "an optional",
     "literal": "a new literal", "new_type": "a new type", "argument_count": "another number of arguments",
     "launch_config": "a new launch configuration", "redefined": "a new definition", "recompile": "recompile()",
+    "new_constexpr": "another constexpr", "divisibility": "another divisibility by 16", "equal_to_1": "an integer of 1",
+    "new_option": "another option", "new_setting": "another setting", "new_global": "another global",
 }
+#: Of these, what is new does not say why.
+_NEEDS_SENTENCE = ("launch_config", "redefined", "recompile", "argument_count", "divisibility", "equal_to_1",
+                   "new_option", "new_setting", "new_global")
 
 
 def outcome(each: CompilationSummary) -> str:
@@ -252,7 +257,7 @@ def compile_reason(each: CompilationSummary) -> str:
     """Return why a compile was needed: what is new in brief where that says it all, else the whole sentence."""
     if each.outcome != "compiled" or each.reason_code not in NEW:
         return each.reason
-    if each.reason_code in ("launch_config", "redefined", "recompile", "argument_count"):
+    if each.reason_code in _NEEDS_SENTENCE:
         return each.reason
     return each.change or NEW[each.reason_code]
 
