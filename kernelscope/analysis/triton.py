@@ -202,13 +202,18 @@ def _reason(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Facts
             return *_redefined(definition, previous.definition), None, None
     if not wanted:
         return "unknown", "the record does not tell what was new", None, None, None
-    signature, nearest, seen = min(reversed(known), key=lambda each: len(compare(wanted, each[1])))
+    signature, nearest, seen = min(reversed(known), key=lambda each: _distance(compare(wanted, each[1])))
     found = compare(wanted, nearest)
     if not found:
         return *_again(row, attributes, seen, kernel), None, signature
     sentence = f"{_described(found[0], attributes, seen)}{_others(found[1:])}"
     argument = found[0].name if found[0].is_argument else None
     return found[0].code, sentence, fix_for(found), argument, signature
+
+
+def _distance(changes: Sequence[Change]) -> tuple[int, int]:
+    """Return how far apart two specializations are: by how many things, and of as many by how mild the worst is."""
+    return len(changes), -_ORDER.index(changes[0].kind) if changes else 0
 
 
 def _previous(attributes: Mapping[str, Any], kernel: _Kernel, kernels: Iterable[_Kernel]) -> _Kernel | None:

@@ -81,6 +81,13 @@ def test_values_say_what_did_it() -> None:
     assert without["reason"].startswith("argument `n` is an integer, not divisible by 16; the nearest")
 
 
+def test_of_two_one_thing_away_the_nearest_is_the_milder_one() -> None:
+    """A pointer that lost its alignment is not said to have changed its dtype."""
+    found = reason(facts(), facts(types={"x": "*fp64", "n": "i32"}), facts(divisible_by_16=["n"]))
+    assert (found["reason_code"], found["argument"]) == ("divisibility", "x")
+    assert found["nearest_signature"] == f"{SIGNATURE}, 0"
+
+
 def test_the_nearest_has_the_fewest_differences_and_is_the_newest() -> None:
     further = facts(constexprs={"BLOCK": "32"}, options={"num_warps": 8, "arch": "sm90"})
     known = (facts(), facts(constexprs={"BLOCK": "64"}), facts(constexprs={"BLOCK": "128"}), further)

@@ -39,7 +39,10 @@ def run(step):
             count = sum(run(each) for each in rest)
         r = recorded.recording
         ran = r.activities[r.activities.kind == "kernel"]
-        assert len(r.launches) == len(ran) and ran.launch_id.is_unique
+        assert len(r.launches) == len(ran) and ran.launch_id.is_unique, (
+            r.launches[["start_ns", "submit_start_ns", "submit_end_ns", "end_ns", "correlation_id"]].to_string(),
+            r.activities[["name", "api", "launch_id", "thread_id", "submit_start_ns", "correlation_id"]].to_string(),
+            r.api_calls[["name", "start_ns", "end_ns"]].to_string())
         said = [row["message"] for row in r.rows("health") if row["probe"] == "cupti"]
         found.append(["ours", count, len(ran), said])
     elif kind in ("theirs", "cpu"):

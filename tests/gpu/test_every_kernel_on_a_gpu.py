@@ -123,10 +123,12 @@ def ran(parts: tuple[str, ...], body: str, environment: dict[str, str]) -> str:
 def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library that counts kernels."""
     library = tmp_path_factory.mktemp("counter") / "count_kernels.so"
-    cupti = Path("/usr/local/cuda/extras/CUPTI")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", f"-I{cupti}/include", "-I/usr/local/cuda/include",
-                    str(Path(__file__).with_name("count_kernels.c")), "-o", str(library), f"-L{cupti}/lib64", "-lcupti",
-                    f"-Wl,-rpath,{cupti}/lib64"], check=True)
+    # The copy of CUPTI that torch brings: another one in its process would get no records.
+    found = subprocess.run([sys.executable, "-c", "import torch; from kernelscope.probes.cupti.library import find; "
+                            "print(find())"], capture_output=True, text=True, check=True).stdout.strip()
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-I/usr/local/cuda/extras/CUPTI/include",
+                    "-I/usr/local/cuda/include", str(Path(__file__).with_name("count_kernels.c")), "-o", str(library),
+                    found, f"-Wl,-rpath,{Path(found).parent}"], check=True)
     return library
 
 

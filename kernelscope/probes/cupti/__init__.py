@@ -158,6 +158,8 @@ class CuptiProbe(Probe):
             self._injection.withdraw()
             try:
                 self._end_source()
+                if self._kineto is not None:
+                    self._kineto.close()
                 self._watch.catch_up()
             except Exception:
                 self._is_on = False

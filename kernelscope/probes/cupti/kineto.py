@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -92,6 +93,9 @@ class Kineto:
         self._clock = clock
         self._readings: list[Alignment] = []
         self._graphs: dict[tuple[tuple[int, int], ...], int] = {}
+        self._ended: Future[Any] | None = None
+        # A session belongs to the thread that began it; who begins and ends recordings may be different ones.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kernelscope-kineto")
         self._read_clocks()
         #: What ended before is of an earlier recording.
         self._since = self._readings[0].wall_ns
@@ -101,21 +105,35 @@ class Kineto:
         if self.is_on:
             return
         autograd, config, activities = _settings()
-        autograd._prepare_profiler(config, activities)
+
+        def enable() -> None:
+            autograd._prepare_profiler(config, activities)
+            autograd._enable_profiler(config, activities)
+
         self.is_on = True  # before: what a Ctrl-C interrupts here is ended by `end`
-        autograd._enable_profiler(config, activities)
+        self._thread.submit(enable).result()
 
     def end(self) -> None:
-        """End the session that is under way, and read it."""
-        if self.is_on:
-            self.is_on = False
-            self._add(_of_file(sys.modules["torch.autograd"]._disable_profiler()))
+        """End the session that is under way, and read it; what a Ctrl-C interrupts, the next call takes up."""
+        if not self.is_on:
+            return
+        if self._ended is None:
+            self._ended = self._thread.submit(sys.modules["torch.autograd"]._disable_profiler)
+        try:
+            result = self._ended.result()
+        except Exception:
+            self.is_on, self._ended = False, None
+            raise
+        self.is_on, self._ended = False, None
+        self._add(_of_file(result))
+
+    def close(self) -> None:
+        """Let the thread go."""
+        self._thread.shutdown(wait=False)
 
     def leave(self) -> None:
-        """End the session, and read nothing any more: the interpreter ends."""
-        if self.is_on:
-            self.is_on = False
-            sys.modules["torch.autograd"]._disable_profiler()
+        """Let the session be: the interpreter ends, and the process with it."""
+        self.is_on = False
 
     def add_result(self, result: Any) -> None:
         """Read the result of a session of the user's, which stays as it is."""
@@ -197,7 +215,7 @@ def is_available() -> bool:
 
 
 def is_running() -> bool:
-    """Return whether a profiler of torch's runs on this thread, the user's or ours."""
+    """Return whether a profiler of the user's runs on this thread."""
     kind = getattr(sys.modules["torch"]._C._autograd, "_profiler_type", None)  # type: ignore[attr-defined]
     return kind is not None and "NONE" not in str(kind())
 
