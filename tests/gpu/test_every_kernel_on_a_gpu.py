@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -113,8 +114,11 @@ print(json.dumps({"names": kernels.entry_name.value_counts().to_dict(), "launche
 
 def ran(parts: tuple[str, ...], body: str, environment: dict[str, str]) -> str:
     code = "".join(PARTS[part] for part in parts) + MAIN.replace("{parts}", repr(parts)).replace("{body}", body)
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True,
-                          text=True, timeout=280)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "program.py"  # Triton reads its kernels' source
+        program.write_text(code)
+        done = subprocess.run([sys.executable, str(program)], env={**os.environ, **environment}, capture_output=True,
+                              text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

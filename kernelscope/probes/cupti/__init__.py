@@ -23,7 +23,7 @@ from kernelscope.probes.sink import GpuColumns, Sink
 from kernelscope.units import counted
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
-_STARTERS = ("cuda.bindings.driver", "torch", "cupy")
+_STARTERS = ("cuda.bindings.driver", "torch", "cupy", "jax", "warp", "triton", "cuda.tile", "cutlass")
 #: Why the device was not synchronized.
 CAPTURING = "a stream is capturing a graph: synchronizing would break the capture"
 

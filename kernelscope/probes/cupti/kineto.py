@@ -242,7 +242,7 @@ def _of_file(result: Any) -> list[Record]:
 def of_trace(trace: Mapping[str, Any]) -> Iterator[Record]:
     """Yield the records of a trace that Kineto wrote: the object of its JSON."""
     base = int(trace.get("baseTimeNanoseconds", 0))
-    idents = {thread.ident & 0xFFFFFFFF for thread in threading.enumerate() if thread.ident is not None}
+    idents = _idents()
     for event in trace["traceEvents"]:
         if event.get("ph") != "X" or event.get("cat") not in _CATEGORIES:
             continue
@@ -258,14 +258,20 @@ def of_trace(trace: Mapping[str, Any]) -> Iterator[Record]:
                          regs=said.get("registers per thread"), shape=(*grid, *block) if grid and block else None)
 
 
-def _thread(number: int, idents: set[int]) -> int:
-    """The lower 32 bits of a thread's ident, of which a trace has the absolute value of a signed number."""
-    other = -number & 0xFFFFFFFF
-    return other if number not in idents and other in idents else number
+def _idents() -> dict[int, int]:
+    """The lower 32 bits of the idents of this process's threads, by what Kineto calls them."""
+    threads = [(thread.ident & 0xFFFFFFFF, thread.native_id) for thread in threading.enumerate() if thread.ident]
+    # A thread on which the CPU was profiled has the system's number. A trace has the absolute value of a signed number.
+    return {name: ident for ident, native in threads for name in (native, -ident & 0xFFFFFFFF, ident) if name}
+
+
+def _thread(number: int, idents: Mapping[int, int]) -> int:
+    return idents.get(number, number & 0xFFFFFFFF)
 
 
 def _of_events(events: Iterable[Any]) -> Iterator[Record]:
     """Yield the records of a result's events; of these no grid is known."""
+    idents = _idents()
     for event in events:
         name, correlation = event.name(), event.correlation_id()
         if not correlation or getattr(event, "is_user_annotation", bool)():
@@ -276,7 +282,7 @@ def _of_events(events: Iterable[Any]) -> Iterator[Record]:
         start = event.start_ns()
         common = name, start, start + event.duration_ns(), correlation
         if not on_gpu:
-            yield Record(None, *common, thread=event.device_resource_id() & 0xFFFFFFFF)
+            yield Record(None, *common, thread=_thread(event.device_resource_id(), idents))
         else:
             kind = MEMCPY if name.startswith("Memcpy ") else MEMSET if name.startswith("Memset ") else KERNEL
             yield Record(kind, *common, device=event.device_index(), stream=event.device_resource_id())

@@ -138,13 +138,15 @@ def test_what_kineto_wrote_becomes_activities_and_calls(torch: SimpleNamespace, 
 
 
 def test_threads_are_told_by_the_lower_bits_of_their_idents() -> None:
-    """A trace has the absolute value of a signed number."""
+    """A trace has the absolute value of a signed number, or the system's of a thread on which the CPU was profiled."""
     ident = threading.get_ident() & 0xFFFFFFFF
     signed = ident - (1 << 32) if ident >> 31 else ident
     call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": abs(signed), "ts": 1.5, "dur": 0.25,
             "args": {"correlation": 3}}
     found, = kineto.of_trace({"traceEvents": [call, {**call, "ph": "s"}, {**call, "cat": "overhead"}]})
     assert (found.thread, found.start_ns, found.end_ns, found.correlation_id) == (ident, 1_500, 1_750, 3)
+    others = [{**call, "tid": threading.get_native_id()}, {**call, "tid": 5_000_000}]
+    assert [each.thread for each in kineto.of_trace({"traceEvents": others})] == [ident, 5_000_000]
 
 
 def test_the_users_profiler_runs_inside_a_recording(torch: SimpleNamespace, record: Any) -> None:
