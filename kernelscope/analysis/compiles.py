@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kernelscope.analysis import caches
+from kernelscope.analysis import caches, torch_reasons
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
     ints,
@@ -78,6 +78,10 @@ class CompilationSummary:
         Whether the kernel has a disk cache.
     owner : str or None
         Whose kernel it is: see the table ``dispatchers``.
+    notes : str
+        What else there is to say of it, such as torch's graph breaks; or an empty string.
+    kernels : tuple of str
+        Names of the kernels that it has generated, where those are others than the function itself.
     """
 
     compilation_id: int
@@ -98,6 +102,8 @@ class CompilationSummary:
     cached_on_disk: bool
     framework: str = "numba-cuda"
     owner: str | None = None
+    notes: str = ""
+    kernels: tuple[str, ...] = ()
 
 
 _AS_RECORDED = ("compilation_id", "dispatcher_id", "signature", "trigger", "outcome", "wait_ns", "configuration_id",
@@ -116,7 +122,10 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
             duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
             reason=row["reason"] or "",
-            change=changes(row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
+            change=_changes(dispatchers[row["dispatcher_id"]])(
+                row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
+            notes=torch_reasons.notes(row["attributes"]),
+            kernels=tuple(torch_reasons.kernels(row["attributes"])),
             cached_on_disk=row["cache_file"] is not None,
             framework=str(dispatchers[row["dispatcher_id"]]["framework"]),
             owner=owner_of(dispatchers[row["dispatcher_id"]]),
@@ -124,6 +133,10 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
         for row in rows
     ]
     return sorted(summaries, key=lambda each: (-each.duration_ns, each.compilation_id))
+
+
+def _changes(dispatcher: Mapping[str, Any]) -> Callable[[str, str, tuple[str, ...]], str]:
+    return torch_reasons.changes if dispatcher["framework"] == torch_reasons.FRAMEWORK else changes
 
 
 def compile_ns(recording: Recording) -> int:
@@ -797,6 +810,8 @@ def _scalar(dtype: str) -> str:
 #     It was not compiled: another thread compiled it meanwhile.
 # ``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
 #     See `kernelscope.analysis.caches`.
+# ``static_size`` and others
+#     Of torch.compile: see `kernelscope.analysis.torch_reasons`.
 # ``unknown``
 #     What was recorded does not tell.
 #
@@ -807,7 +822,7 @@ def _scalar(dtype: str) -> str:
 REASON_CODES = (
     "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
     "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
-    "eager", "redefined", "recompile", *caches.CODES, "wait", "unknown",
+    "eager", "redefined", "recompile", *caches.CODES, *torch_reasons.CODES, "failed", "wait", "unknown",
 )
 
 _NEAREST = "the nearest known specialization"
@@ -889,6 +904,7 @@ def explain(recording: Recording) -> Recording:
     same_code = _same_code(dispatchers)
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
+    of_torch = torch_reasons.reasons(recording)
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
@@ -897,6 +913,9 @@ def explain(recording: Recording) -> Recording:
 
     # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
     for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
+        if row["compilation_id"] in of_torch:
+            row.update(of_torch[row["compilation_id"]])
+            continue
         held = known.setdefault(row["dispatcher_id"], _Known())
         kernel = kernels.get(row["dispatcher_id"], Kernel())
         if row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only:

@@ -1260,7 +1260,8 @@ def compiles_section(shown: Overview) -> Section | None:
 
 
 def _compile(each: CompilationSummary, shown: Overview) -> Finding:
-    known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason)
+    kernels = f"kernels: {listed(each.kernels, MOST_DETAILS)}" if each.kernels else ""
+    known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason, each.notes, kernels)
     detail = "\n".join([clean(text) for text in known if text])
     return Finding(each.name, labels.outcome(each), duration(each.duration_ns), labels.compile_reason(each), detail,
                    each.fix or "", f"compiles:{each.compilation_id}", shown.compile_keys.get(each.compilation_id, ""))
