@@ -307,7 +307,8 @@ def _keys(guard: Guard, found: re.Match[str]) -> Cause:
     if device != other:
         return Cause("new_device", f"{guard.called(name)} is on {other.lower()}; {device.lower()} was compiled",
                      guard.argument(name), f'pass {name}.to("{device.lower()}")')
-    if "ADInplaceOrView" in was and "ADInplaceOrView" not in now:
+    was_tracked, is_tracked = (any(key.startswith("Autograd") for key in keys) for keys in (was, now))
+    if was_tracked and not is_tracked:
         return Cause("new_tensor_kind", f"{guard.called(name)} was made in torch.inference_mode(); a tensor of another "
                      "mode was compiled", guard.argument(name), f"pass {name}.clone(), made outside of "
                      "torch.inference_mode(), or make every call in it")
