@@ -216,7 +216,7 @@ class CompileHooks:
                 "dispatcher_id": self._dispatcher(code, names), "signature": signature(under_way.arguments),
                 "outcome": "failed" if error is not None else "disk" if hit else "compiled",
                 "error": None if error is None else error_text(error),
-            }, {"compile_id": str(compile_id), "guards": [each[:_MOST_TEXT] for each in under_way.guards],
+            }, {"compile_id": str(compile_id), "guards": [_shown(each) for each in under_way.guards],
                 "arguments": given if given != under_way.arguments else None, "caches": counted,
                 "graph_breaks": self._breaks(under_way, code)})
             if under_way.skips:
@@ -307,6 +307,13 @@ class CompileHooks:
             if stack and stack[-1].filename != code.co_filename:
                 known["file"] = os.path.basename(stack[-1].filename)
         return list(found.values())[:_MOST_BREAKS]
+
+
+def _shown(guard: str) -> str:
+    """A guard's text without the user's code and folders: what torch checks, where it is, and torch's hints."""
+    check, _, place = guard.partition("\nUser stack trace:")[0].partition("  # ")
+    place = re.sub(r"[^\s(]*/", "", place.rpartition("  # ")[2])
+    return f"{check.rstrip()}  # {place}"[:_MOST_TEXT] if place else check[:_MOST_TEXT]
 
 
 def _folder(key: str) -> str | None:
