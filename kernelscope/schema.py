@@ -286,8 +286,8 @@ _TABLES = (
     )),
     Table("dispatchers", "one kernel function with its compile options", (
         _id("dispatcher_id", "Row number."),
-        _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, torch.compile, simulator, or "
-              "what a probe names itself."),
+        _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, torch.compile, simulator, "
+              "or what a probe names itself."),
         _text("name", "The function's qualified Python name.", nullable=False),
         _text("module", "The module that defines it."),
         _text("filename", "The file, or the notebook cell, that defines it.", is_path=True),

@@ -43,8 +43,9 @@ from kernelscope.units import counted, listed
 
 FRAMEWORK = "torch.compile"
 CODES = (
-    "static_size", "size_condition", "requires_grad", "new_keys", "new_length", "aliasing", "new_tensor_kind", "new_mode",
-    "new_value", "new_global", "captured_value", "new_attribute", "new_function", "new_object", "freed", "new_backend",
+    "static_size", "size_condition", "requires_grad", "new_keys", "new_length", "aliasing", "new_tensor_kind",
+    "new_mode", "new_value", "new_global", "captured_value",
+    "new_attribute", "new_function", "new_object", "freed", "new_backend",
     "graph_break", "backward", "recompile_limit",
 )
 
@@ -153,13 +154,14 @@ def break_text(reason: str) -> tuple[str, str | None]:
 
 
 def notes(attributes: str | None) -> str:
-    """Return what else there is to say of a compile: graph breaks, and CUDA graphs that were not, or again, recorded."""
+    """Return what else there is to say of a compile: graph breaks, CUDA graphs that were not or again recorded."""
     held = json_object(attributes)
     breaks = [mapping(each) for each in items(held.get("graph_breaks"))]
     parts: list[str] = []
     if breaks:
         told = [f"line {each.get('line')}: {break_text(str(each.get('reason')))[0]}" for each in breaks[:_MOST_BREAKS]]
-        parts.append(f"{counted(len(breaks), 'graph break')}: {listed(told, more=len(breaks) - len(told), between='; ')}")
+        lines = listed(told, more=len(breaks) - len(told), between="; ")
+        parts.append(f"{counted(len(breaks), 'graph break')}: {lines}")
     events = [mapping(each) for each in items(held.get("cuda_graphs"))]
     for event, words in (("skip", "not run as a CUDA graph"), ("record again", "CUDA graph recorded again")):
         chosen = [str(each.get("reason")) for each in events if each.get("event") == event]
@@ -224,22 +226,22 @@ def _first(attributes: Mapping[str, Any], function: Mapping[str, Any],
            hints: Mapping[tuple[str, str, int], str]) -> Cause:
     """Why something was compiled that had not been before."""
     if attributes.get("backward"):
-        return Cause("backward", f"the backward pass of compile {attributes.get('compile_id')}, which ran for the first "
-                                 "time")
+        return Cause("backward", f"the backward pass of compile {attributes.get('compile_id')}, which ran for the "
+                                 "first time")
     resumed = re.match(r"(.+) \(resumed at line (\d+)\)$", str(function["name"]))
     if resumed is None:
         return Cause("first_use", "its first use")
     hint = hints.get((str(function["filename"]), resumed[1], int(resumed[2])))
-    return Cause("graph_break", f"what comes after the graph break at line {resumed[2]} of `{resumed[1]}` is compiled on "
-                                "its own", None, f"avoid the graph break: {hint}" if hint else None)
+    return Cause("graph_break", f"what comes after the graph break at line {resumed[2]} of `{resumed[1]}` is compiled "
+                                "on its own", None, f"avoid the graph break: {hint}" if hint else None)
 
 
 def _limit(cause: Cause, compiled: int) -> Cause:
     last = f"; the last time, {cause.sentence}" if cause.code != "first_use" else ""
     fix = f"{cause.fix}; " if cause.fix else ""
     return Cause(
-        "recompile_limit", f"torch has compiled it {compiled or 'too many'} times, which is the limit (recompile_limit), "
-        f"and runs it without compiling where none of them fits{last}", cause.argument,
+        "recompile_limit", f"torch has compiled it {compiled or 'too many'} times, which is the limit "
+        f"(recompile_limit), and runs it without compiling where none of them fits{last}", cause.argument,
         f"{fix}only where each of these compiles is needed, torch._dynamo.config.recompile_limit = "
         f"{2 * compiled or 16}")
 
@@ -265,8 +267,8 @@ def _size(guard: Guard, found: re.Match[str]) -> Cause:
 
 
 def _unbacked(name: str, at: str) -> str:
-    return (f"torch._dynamo.decorators.mark_unbacked({name}, {at}) before every call, where the function does not branch "
-            "on that size; or pad it to 2 or more")
+    return (f"torch._dynamo.decorators.mark_unbacked({name}, {at}) before every call, where the function does not "
+            "branch on that size; or pad it to 2 or more")
 
 
 def _rank(guard: Guard, found: re.Match[str]) -> Cause:
@@ -349,7 +351,8 @@ def _mode(guard: Guard, found: re.Match[str]) -> Cause:
 
 def _same_tensors(guard: Guard, found: re.Match[str]) -> Cause:
     names = re.findall(r'"([^"]+)"', found["names"])
-    return Cause("aliasing", f"{listed([f'`{each}`' for each in names])} are the same tensor; different ones were compiled",
+    told = listed([f"`{each}`" for each in names])
+    return Cause("aliasing", f"{told} are the same tensor; different ones were compiled",
                  guard.argument(names[-1]) if names else None, f"pass {names[-1]}.clone()" if names else None)
 
 
@@ -391,8 +394,8 @@ def _object(guard: Guard, found: re.Match[str]) -> Cause:
     if is_code or "function" in kind or "method" in kind:
         name = name.removesuffix(".__code__")
         return Cause("new_function", f"{guard.called(name)} is another function than the one that was compiled in",
-                     guard.argument(name), f"define what is passed as {name} once, outside of loops, and pass the same one "
-                     "in every call")
+                     guard.argument(name), f"define what is passed as {name} once, outside of loops, and pass the same "
+                     "one in every call")
     return Cause("new_object", f"{guard.called(name)} is another object than the one that was compiled in "
                  f"({kind})", guard.argument(name), f"pass the same object as {name} in every call")
 
@@ -411,11 +414,12 @@ def _value(guard: Guard, found: re.Match[str]) -> Cause:
     if captured:
         fix = f"hold it in a tensor: {captured[1]} = torch.tensor({was})" if is_number else None
         function = name.partition(".__closure__")[0]
-        return Cause("captured_value", f"`{captured[1]}`, a variable that `{function}` captures, has changed; {was} was "
-                     "compiled in", guard.argument(name), fix)
+        return Cause("captured_value", f"`{captured[1]}`, a variable that `{function}` captures, has changed; {was} "
+                     "was compiled in", guard.argument(name), fix)
     if name.endswith(".training"):
-        return Cause("new_attribute", f"the module is in another mode, train() or eval(); `{name}` was {was} when it was "
-                     "compiled", guard.argument(name), "make every call in one mode, or one call in each ahead of time")
+        return Cause("new_attribute", f"the module is in another mode, train() or eval(); `{name}` was {was} when "
+                     "it was compiled", guard.argument(name),
+                     "make every call in one mode, or one call in each ahead of time")
     if name not in guard.arguments:
         return Cause("new_attribute", f"`{name}` has changed; {was} was compiled in", guard.argument(name),
                      f"hold it in a tensor: {name} = torch.tensor({was})" if is_number else
@@ -471,7 +475,8 @@ _GUARDS: Iterable[tuple[str, Callable[[Guard, re.Match[str]], Cause]]] = (
     (_TENSOR + r"rank mismatch\. " + _CHANGED, _rank),
     (_TENSOR + r"dtype mismatch\. " + _CHANGED, _dtype),
     (_TENSOR + r"requires_grad mismatch\. expected (?P<expected>requires_grad=\d)", _requires_grad),
-    (_TENSOR + r"dispatch key set mismatch\. expected (?P<expected>DispatchKeySet\(.*?\)), actual (?P<actual>.*)", _keys),
+    (_TENSOR + r"dispatch key set mismatch\. expected (?P<expected>DispatchKeySet\(.*?\)), actual (?P<actual>.*)",
+     _keys),
     (_TENSOR + r"Tensor device index mismatch\. Expected device index to be (?P<expected>-?\d+), actual "
      r"(?P<actual>-?\d+)", _device_index),
     (r"expected type of '(?P<name>.+?)' to be a tensor type, ' but found <class '(?P<actual>.+?)'>", _no_tensor),

@@ -112,7 +112,7 @@ class CompileHooks:
         return None if written is None else written.later
 
     def note_skip(self, event: dict[str, Any]) -> bool:
-        """Note that the graph that this thread compiles is not run as a CUDA graph; return False where it compiles none."""
+        """Note that what this thread compiles is not run as a CUDA graph; return False where it compiles nothing."""
         under_way = self._threads.under_way
         if not under_way:
             return False
@@ -275,7 +275,8 @@ class CompileHooks:
         attributes = {name: value for name, value in {**attributes, "inductor": under_way.graphs}.items() if value}
         keys = [each["cache_key"] for each in under_way.graphs if each["cache_key"]]
         row.update(thread_id=self.sink.state().thread_id, trigger="launch", start_ns=under_way.start, end_ns=end,
-                   cache_key=keys[0] if keys else None, cache_file=_folder(keys[0]) if keys else None, attributes=json.dumps(attributes))
+                   cache_key=keys[0] if keys else None, cache_file=_folder(keys[0]) if keys else None,
+                   attributes=json.dumps(attributes))
         self.sink.add_compile(row, under_way.stages)
         return Written(row, attributes)
 

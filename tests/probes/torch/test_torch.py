@@ -85,8 +85,8 @@ def test_recompiles_name_argument_and_nearest(torch: Any) -> None:
                        lambda: compile_once(torch, "0/1", guards=guards, x=torch.Tensor(9)))
     row = explain(recording).rows("compilations")[1]
     assert (row["reason_code"], row["argument"], row["nearest_signature"]) == ("static_size", "x", "x: float32[8]")
-    assert row["reason"] == ("size 0 of argument `x` is 9, and 8 was compiled in as a constant (of 2 compiled versions, "
-                             "the last one used)")
+    assert row["reason"] == ("size 0 of argument `x` is 9, and 8 was compiled in as a constant (of 2 compiled "
+                             "versions, the last one used)")
     assert "mark_dynamic(x, 0)" in row["fix"]
     assert "compiled again" in str(recording) and "cuda.jit" not in str(recording)
 
@@ -295,8 +295,8 @@ def test_errors_of_the_hooks_stay_in_health(torch: Any, monkeypatch: pytest.Monk
 
 
 def test_nothing_of_the_user_is_in_a_redacted_recording(torch: Any) -> None:
-    guards = ("0/0: G['SECRET_NAME'] == 'secret value'       # secret()  # home/secret.py:3 in step\nUser stack trace:\n  "
-              'File "/home/secret/secret.py", line 3, in step\n    secret()',)
+    guards = ("0/0: G['SECRET_NAME'] == 'secret value'    # secret()  # home/secret.py:3 in step\nUser stack trace:\n"
+              '  File "/home/secret/secret.py", line 3, in step\n    secret()',)
     recording = record(lambda: compile_once(torch, secret=1),
                        lambda: compile_once(torch, "0/1", guards=guards, x=torch.Tensor(2)))
     assert json.loads(recording.rows("compilations")[1]["attributes"])["guards"] == [
