@@ -822,7 +822,7 @@ def _scalar(dtype: str) -> str:
 REASON_CODES = (
     "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
     "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
-    "eager", "redefined", "recompile", *caches.CODES, *torch_reasons.CODES, "failed", "wait", "unknown",
+    "eager", "redefined", "recompile", *caches.CODES, *torch_reasons.CODES, "wait", "unknown",
 )
 
 _NEAREST = "the nearest known specialization"

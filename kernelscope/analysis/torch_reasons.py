@@ -219,7 +219,7 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], guards: list[s
     error = str(row["error"] or "it raised")
     if "recompile limit" in error.lower() or "FailOnRecompileLimitHit" in error:
         return _limit(cause, len(guards))
-    return replace(cause, code="failed", sentence=f"{cause.sentence}; the compile failed: {error}", fix=None)
+    return replace(cause, sentence=f"{cause.sentence}; the compile failed: {error}", fix=None)
 
 
 def _first(attributes: Mapping[str, Any], function: Mapping[str, Any],

@@ -628,7 +628,7 @@ _REASON_CODES = _words(
     "first_use first_signature new_dtype new_dimensions new_layout new_access new_alignment new_scalar tuple_arity "
     "optional literal new_type argument_count launch_config specialize forall eager redefined recompile new_device "
     "cache_absent cache_stale cache_unwritable disk disk_unsafe wait unknown "
-    "failed static_size size_condition requires_grad new_keys new_length aliasing new_tensor_kind new_mode new_value "
+    "static_size size_condition requires_grad new_keys new_length aliasing new_tensor_kind new_mode new_value "
     "new_global captured_value new_attribute new_function new_object freed new_backend graph_break backward "
     "recompile_limit")
 

@@ -302,23 +302,23 @@ def test_backend() -> None:
     assert row["reason_code"] == "new_backend"
 
 
-def test_recompile_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dynamo.config, "recompile_limit", 3)
+def test_recompile_limit() -> None:
     compiled = torch.compile(double, backend="eager")
 
     def call() -> None:
         for dimensions in range(1, 5):
             compiled(tensor(*[2] * dimensions))
 
-    *_, third, last = recorded(call)
+    with dynamo.config.patch(recompile_limit=3):
+        *_, third, last = recorded(call)
     assert (third["reason_code"], third["outcome"]) == ("new_dimensions", "compiled")
     assert (last["reason_code"], last["outcome"]) == ("recompile_limit", "failed")
     assert "compiled it 3 times" in last["reason"] and "argument `x` has 4 dimensions" in last["reason"]
     limit = re.search(r"torch\._dynamo\.config\.recompile_limit = (\d+)$", last["fix"])
     assert limit is not None
     dynamo.reset()
-    monkeypatch.setattr(dynamo.config, "recompile_limit", int(limit[1]))
-    assert {row["outcome"] for row in recorded(call)} == {"compiled"}
+    with dynamo.config.patch(recompile_limit=int(limit[1])):
+        assert {row["outcome"] for row in recorded(call)} == {"compiled"}
 
 
 def test_stages_kernels_caches_and_graph_breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -163,7 +163,7 @@ def test_failed_compiles_and_the_limit(torch: Any) -> None:
             with pytest.raises((ValueError, RuntimeError)):
                 compile_once(torch, inside=inside, guards=guards if inside is limit else (), n=9)
     failed, given_up = explain(recorder.recording).rows("compilations")
-    assert (failed["outcome"], failed["reason_code"]) == ("failed", "failed")
+    assert (failed["outcome"], failed["reason_code"]) == ("failed", "first_use")
     assert failed["reason"].endswith("the compile failed: ValueError: no such thing")
     assert (given_up["outcome"], given_up["reason_code"]) == ("failed", "recompile_limit")
     assert "compiled it 3 times" in given_up["reason"] and given_up["fix"].endswith("recompile_limit = 6")
