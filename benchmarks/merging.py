@@ -63,9 +63,11 @@ def main() -> None:
         begun = time.perf_counter()
         made = merge_files(files, Path(sys.argv[2]) / "all.kscope")
         took = time.perf_counter() - begun
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-        print(f"{len(files)} files, {sum(each.stat().st_size for each in files) / 2**20:.0f} MB: {took:.1f} s, peak "
-              f"{peak:.0f} MB, file {made.path.stat().st_size / 2**20:.1f} MB (pyarrow {pa.__version__})")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 2**10
+        size = sum(each.stat().st_size for each in files)
+        print(f"{len(files)} files, {size / 1e6:.1f} MB: {took:.1f} s by the clock, {time.process_time():.1f} s of "
+              f"processor time with imports, peak {peak / 1e6:.0f} MB, file {made.path.stat().st_size / 1e6:.1f} MB "
+              f"(pyarrow {pa.__version__})")
         return
     workers, launches = int(sys.argv[1]), int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from kernelscope.errors import StudyError as StudyError
     from kernelscope.errors import StudyFileError as StudyFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
+    from kernelscope.errors import UnknownFrameworkError as UnknownFrameworkError
     from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.errors import UnknownProcessError as UnknownProcessError
+    from kernelscope.recorder.blocks import record as record
+    from kernelscope.recorder.blocks import recorded as recorded
     from kernelscope.recorder.recorder import Recorder as Recorder
-    from kernelscope.recorder.recorder import record as record
-    from kernelscope.recorder.recorder import recorded as recorded
     from kernelscope.recorder.recover import journals as journals
     from kernelscope.recorder.recover import recover as recover
     from kernelscope.recording.file import load as load
@@ -55,8 +56,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "annotate": "nvtx",
     "Recorder": "kernelscope.recorder.recorder",
-    "record": "kernelscope.recorder.recorder",
-    "recorded": "kernelscope.recorder.recorder",
+    "record": "kernelscope.recorder.blocks",
+    "recorded": "kernelscope.recorder.blocks",
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.file",
     "merge": "kernelscope.recording.merge",
@@ -82,6 +83,7 @@ _HOMES = {
     "StudyError": "kernelscope.errors",
     "StudyFileError": "kernelscope.errors",
     "UnknownCellError": "kernelscope.errors",
+    "UnknownFrameworkError": "kernelscope.errors",
     "UnknownGraphError": "kernelscope.errors",
     "UnknownKernelError": "kernelscope.errors",
     "UnknownProcessError": "kernelscope.errors",

@@ -30,11 +30,11 @@ def _folders_of(places: tuple[str, ...]) -> dict[str, tuple[str, str]] | None:
         except OSError:  # such as a zip file
             return None
         for name in names:
-            stem, ending = os.path.splitext(name)
-            package, _, version = stem.partition("-")
-            if ending == ".dist-info" and version:
-                found.setdefault(_normalized(package), (version, os.path.join(place, name)))
-            elif ending in (".egg-info", ".egg-link", ".egg"):
+            if name.endswith(".dist-info"):
+                package, _, version = name.removesuffix(".dist-info").partition("-")
+                if version:
+                    found.setdefault(_normalized(package), (version, f"{place or '.'}/{name}"))
+            elif name.endswith((".egg-info", ".egg-link", ".egg")):
                 return None
     return found
 
@@ -60,10 +60,13 @@ def may_have_entry_points(group: str) -> bool:
 
 def _names(folder: str, group: bytes) -> bool:
     try:
-        with open(os.path.join(folder, "entry_points.txt"), "rb", buffering=0) as file:
-            return group in file.read()
+        file = os.open(f"{folder}/entry_points.txt", os.O_RDONLY | os.O_CLOEXEC)  # `open` takes twice as long
     except OSError:
         return False
+    try:
+        return group in os.read(file, os.fstat(file).st_size)
+    finally:
+        os.close(file)
 
 
 def _normalized(name: str) -> str:

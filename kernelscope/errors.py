@@ -71,5 +71,9 @@ class UnknownProcessError(KernelScopeError):
     """A recording does not have the requested process."""
 
 
+class UnknownFrameworkError(KernelScopeError):
+    """A recording does not have kernels of the requested framework or library."""
+
+
 class UnknownKernelError(KernelScopeError):
     """A recording does not have the requested kernel, specialization or form of code."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 #: The last instant, and minus the first one, that a recording may name: 73 years, so that a difference of two is still
 #: an int64. Times before 0 come of merging recordings of several machines.
@@ -22,8 +23,7 @@ DETAILS = ("launch", "phases")
 MODES = ("grow", "ring", "stop")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One column of a table.
 
     Attributes
@@ -76,8 +76,7 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field of the launch record.
 
     Attributes
@@ -184,8 +183,8 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
-#: Raised whenever a table or column is added, or changes its meaning, its name or its dtype.
-SCHEMA_VERSION = 5
+#: Raised whenever a table or column is added, or changes its meaning, its name or its dtype, or how a file holds it.
+SCHEMA_VERSION = 6
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
@@ -218,8 +217,8 @@ _TABLES = (
               nullable=True),
         _time("end_ns", "The last that is known of it.", nullable=True),
         _word("status", "ok; terminated (by SIGTERM or SIGHUP, after it had written its file); killed (recovered from "
-              "its journal after it had died); cut off (its file is damaged, and part of it is there); or unfinished "
-              "(it was still recording when it was read)."),
+              "its journal after it had died, or was replaced by exec); cut off (its file is damaged, and part of it "
+              "is there); or unfinished (it was still recording when it was read)."),
         _text("message", "What is not so with it, in one line."),
         Column("clock_offset_ns", "int64", "What was added to its times to bring them to the recording's clock, at its "
                "start; null where nothing was measured.", unit="ns", nullable=True, low=-MAX_TIME_NS,
@@ -286,10 +285,12 @@ _TABLES = (
     )),
     Table("dispatchers", "one kernel function with its compile options", (
         _id("dispatcher_id", "Row number."),
-        _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, torch.compile, simulator, "
-              "or what a probe names itself."),
-        _text("name", "The function's qualified Python name.", nullable=False),
-        _text("module", "The module that defines it."),
+        _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, triton, torch.compile, "
+              "simulator, or what a probe names itself; driver for a kernel that no probe knows."),
+        _text("name", "The function's qualified Python name; of a kernel in C++ its name without scopes.",
+              nullable=False),
+        _text("module", "The module that defines it; of a kernel that no probe knows its library, such as PyTorch, as "
+              "its name tells."),
         _text("filename", "The file, or the notebook cell, that defines it.", is_path=True),
         _count("lineno", "First line of the definition in that file."),
         _text("arguments", "Names of the function's arguments in order, as in `x, y, n`."),

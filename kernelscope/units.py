@@ -8,7 +8,7 @@ from collections.abc import Sequence
 #: Shown for a value that was not recorded.
 MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
 
-_TOKENS = re.compile(r"[<>()]|[^<>()]+")
+_TOKENS = r"[<>()]|[^<>()]+"
 _MOST_LETTERS = 20_000
 
 
@@ -77,7 +77,7 @@ def short_name(name: str) -> str:
     if "::" not in held and "(" not in held and "<" not in held and not held.startswith("void "):
         return held
     kept, depth = "", 0
-    for token in _TOKENS.findall(held.replace("(anonymous namespace)::", "")):
+    for token in re.findall(_TOKENS, held.replace("(anonymous namespace)::", "")):
         if token in "<(":
             depth += 1
         elif token in ">)":

@@ -132,11 +132,11 @@ def no_hook_is_left() -> Iterator[None]:
     """After every test the launch path is numba-cuda's own again, and nobody records."""
     yield
     from kernelscope import native
-    from kernelscope.probes.base import ImportHook
+    from kernelscope.probes.base import ImportFinder
     from kernelscope.recorder.session import Session
 
     assert Session.active is None, "a recorder was left running"
-    assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
+    assert not [finder for finder in sys.meta_path if isinstance(finder, ImportFinder)]
     assert not (getattr(sys.unraisablehook, "__module__", None) or "").startswith("kernelscope")
     assert not native.core.taken()
     for path in still_hooked():

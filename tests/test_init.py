@@ -27,7 +27,8 @@ def test_public_names() -> None:
         "KernelScopeError",
         "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
         "StudyArgumentError", "StudyError", "StudyFileError",
-        "UnknownCellError", "UnknownGraphError", "UnknownKernelError", "UnknownProcessError", "__version__", "annotate",
+        "UnknownCellError", "UnknownFrameworkError", "UnknownGraphError", "UnknownKernelError",
+        "UnknownProcessError", "__version__", "annotate",
         "flame", "graph", "inspect", "journals", "load", "load_ipython_extension", "merge", "record", "recorded",
         "recover", "timeline", "unload_ipython_extension",
     }

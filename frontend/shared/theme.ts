@@ -118,7 +118,7 @@ export class Theme {
 
 function css([r, g, b]: Rgb) { return `rgb(${r},${g},${b})`; }
 
-function pixel([r, g, b]: Rgb) { return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0; }
+function pixel([r, g, b]: Rgb) { return (255 << 24) | (b << 16) | (g << 8) | r; }
 
 function lightness(rgb: Rgb): number {
   const [r, g, b] = rgb.map((value) => {

@@ -120,24 +120,6 @@ export class Track {
     return busy + Math.max(0, Math.min(time, end[i]) - uncovered(start, reach, i));
   }
 
-  /**
-   * A function of times, each not before the last one, that returns what `busyUntil` does but goes through all events.
-   * The event `last` is the one that began last by `from`, until when the track was busy for `busy`.
-   */
-  busyFrom(last: number, busy: number, from: number): (time: number) => number {
-    const { n, start, end, reach } = this;
-    const spent = (time: number) => (
-      last < 0 ? 0 : Math.max(0, Math.min(time, end[last]) - uncovered(start, reach, last)));
-    let before = busy - spent(from);
-    return (time) => {
-      while (last + 1 < n && start[last + 1] <= time) {
-        before += spent(Infinity);
-        last += 1;
-      }
-      return before + spent(time);
-    };
-  }
-
   /** How long the track was busy with all events before each `STRIDE`-th one. */
   private sumBusy() {
     const { n, start, end, reach } = this, sums = new Float64Array(Math.ceil(n / STRIDE));
@@ -299,16 +281,38 @@ export class LaunchTrack extends Track {
 
 /** Add to each column of `step` nanoseconds the share in which a track was busy; the first begins at `least`. */
 export function addShares(track: Track, least: number, step: number, shares: Float64Array): void {
-  let begun = track.begunBy(least), busy = track.busyUntil(least, begun - 1);
-  const isFew = track.begunBy(least + shares.length * step) - begun < FEW * shares.length;
-  const next = isFew ? track.busyFrom(begun - 1, busy, least) : (time: number) => {
-    begun = track.begunBy(time, begun);
-    return track.busyUntil(time, begun - 1);
-  };
+  let begun = track.begunBy(least);
+  const [first, after] = [track.firstOpen(least, begun), track.begunBy(least + shares.length * step)];
+  if (after - first < FEW * shares.length) {
+    addEvents(track, first, after, least, step, shares);
+    return;
+  }
+  let busy = track.busyUntil(least, begun - 1);
   for (let x = 0; x < shares.length; x++) {
-    const until = next(least + (x + 1) * step);
+    const time = least + (x + 1) * step;
+    begun = track.begunBy(time, begun);
+    const until = track.busyUntil(time, begun - 1);
     shares[x] += (until - busy) / step;
     busy = until;
+  }
+}
+
+/** Add events from index `first` up to before `after`, one by one, to the columns in which they were under way. */
+function addEvents(
+  { start, end, reach }: Track, first: number, after: number, least: number, step: number, shares: Float64Array,
+) {
+  const columns = shares.length, last = columns - 1;
+  for (let i = first; i < after; i++) {
+    const from = Math.max(0, (uncovered(start, reach, i) - least) / step);
+    const to = Math.min(columns, (end[i] - least) / step);
+    if (to <= from) continue;
+    const x = from | 0, until = Math.min(last, to | 0);
+    if (x === until) shares[x] += to - from;
+    else {
+      shares[x] += x + 1 - from;
+      for (let at = x + 1; at < until; at++) shares[at] += 1;
+      shares[until] += to - until;
+    }
   }
 }
 

@@ -27,7 +27,7 @@ export interface Raster {
   canvas: HTMLCanvasElement;
   context: CanvasRenderingContext2D;
   data: ImageData;
-  pixels: Uint32Array;
+  pixels: Int32Array;
   from: number;
   to: number;
   shows: { t0: number; step: number; search: Search | null; cache: Map<string, Color> };
@@ -248,7 +248,7 @@ export class View {
       canvas.height = high;
       const context = contextOf(canvas), data = context.createImageData(wide, high);
       const shows = { t0: NaN, step: NaN, search: null, cache: new Map<string, Color>() };
-      found = { canvas, context, data, pixels: new Uint32Array(data.data.buffer), from: 0, to: 0, shows };
+      found = { canvas, context, data, pixels: new Int32Array(data.data.buffer), from: 0, to: 0, shows };
       this.rasters.set(of, found);
     }
     const { t0, t1, search, theme: { cache } } = this, { shows, pixels } = found, step = (t1 - t0) / wide;
@@ -268,7 +268,7 @@ export class View {
 }
 
 /** Move the columns of a picture to the left, or to the right where `by` is negative; what comes in is empty. */
-function shift(pixels: Uint32Array, wide: number, by: number) {
+function shift(pixels: Int32Array, wide: number, by: number) {
   if (!by) return;
   for (let row = 0; row < pixels.length; row += wide) {
     if (by > 0) {

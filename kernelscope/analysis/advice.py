@@ -24,6 +24,7 @@ from kernelscope.analysis.columns import (
     Ints,
     Rows,
     codes,
+    ids,
     in_order,
     ints,
     json_object,
@@ -31,6 +32,9 @@ from kernelscope.analysis.columns import (
     owner_of,
     ran,
     rows_at,
+    rows_by,
+    sum_by,
+    unique_pairs,
 )
 from kernelscope.analysis.compiles import CompilationSummary, short
 from kernelscope.analysis.gpu import LAUNCHING, GpuSummary
@@ -764,22 +768,23 @@ def repetition(recording: Recording, phases: LaunchPhases | None = None, least_n
         Loops that took no longer need not be found.
     """
     phases = phases or launch_phases(recording)
-    outer = ran(recording) & (ints(recording, "launches", "parent_launch_id") < 0)
-    thread, cell = (ints(recording, "launches", name) for name in ("thread_id", "cell_id"))
+    outer = ran(recording) & (ids(recording, "launches", "parent_launch_id") < 0)
+    thread, cell = (ids(recording, "launches", name) for name in ("thread_id", "cell_id"))
     # Each thread of each cell, the one whose launches took longest first: of the others none has a longer loop then.
-    rows = np.flatnonzero(outer)
-    if not len(rows):
+    pairs, group = unique_pairs(cell + 1, thread + 1)
+    group[~outer] = UNKNOWN
+    spent = sum_by(group, phases.host_ns, len(pairs))
+    if spent.max(initial=0) <= least_ns:
         return None
-    rows = rows[np.lexsort((thread[rows], cell[rows]))]
-    changes = (np.diff(cell[rows]) != 0) | (np.diff(thread[rows]) != 0)
-    first = np.concatenate(([0], np.flatnonzero(changes) + 1))
-    spent = np.add.reduceat(np.maximum(phases.host_ns[rows], 0), first)
-    ends = np.append(first[1:], len(rows))
+    rows = rows_by(group)
     best: Repetition | None = None
     for at in np.argsort(-spent, kind="stable").tolist():
         if spent[at] <= (least_ns if best is None else best.usual_ns):
             break
-        part = rows[first[at]:ends[at]][:_MOST_LAUNCHES]
+        own = rows.get(at)  # None where all of its launches are inside others, or were captured
+        if own is None:
+            continue
+        part = np.arange(min(len(group), _MOST_LAUNCHES)) if isinstance(own, slice) else own[:_MOST_LAUNCHES]
         found = _on_one_thread(recording, phases, part, known_id(int(cell[part[0]])))
         if found is not None and (best is None or found.usual_ns > best.usual_ns):
             best = found
@@ -813,7 +818,7 @@ def longest_rounds(keys: Ints) -> tuple[int, int, int]:
 def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell: int | None) -> Repetition | None:
     if len(rows) < 2 * LEAST_ROUNDS:
         return None
-    columns = [ints(recording, "launches", name)[rows]
+    columns = [ids(recording, "launches", name)[rows].astype(np.int64)
                for name in ("dispatcher_id", "specialization_id", "configuration_id")]
     keys = np.zeros(len(rows), dtype=np.int64)
     for column in columns:

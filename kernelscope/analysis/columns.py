@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Here alone the analysis touches Arrow's types, which have no type stubs.
 
+#: Of large tables also int32, where `ids` and what is made of them say so.
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -32,14 +33,23 @@ _Row = TypeVar("_Row")
 _AT_ONCE = 1024
 #: A table of so many keys is small.
 _FEW_KEYS = 1 << 16
+#: So many rows at once stay in the processor's cache, and what is made of them takes no memory to speak of.
+_PART = 1 << 15
+#: Where there are so many rows a bucket, a percentile is looked for in its bucket.
+_ROWS_A_BUCKET = 4
 
 
 def ints(recording: Recording, table: str, name: str) -> Ints:
-    """Return an integer column as int64, with `kernelscope.schema.UNKNOWN` (-1) for null."""
-    column = _column(recording, table, name)
-    if column.null_count:
-        column = column.fill_null(UNKNOWN)
-    return np.asarray(column.to_numpy(), dtype=np.int64)
+    """Return an integer column as int64, with `kernelscope.schema.UNKNOWN` (-1) for null: not to be written to."""
+    return _whole(_column(recording, table, name))
+
+
+def ids(recording: Recording, table: str, name: str) -> Ints:
+    """Return `ints` in the column's own type, mostly int32: for what only counts, sums and looks up by them.
+
+    Millions of ids take half the memory so. What multiplies them makes int64 of them first.
+    """
+    return _filled(_column(recording, table, name))
 
 
 def floats(recording: Recording, table: str, name: str) -> Floats:
@@ -52,7 +62,7 @@ def codes(recording: Recording, table: str, name: str) -> tuple[Ints, list[str]]
 
     The words are never decoded a row: that would cost 100,000 strings where four are distinct.
     """
-    return _coded(_column(recording, table, name))
+    return _wide(_coded(_column(recording, table, name)))
 
 
 def readers(recording: Recording, *tables: str) -> dict[str, Reader]:
@@ -84,14 +94,17 @@ class Reader:
 
     def codes(self, *names: str) -> list[tuple[Ints, list[str]]]:
         """Return columns of words as codes, -1 for null, and the words; free text too, each distinct one once."""
-        return [_coded(self._table.column(name)) for name in names]
+        return [_wide(_coded(self._table.column(name))) for name in names]
 
 
 def _whole(column: Any) -> Ints:
+    return np.asarray(_filled(column), dtype=np.int64)
+
+
+def _filled(column: Any) -> Ints:
     if column.null_count == len(column):
         return np.broadcast_to(np.int64(UNKNOWN), (len(column),))
-    filled = column.fill_null(UNKNOWN) if column.null_count else column
-    return np.asarray(filled.to_numpy(), dtype=np.int64)
+    return (column.fill_null(UNKNOWN) if column.null_count else column).to_numpy()
 
 
 def _timed(column: Any) -> tuple[Ints, Bools]:
@@ -102,15 +115,21 @@ def _timed(column: Any) -> tuple[Ints, Bools]:
 
 
 def _coded(column: Any) -> tuple[Ints, list[str]]:
+    if column.null_count == len(column):
+        return np.broadcast_to(np.int64(UNKNOWN), (len(column),)), []
     coded = column.dictionary_encode() if pa.types.is_string(column.type) else column
     coded = coded.unify_dictionaries().combine_chunks()
     indices = coded.indices.fill_null(UNKNOWN) if coded.indices.null_count else coded.indices
-    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64), coded.dictionary.to_pylist()
+    return indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
+
+
+def _wide(coded: tuple[Ints, list[str]]) -> tuple[Ints, list[str]]:
+    return np.asarray(coded[0], dtype=np.int64), coded[1]
 
 
 def matches(recording: Recording, table: str, name: str, word: str) -> Bools:
     """Return which rows of a category column are `word`."""
-    values, words = codes(recording, table, name)
+    values, words = _coded(_column(recording, table, name))
     if word not in words:
         return np.zeros(len(values), dtype=np.bool_)
     return values == words.index(word)
@@ -126,7 +145,7 @@ def ran(recording: Recording) -> Bools:
 
 def raised(recording: Recording) -> Bools:
     """Return which launches raised: of those that were under way when the process died that is not known."""
-    failed, errors = codes(recording, "launches", "error")
+    failed, errors = _coded(_column(recording, "launches", "error"))
     return (failed >= 0) & (failed != errors.index(UNFINISHED)) if UNFINISHED in errors else failed >= 0
 
 
@@ -291,12 +310,21 @@ def owner_of(dispatcher: Mapping[str, Any]) -> str | None:
     return owner if isinstance(owner, str) else None
 
 
+def parts(rows: int, least: int = 0) -> Iterator[slice]:
+    """Yield the rows in pieces that stay in the processor's cache, none smaller than `least` but for the last."""
+    size = max(_PART, least)
+    yield from (slice(begin, min(begin + size, rows)) for begin in range(0, rows, size))
+
+
 def count_by(groups: Ints, size: int, where: Bools | None = None) -> Ints:
     """Count rows by group; groups below 0 are left out."""
-    keep = groups >= 0
-    if where is not None:
-        keep &= where
-    return np.bincount(groups[_selected(keep)], minlength=size)[:size].astype(np.int64, copy=False)
+    counts = np.zeros(size, dtype=np.int64)
+    for part in parts(len(groups), size):
+        some = groups[part] if where is None else groups[part][where[part]]
+        if some.min(initial=0) < 0:
+            some = some[some >= 0]
+        counts += np.bincount(some, minlength=size)[:size]
+    return counts
 
 
 def sum_by(groups: Ints, values: Ints, size: int) -> Ints:
@@ -304,19 +332,40 @@ def sum_by(groups: Ints, values: Ints, size: int) -> Ints:
 
     Sums run in float64, which is exact up to 2**53 ns, or 104 days.
     """
-    keep = _selected((groups >= 0) & (values >= 0))
-    totals = np.bincount(groups[keep], weights=values[keep], minlength=size)[:size]
+    totals = np.zeros(size)
+    for some, amounts in _known_parts(groups, values, size):
+        totals += np.bincount(some, weights=amounts, minlength=size)[:size]
     return np.rint(totals).astype(np.int64)
+
+
+def _known_parts(groups: Ints, values: Ints, least: int = 0) -> Iterator[tuple[Ints, Ints]]:
+    """Yield the rows in pieces, without those that are below 0 in either."""
+    for part in parts(len(groups), least):
+        some, amounts = groups[part], values[part]
+        if some.min(initial=0) < 0 or amounts.min(initial=0) < 0:
+            keep = (some >= 0) & (amounts >= 0)
+            some, amounts = some[keep], amounts[keep]
+        yield some, amounts
 
 
 def distinct_by(groups: Ints, values: Ints, size: int) -> Ints:
     """Count distinct values by group; rows below 0 in either are left out."""
-    keep = (groups >= 0) & (values >= 0)
-    if not keep.any():
-        return np.zeros(size, dtype=np.int64)
-    width = int(values[keep].max()) + 1
-    keys = _distinct(groups[keep] * width + values[keep])[0]
-    return np.bincount(keys // width, minlength=size)[:size].astype(np.int64, copy=False)
+    return count_by(distinct_pairs(groups, values)[:, 0], size)
+
+
+def one_group(count: int) -> Ints:
+    """Return a group for all rows, 0, which takes no memory."""
+    return np.broadcast_to(np.int64(0), (count,))
+
+
+def distinct(values: Ints) -> Ints:
+    """Return the distinct values from 0 on, in order."""
+    return distinct_pairs(one_group(len(values)), values)[:, 1]
+
+
+def distinct_pairs(left: Ints, right: Ints) -> Ints:
+    """Return the distinct pairs, as rows (left, right) in order; what is below 0 in either has none."""
+    return _pairs(left, right)[0]
 
 
 def unique_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
@@ -324,27 +373,45 @@ def unique_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 
     A row that is below 0 in either has no pair.
     """
-    keep = (left >= 0) & (right >= 0)
-    pair_of_row = np.full(len(left), UNKNOWN, dtype=np.int64)
-    if not keep.any():
-        return np.empty((0, 2), dtype=np.int64), pair_of_row
-    width = int(right[keep].max()) + 1
-    keys, place = _distinct(left[keep] * width + right[keep])
-    pair_of_row[keep] = place()
-    return np.stack([keys // width, keys % width], axis=1), pair_of_row
+    pairs, pair_of_row = _pairs(left, right)
+    return pairs, pair_of_row()
 
 
-def _distinct(keys: Ints) -> tuple[Ints, Callable[[], Ints]]:
-    """Return the distinct keys, 0 or more, in order, and what finds the place of each row among them."""
-    most = int(keys.max()) + 1
-    if most <= max(len(keys), _FEW_KEYS):  # a table of all keys that there can be is faster than to sort
-        there = np.zeros(most, dtype=np.bool_)
-        there[keys] = True
-        return np.flatnonzero(there), lambda: (np.cumsum(there) - 1)[keys]
-    # Sorted, they are found several times faster than by the hashes of NumPy's `unique`.
-    held = np.sort(keys)
-    held = held[np.append(True, held[1:] != held[:-1])]
-    return held, lambda: np.searchsorted(held, keys)
+def _pairs(left: Ints, right: Ints) -> tuple[Ints, Callable[[], Ints]]:
+    """Return the distinct pairs, and what finds the pair of each row: int32 where there are not too many."""
+    width = int(right.max(initial=UNKNOWN)) + 1
+    most = (int(left.max(initial=UNKNOWN)) + 1) * width
+    if most <= max(len(left), _FEW_KEYS):  # a table of all that there can be is faster than to sort
+        there = np.zeros(most + 1, dtype=np.bool_)  # the last is that of no pair
+        for part in parts(len(left)):
+            there[_pair_keys(left[part], right[part], width)] = True
+        held = np.flatnonzero(there[:-1])
+        place = np.append(np.cumsum(there[:-1]) - 1, UNKNOWN).astype(np.int32 if len(held) < _MOST_INT32 else np.int64)
+    else:
+        # Sorted, they are found several times faster than by the hashes of NumPy's `unique`.
+        held = np.sort(_pair_keys(left, right, width))
+        held = held[np.append(True, held[1:] != held[:-1]) & (held >= 0)]
+        place = None
+
+    def pair_of_row() -> Ints:
+        found = np.empty(len(left), dtype=np.int64 if place is None else place.dtype)
+        for part in parts(len(left)):
+            keys = _pair_keys(left[part], right[part], width)
+            found[part] = (np.where(keys < 0, UNKNOWN, np.searchsorted(held, keys)) if place is None else place[keys])
+        return found
+
+    return np.stack([held // width, held % width], axis=1) if width else np.empty((0, 2), np.int64), pair_of_row
+
+
+_MOST_INT32 = np.iinfo(np.int32).max
+
+
+def _pair_keys(left: Ints, right: Ints, width: int) -> Ints:
+    """A number for each pair, in order of the pairs; -1 where either is below 0."""
+    keys = left * np.int64(width) + right
+    if left.min(initial=0) < 0 or right.min(initial=0) < 0:
+        keys[(left < 0) | (right < 0)] = UNKNOWN
+    return keys
 
 
 def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float]) -> Floats:
@@ -363,20 +430,55 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
     -------
     ndarray of float64, shape (size, len(shares))
     """
-    keep = _selected((groups >= 0) & (values >= 0))
-    groups, values = groups[keep], values[keep]
-    ordered = _ordered(groups, values).astype(np.float64)
-    counts = np.bincount(groups, minlength=size)[:size]
-    starts = np.cumsum(counts) - counts
     result = np.full((size, len(shares)), np.nan)
-    held = counts > 0
-    for place, share in enumerate(shares):
-        position = (counts[held] - 1) * share
-        low = np.floor(position).astype(np.int64)
-        high = np.ceil(position).astype(np.int64)
-        below, above = ordered[starts[held] + low], ordered[starts[held] + high]
-        result[held, place] = below + (above - below) * (position - low)
+    buckets = _bucket(np.array([values.max(initial=0)]))[0] + 1
+    if size * int(buckets) * _ROWS_A_BUCKET >= len(values):
+        counts, find = _sorted(groups, values, size)
+    else:
+        counts, find = _in_buckets(groups, values, size, int(buckets))
+    held = np.flatnonzero(counts)
+    starts = (np.cumsum(counts) - counts)[held]
+    position = (counts[held] - 1) * np.array(shares)[:, None]
+    low, high = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+    below, above = find(np.stack([starts + low, starts + high]))
+    result[held] = (below + (above - below) * (position - low)).T
     return result
+
+
+def _sorted(groups: Ints, values: Ints, size: int) -> tuple[Ints, Callable[[Ints], Floats]]:
+    """Return the counts by group, and what finds values by their places among all in order of group and value."""
+    keep = _selected((groups >= 0) & (values >= 0))
+    ordered = _ordered(groups[keep], values[keep])
+    return count_by(groups[keep], size), lambda places: ordered[places].astype(np.float64)
+
+
+def _in_buckets(groups: Ints, values: Ints, size: int, buckets: int) -> tuple[Ints, Callable[[Ints], Floats]]:
+    """Return the same as `_sorted`, without a sort of all: only those are sorted that are about equal to the wanted."""
+    table = np.zeros(size * buckets, dtype=np.int64)
+    for some, amounts in _known_parts(groups, values, len(table)):
+        table += np.bincount(some * np.int64(buckets) + _bucket(amounts), minlength=len(table))
+    ends = np.cumsum(table)
+
+    def find(places: Ints) -> Floats:
+        of = np.searchsorted(ends, places, side="right")
+        wanted = np.unique(of)
+        is_wanted = np.zeros(len(table), dtype=np.bool_)
+        is_wanted[wanted] = True
+        near: list[tuple[Ints, Ints]] = []
+        for some, amounts in _known_parts(groups, values):
+            chosen = is_wanted[some * np.int64(buckets) + _bucket(amounts)]
+            near.append((some[chosen], amounts[chosen]))
+        ordered = _ordered(*(np.concatenate(each) for each in zip(*near, strict=True)))
+        begins = np.cumsum(table[wanted]) - table[wanted]
+        at = begins[np.searchsorted(wanted, of)] + places - (ends - table)[of]
+        return ordered[at].astype(np.float64)
+
+    return table.reshape(size, buckets).sum(axis=1), find
+
+
+def _bucket(values: Ints) -> Ints:
+    """Return a small number for each value from 0 on that grows with it: 128 from one power of two to the next."""
+    return np.maximum((values.astype(np.float64).view(np.int64) >> 45) - (1023 << 7), 0)
 
 
 #: Of a histogram.
@@ -395,23 +497,38 @@ class Histograms:
     """
 
     def __init__(self, groups: Ints, values: Ints, size: int) -> None:
-        keep = _selected((groups >= 0) & (values >= 0))
-        self._groups, self._size = groups[keep], size
-        logs = np.log2(np.maximum(values[keep], 1))
-        low, high = float(logs.min(initial=np.inf)), float(logs.max(initial=0))
+        low, high = np.inf, 0.0
+        for _, amounts in _known_parts(groups, values):
+            if len(amounts):
+                low = min(low, float(np.log2(max(int(amounts.min()), 1))))
+                high = max(high, float(np.log2(max(int(amounts.max()), 1))))
         # Where all are about equal they are in the middle one.
         width = max((high - low) / BINS, 0.01)
         low -= (BINS * width - (high - low)) / 2
-        self._bins = np.clip((logs - low) / width, 0, BINS - 1).astype(np.int8)
+
+        def keys(some: Ints, amounts: Ints) -> Ints:
+            logs = np.log2(np.maximum(amounts, 1))
+            return some * np.int64(BINS) + np.clip((logs - low) / width, 0, BINS - 1).astype(np.int64)
+
+        most = size * BINS
+        if most <= max(len(groups), _FEW_KEYS):
+            counts = np.zeros(most, dtype=np.int64)
+            for part in _known_parts(groups, values, most):
+                counts += np.bincount(keys(*part), minlength=most)[:most]
+            self._keys = np.flatnonzero(counts)
+            self._counts = counts[self._keys]
+        else:  # of many groups most have few values
+            held = np.sort(np.concatenate([keys(*part) for part in _known_parts(groups, values)] or [_NONE]))
+            first = np.flatnonzero(np.append(True, held[1:] != held[:-1])) if len(held) else _NONE
+            self._keys, self._counts = held[first], np.diff(np.append(first, len(held)))
 
     def of(self, groups: Sequence[int]) -> Ints:
         """Return the histograms of some groups: an array of shape (groups, BINS)."""
-        place = np.full(self._size, UNKNOWN, dtype=np.int64)
-        place[groups] = np.arange(len(groups))
-        places = place[self._groups]
-        rows = np.flatnonzero(places >= 0)
-        counts = np.bincount(places[rows] * BINS + self._bins[rows], minlength=len(groups) * BINS)
-        return counts.reshape(len(groups), BINS).astype(np.int64, copy=False)
+        wanted = np.asarray(groups, dtype=np.int64)[:, None] * BINS + np.arange(BINS)
+        if not len(self._keys):
+            return np.zeros(wanted.shape, dtype=np.int64)
+        place = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return np.where(self._keys[place] == wanted, self._counts[place], 0)
 
 
 def _selected(keep: Bools) -> Bools | slice:
@@ -426,7 +543,7 @@ def _ordered(groups: Ints, values: Ints) -> Ints:
     width = int(values.max()) + 1
     if int(groups.max()) >= np.iinfo(np.int64).max // width:
         return values[np.lexsort((values, groups))]
-    return np.sort(groups * width + values) % width
+    return np.sort(groups * np.int64(width) + values) % width
 
 
 @dataclass(frozen=True)

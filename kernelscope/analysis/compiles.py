@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kernelscope.analysis import caches, torch_reasons
+from kernelscope.analysis import caches, torch_reasons, triton
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
     ints,
@@ -136,7 +136,8 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
 
 
 def _changes(dispatcher: Mapping[str, Any]) -> Callable[[str, str, tuple[str, ...]], str]:
-    return torch_reasons.changes if dispatcher["framework"] == torch_reasons.FRAMEWORK else changes
+    own = {torch_reasons.FRAMEWORK: torch_reasons.changes, triton.FRAMEWORK: triton.changes}
+    return own.get(str(dispatcher["framework"]), changes)
 
 
 def compile_ns(recording: Recording) -> int:
@@ -810,6 +811,8 @@ def _scalar(dtype: str) -> str:
 #     It was not compiled: another thread compiled it meanwhile.
 # ``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
 #     See `kernelscope.analysis.caches`.
+# ``new_constexpr``, ``divisibility``, ``equal_to_1``, ``new_option``, ``new_setting``, ``new_global``
+#     Of Triton, whose compiles are explained by `kernelscope.analysis.triton`.
 # ``static_size`` and others
 #     Of torch.compile: see `kernelscope.analysis.torch_reasons`.
 # ``unknown``
@@ -822,7 +825,8 @@ def _scalar(dtype: str) -> str:
 REASON_CODES = (
     "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
     "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
-    "eager", "redefined", "recompile", *caches.CODES, *torch_reasons.CODES, "wait", "unknown",
+    "eager", "redefined", "recompile", *caches.CODES, *triton.CODES,
+    *(code for code in torch_reasons.CODES if code not in triton.CODES), "wait", "unknown",
 )
 
 _NEAREST = "the nearest known specialization"
@@ -904,7 +908,7 @@ def explain(recording: Recording) -> Recording:
     same_code = _same_code(dispatchers)
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
-    of_torch = torch_reasons.reasons(recording)
+    of_others = {**triton.reasons(recording), **torch_reasons.reasons(recording)}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
@@ -913,8 +917,8 @@ def explain(recording: Recording) -> Recording:
 
     # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
     for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
-        if row["compilation_id"] in of_torch:
-            row.update(of_torch[row["compilation_id"]])
+        if row["compilation_id"] in of_others:
+            row.update(of_others[row["compilation_id"]])
             continue
         held = known.setdefault(row["dispatcher_id"], _Known())
         kernel = kernels.get(row["dispatcher_id"], Kernel())

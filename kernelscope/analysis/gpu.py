@@ -39,10 +39,12 @@ from kernelscope.analysis.columns import (
     codes,
     data_frame,
     floats,
+    ids,
     ints,
     joined,
     matches,
     row_count,
+    rows_by,
     union,
 )
 from kernelscope.analysis.launches import PHASES
@@ -151,10 +153,11 @@ def host_states(recording: Recording, thread_id: int | Ints | None = None) -> Ho
     return _states(_Host(recording), thread_id)
 
 
-def host_states_of(recording: Recording, threads: Iterable[int]) -> dict[int, HostStates]:
-    """Return `host_states` of several threads; the columns are looked through once for all of them."""
+def host_states_of(recording: Recording, threads: Iterable[int]) -> Iterator[tuple[int, HostStates]]:
+    """Yield several threads with `host_states` of each; the columns are looked through once for all of them."""
     host = _Host(recording)
-    return {thread: _states(host, thread) for thread in threads}
+    for thread in threads:
+        yield thread, _states(host, thread)
 
 
 class _Host:
@@ -168,7 +171,7 @@ class _Host:
         self.compiled = (self.compile_ns > 0) & (self.bounds[1] >= 0)
         #: False; for whoever needs a mark on some launches, and takes it away.
         self.marked = np.zeros(len(self.compiled), dtype=np.bool_)
-        self._rows: dict[str, tuple[Ints, Ints]] = {}
+        self._rows: dict[str, dict[int, Ints | slice]] = {}
 
     @overload
     def rows(self, table: str, thread_id: int | Ints | None) -> Ints | slice: ...
@@ -186,13 +189,11 @@ class _Host:
             those = is_wanted[ints(self.recording, table, "thread_id")]
             return np.flatnonzero(those if where is None else those & where)
         if table not in self._rows:
-            owner = ints(self.recording, table, "thread_id")
-            # Of 16 bits NumPy sorts by counting.
-            order = np.argsort(owner.astype(np.int16) if len(owner) and owner.max() < 1 << 15 else owner, kind="stable")
-            self._rows[table] = order, owner[order]
-        order, owner = self._rows[table]
-        rows = order[slice(*np.searchsorted(owner, (thread_id, thread_id + 1)).tolist())]
-        return rows if where is None else rows[where[rows]]
+            self._rows[table] = rows_by(ids(self.recording, table, "thread_id"))
+        rows = self._rows[table].get(thread_id, _NONE)
+        if where is None:
+            return rows
+        return np.flatnonzero(where) if isinstance(rows, slice) else rows[where[rows]]
 
     @cached_property
     def built(self) -> Bools:
@@ -228,7 +229,7 @@ def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
     compiled, compiling = _compiles(host, thread_id, rows)
     calls = _calls(host, thread_id)
     if _follow_one_another(start, end):
-        if bool((bounds[1] < 0).all()) and not len(compiling):
+        if not len(compiling) and all([bool((each < 0).all()) for each in bounds[1:4]]):
             parts = {"unsplit": [Intervals(start, end)]}
             return HostStates(_outside_launches(parts, start, end, compiling, calls))
         if all(_in_order(left, right) for left, right in pairwise(bounds)):

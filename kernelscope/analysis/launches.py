@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -17,11 +18,16 @@ from kernelscope.analysis.columns import (
     Ints,
     Rows,
     count_by,
+    distinct,
     distinct_by,
+    distinct_pairs,
     floats,
+    ids,
     in_order,
     ints,
     matches,
+    one_group,
+    parts,
     percentiles_by,
     raised,
     ran,
@@ -33,6 +39,7 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.owners import device_owners, process_names
+from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.schema import MODES, UNKNOWN
 
@@ -145,7 +152,9 @@ class PhaseSums:
 
 @dataclass(frozen=True)
 class LaunchPhases:
-    """Phases of every launch: arrays of int64, one value a launch, in nanoseconds, -1 where unknown.
+    """Phases of every launch: arrays of integers, one value a launch, in nanoseconds, -1 where unknown.
+
+    They are int32 where no launch took longer than these can say, two seconds: half the memory of millions.
 
     Attributes
     ----------
@@ -164,7 +173,7 @@ class LaunchPhases:
     phases: Mapping[str, Ints]
     own_phases: Mapping[str, Ints]
 
-    @property
+    @cached_property
     def launching_ns(self) -> Ints:
         """Return own time of each launch without compiles; -1 where it is unknown."""
         return _less(self.own_ns, np.maximum(self.own_phases["compile"], 0))
@@ -197,41 +206,33 @@ class LaunchPhases:
 
     def total(self) -> PhaseTotals:
         """Sum own times over all launches."""
-        return self.totals_by(np.zeros(len(self.host_ns), dtype=np.int64), 1)[0]
+        return self.totals_by(one_group(len(self.host_ns)), 1)[0]
 
     def _summable(self, name: str) -> Ints:
         # A phase of a launch whose end is unknown is in no total: the phases would exceed the host time.
-        ended = self.own_ns >= 0
-        return self.own_phases[name] if ended.all() else np.where(ended, self.own_phases[name], UNKNOWN)
+        if self.own_ns.min(initial=0) >= 0:
+            return self.own_phases[name]
+        return np.where(self.own_ns >= 0, self.own_phases[name], UNKNOWN)
 
 
 def launch_phases(recording: Recording) -> LaunchPhases:
     """Return the phases of every launch of the recording."""
-    start = ints(recording, "launches", "start_ns")
-    dispatched = ints(recording, "launches", "dispatch_end_ns")
-    submitting = ints(recording, "launches", "submit_start_ns")
-    submitted = ints(recording, "launches", "submit_end_ns")
-    end = ints(recording, "launches", "end_ns")
+    bounds = [ints(recording, "launches", name) for name in (
+        "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")]
     compiling = ints(recording, "launches", "compile_ns")
-
-    torn = _out_of_order((start, dispatched, submitting, submitted, end), compiling)
-    if torn.any():
-        dispatched, submitting, submitted, compiling = (
-            np.where(torn, UNKNOWN, times) for times in (dispatched, submitting, submitted, compiling))
-
-    dispatch = _between(start, dispatched)
-    phases = {
-        "dispatch": np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN),
-        "compile": compiling,
-        "prepare": _between(dispatched, submitting),
-        "submit": _between(submitting, submitted),
-        "finish": _between(submitted, end),
-    }
-    host = _between(start, end)
+    found = np.empty((1 + len(PHASES), len(compiling)), dtype=np.int32)
+    for part in parts(len(compiling)):
+        spent = _phases([each[part] for each in bounds], compiling[part])
+        if max(int(each.max()) for each in spent) > np.iinfo(found.dtype).max:
+            found = found.astype(np.int64)
+        for row, each in zip(found, spent, strict=True):
+            row[part] = each
+    host: Ints = found[0]
+    phases: dict[str, Ints] = dict(zip(PHASES, found[1:], strict=True))
     own, own_phases = host, phases
-    parent = ints(recording, "launches", "parent_launch_id")
-    if bool(((parent >= 0) & (host >= 0)).any()):
-        inside = _inside(recording, parent, host, start, (dispatched, submitting, submitted))
+    parent = ids(recording, "launches", "parent_launch_id")
+    if parent.max(initial=UNKNOWN) >= 0 and bool(((parent >= 0) & (host >= 0)).any()):
+        inside = _inside(recording, parent, host, bounds, compiling)
         own_phases = {name: _less(phases[name], inside[name]) for name in PHASES}
         own = _less(host, sum_by(parent, host, len(host)))
     run = ran(recording)
@@ -241,13 +242,34 @@ def launch_phases(recording: Recording) -> LaunchPhases:
     return LaunchPhases(host_ns=host, own_ns=own, phases=phases, own_phases=own_phases)
 
 
+def _phases(bounds: Sequence[Ints], compiling: Ints) -> list[Ints]:
+    """Return the host time of some launches, and the time in each of `PHASES`."""
+    start, dispatched, submitting, submitted, end, compiling = _in_order(bounds, compiling)
+    dispatch = _between(start, dispatched)
+    return [
+        _between(start, end), np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN), compiling,
+        _between(dispatched, submitting), _between(submitting, submitted), _between(submitted, end)]
+
+
+def _in_order(bounds: Sequence[Ints], compiling: Ints) -> list[Ints]:
+    """Return the boundaries and compile times; of launches in which a clock went back the inner ones are unknown."""
+    start, *inner, end = bounds
+    torn = _out_of_order(bounds, compiling)
+    inner.append(compiling)
+    dispatched, submitting, submitted, compiling = (
+        [np.where(torn, UNKNOWN, times) for times in inner] if torn.any() else inner)
+    return [start, dispatched, submitting, submitted, end, compiling]
+
+
 def long_ones(groups: Ints, values: Ints, size: int) -> Ints:
     """Return the places of the durations that are more than `LONG` times the median of their group.
 
     Rows below 0 in `groups` (int64, `size` of them) or in `values` are left out.
     """
     limits = np.append(LONG * percentiles_by(groups, values, size, (0.5,))[:, 0], np.inf)
-    return np.flatnonzero((values >= 0) & (values > limits[groups]))
+    return np.concatenate([np.empty(0, np.int64), *(
+        part.start + np.flatnonzero((values[part] >= 0) & (values[part] > limits[groups[part]]))
+        for part in parts(len(values)))])
 
 
 def phase_totals(recording: Recording) -> PhaseTotals:
@@ -273,14 +295,13 @@ def _less(values: Ints, taken: Ints) -> Ints:
     return np.where(values >= 0, np.maximum(values - taken, 0), UNKNOWN)
 
 
-def _inside(
-    recording: Recording, parent: Ints, host: Ints, start: Ints, boundaries: tuple[Ints, Ints, Ints]
-) -> dict[str, Ints]:
+def _inside(recording: Recording, parent: Ints, host: Ints, bounds: Sequence[Ints],
+            compiling: Ints) -> dict[str, Ints]:
     """Return time of the launches directly inside each launch, by the parent's phase in which they began."""
     children = np.flatnonzero((parent >= 0) & (host >= 0))
     parents = parent[children]
-    begun = start[children]
-    dispatched, submitting, submitted = (bound[parents] for bound in boundaries)
+    begun = bounds[0][children]
+    _, dispatched, submitting, submitted, *_ = _in_order([bound[parents] for bound in bounds], compiling[parents])
 
     def past(bound: Ints) -> Bools:
         return (bound >= 0) & (begun >= bound)
@@ -340,7 +361,7 @@ def kept(recording: Recording) -> Kept | None:
     launches, lost = found.get("kept"), found.get("lost")
     if type(launches) is not int or type(lost) is not int or lost < 0 or launches + lost == 0:
         return None
-    if launches != recording.arrow("launches").num_rows:
+    if launches != int(are_hooked(recording).sum()):
         return None
     mode = found.get("mode")
     return Kept(mode if mode in MODES else None, launches, lost)
@@ -465,7 +486,8 @@ class KernelSummary:
         return self.totals.host_ns
 
 
-def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> Rows[KernelSummary]:
+def by_kernel(recording: Recording, phases: LaunchPhases | None = None,
+              used: Configurations | None = None) -> Rows[KernelSummary]:
     """Summarize each kernel, in order of total host time, longest first.
 
     Its columns are the numbers of `KernelSummary` that count something, ``host_ns``, ``usual_launching_ns``,
@@ -477,11 +499,13 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> Rows[
         What was recorded.
     phases : LaunchPhases, optional
         `launch_phases` of it, where they are at hand.
+    used : Configurations, optional
+        Its launch configurations, likewise.
     """
     size = row_count(recording, "dispatchers")
     phases = phases or launch_phases(recording)
-    dispatcher = ints(recording, "launches", "dispatcher_id")
-    configuration = configurations_of(recording)
+    used = used or Configurations(recording, phases)
+    dispatcher = ids(recording, "launches", "dispatcher_id")
     launching = phases.launching_ns
     spread = percentiles_by(dispatcher, launching, size, (0.5, 0.99, 1.0))
     histograms = Histograms(dispatcher, launching, size)
@@ -490,15 +514,15 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> Rows[
     usual = totals.less(long.totals)
     run = ran(recording)
     outcomes = _outcomes(recording, dispatcher, run, size)
-    shapes = _shapes(recording, dispatcher, configuration, size)
+    shapes = _shapes(recording, used, size)
     owner = ints(recording, "specializations", "dispatcher_id")
     regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
-    shared = _shared(recording, dispatcher, configuration, size)
+    shared = _shared(recording, used, size)
     occupancy = _occupancy(recording, owner, size)
     counts = {
         "launches": count_by(dispatcher, size, run), "captured": count_by(dispatcher, size, ~run),
-        "configurations": distinct_by(dispatcher, by_device(recording, configuration)[0], size),
-        "specializations": _specializations(recording, dispatcher, size),
+        "configurations": used.counts(size),
+        "specializations": _specializations(recording, used, size),
         "compiles": outcomes["compiled"], "disk_hits": outcomes["disk"], "memory_hits": outcomes["memory"],
         "waits": outcomes["wait"], "failed_compiles": outcomes["failed"],
         "errors": count_by(dispatcher, size, raised(recording)),
@@ -556,13 +580,11 @@ def _outcomes(recording: Recording, dispatcher: Ints, run: Bools, size: int) -> 
     return counts
 
 
-def _specializations(recording: Recording, dispatcher: Ints, size: int) -> Ints:
+def _specializations(recording: Recording, used: Configurations, size: int) -> Ints:
     """Return distinct overloads that a dispatcher launched or compiled."""
-    owners = [dispatcher, ints(recording, "compilations", "dispatcher_id")]
-    overloads = [
-        ints(recording, "launches", "specialization_id"), ints(recording, "compilations", "specialization_id"),
-    ]
-    return distinct_by(np.concatenate(owners), np.concatenate(overloads), size)
+    pairs = np.concatenate([used.overloads[:, [0, 2]], distinct_pairs(
+        *(ints(recording, "compilations", f"{name}_id") for name in ("dispatcher", "specialization")))])
+    return distinct_by(pairs[:, 0], pairs[:, 1], size)
 
 
 @dataclass(frozen=True)
@@ -595,17 +617,14 @@ def _compile_ns(recording: Recording, size: int) -> Ints:
     return sum_by(asked, ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns"), size)
 
 
-def _shared(
-    recording: Recording, dispatcher: Ints, configuration: Ints, size: int
-) -> Extremes:
+def _shared(recording: Recording, used: Configurations, size: int) -> Extremes:
     """Return range of static plus dynamic shared memory over the pairs of overload and configuration launched."""
     static = ints(recording, "specializations", "static_shared_bytes")
     dynamic = ints(recording, "configurations", "sharedmem_bytes")
     owner = ints(recording, "specializations", "dispatcher_id")
-    pairs, _ = unique_pairs(ints(recording, "launches", "specialization_id"), configuration)
-    overload, used = pairs[:, 0], pairs[:, 1]
-    known = (static[overload] >= 0) & (dynamic[used] >= 0)
-    values = np.where(known, static[overload] + dynamic[used], -1)
+    overload, shape = used.overloads[:, 2], used.overloads[:, 1]
+    known = (static[overload] >= 0) & (dynamic[shape] >= 0)
+    values = np.where(known, static[overload] + dynamic[shape], -1)
     return ranges_by(owner[overload], _known(values), size)
 
 
@@ -614,16 +633,16 @@ def _occupancy(recording: Recording, owner: Ints, size: int) -> Extremes:
     return ranges_by(owner[overload], floats(recording, "occupancies", "occupancy"), size)
 
 
-def _shapes(recording: Recording, dispatcher: Ints, configuration: Ints, size: int) -> tuple[Ints, Ints, Ints]:
+def _shapes(recording: Recording, used: Configurations, size: int) -> tuple[Ints, Ints, Ints]:
     """Return blocks of the largest grid, launches with partial warps, and their largest block, by dispatcher."""
-    blocks, threads = (_product(recording, what) for what in ("griddim", "blockdim"))
+    blocks, threads = (_product(recording, what)[used.which] for what in ("griddim", "blockdim"))
     most = np.zeros(size, dtype=np.int64)
-    np.maximum.at(most, dispatcher, blocks[configuration])
+    np.maximum.at(most, used.owner, blocks)
     # In a grid of one small block there is nothing to gain.
-    partial = ((threads % WARP != 0) & (blocks > 1))[configuration]
+    partial = (threads % WARP != 0) & (blocks > 1)
     largest = np.zeros(size, dtype=np.int64)
-    np.maximum.at(largest, dispatcher[partial], threads[configuration[partial]])
-    return most, count_by(dispatcher, size, partial), largest
+    np.maximum.at(largest, used.owner[partial], threads[partial])
+    return most, sum_by(used.owner[partial], used.launches[partial], size), largest
 
 
 def _product(recording: Recording, what: str) -> Ints:
@@ -717,7 +736,7 @@ class Specializations:
     def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
         phases = phases or launch_phases(recording)
         size = row_count(recording, "specializations")
-        launched = ints(recording, "launches", "specialization_id")
+        launched = ids(recording, "launches", "specialization_id")
         run = ran(recording)
         self._recording = recording
         self._counts = {"launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
@@ -823,17 +842,29 @@ class ConfigurationSummary:
 class Configurations:
     """Launch configurations by kernel, held as arrays: rows are made only of those that are asked for.
 
+    One that was launched on several devices counts as one for each of them.
+
     Parameters
     ----------
     recording : Recording
         What was recorded.
     phases : LaunchPhases, optional
         `launch_phases` of it, where they are at hand.
+
+    Attributes
+    ----------
+    owner, which, launches : ndarray of int64
+        By kernel and configuration the kernel, the row in ``configurations``, and how many launches there were,
+        captured ones too.
+    overloads : ndarray of int64, shape (n, 3)
+        The distinct kernels, configurations and overloads that were launched together.
+    distinct : int
+        How many configurations there are, whichever kernels were launched with them.
     """
 
     def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
         phases = phases or launch_phases(recording)
-        dispatcher = ints(recording, "launches", "dispatcher_id")
+        dispatcher = ids(recording, "launches", "dispatcher_id")
         run = ran(recording)
         keys, width = by_device(recording, configurations_of(recording, run))
         pairs, pair = unique_pairs(dispatcher, keys)
@@ -842,24 +873,30 @@ class Configurations:
         self._counts = {"launches": launches, "captured": captured, "errors": count_by(pair, count, raised(recording)),
                         "host_ns": sum_by(pair, phases.own_ns, count)}
         self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
-        self._owner, self._which, self._device = pairs[:, 0], pairs[:, 1] // width, pairs[:, 1] % width - 1
+        self.owner, self.which, self._device = pairs[:, 0], pairs[:, 1] // width, pairs[:, 1] % width - 1
+        self.launches, self.distinct = launches + captured, len(distinct(pairs[:, 1]))
         self._ordinals = [row["ordinal"] for row in recording.rows("devices")]
         self._owners = device_owners(recording)
-        self._order = np.lexsort((pairs[:, 1], -captured, -launches, self._owner))
+        self._order = np.lexsort((pairs[:, 1], -captured, -launches, self.owner))
         size = row_count(recording, "dispatchers")
-        self._ends = np.cumsum(np.bincount(self._owner, minlength=size))
+        self._ends = np.cumsum(np.bincount(self.owner, minlength=size))
 
         # An overload's registers and occupancy belong to each pair that launched it.
-        used, _ = unique_pairs(pair, ints(recording, "launches", "specialization_id"))
+        used = distinct_pairs(pair, ids(recording, "launches", "specialization_id"))
+        self.overloads = np.stack([self.owner[used[:, 0]], self.which[used[:, 0]], used[:, 1]], axis=1)
         regs = ints(recording, "specializations", "regs")[used[:, 1]]
         self._regs = ranges_by(used[:, 0], _known(regs), count)
-        self._occupancy = _occupancy_of(recording, self._which, self._device if width > 1 else None, used, count, run)
+        self._occupancy = _occupancy_of(recording, self.which, self._device if width > 1 else None, used, count, run)
         self._recording = recording
 
     @property
     def dispatchers(self) -> list[int]:
         """Return kernels that were launched, by dispatcher id."""
-        return np.unique(self._owner).tolist()
+        return np.unique(self.owner).tolist()
+
+    def counts(self, size: int) -> Ints:
+        """Return how many launch configurations each of `size` kernels has."""
+        return count_by(self.owner, size)
 
     def count(self, dispatcher: int) -> int:
         """Return how many launch configurations the kernel has."""
@@ -868,13 +905,13 @@ class Configurations:
     def of(self, dispatcher: int, most: int | None = None) -> list[ConfigurationSummary]:
         """Return the kernel's launch configurations, most launches first; all of them, or at most `most`."""
         places = _group(self._order, self._ends, dispatcher)[:most]
-        rows = rows_at(self._recording, "configurations", self._which[places])
-        return [self._summary(at, rows[int(self._which[at])]) for at in places.tolist()]
+        rows = rows_at(self._recording, "configurations", self.which[places])
+        return [self._summary(at, rows[int(self.which[at])]) for at in places.tolist()]
 
     def _summary(self, at: int, row: Mapping[str, Any]) -> ConfigurationSummary:
         return ConfigurationSummary(
-            dispatcher_id=int(self._owner[at]),
-            configuration_id=int(self._which[at]),
+            dispatcher_id=int(self.owner[at]),
+            configuration_id=int(self.which[at]),
             griddim=dims(row, "griddim"),
             blockdim=dims(row, "blockdim"),
             cluster=dims(row, "cluster"),
@@ -910,7 +947,7 @@ def configurations_of(recording: Recording, run: Bools | None = None) -> Ints:
     run : ndarray of bool, optional
         `kernelscope.analysis.columns.ran` of it, where it is at hand.
     """
-    own = ints(recording, "launches", "configuration_id")
+    own = ids(recording, "launches", "configuration_id")
     run = ran(recording) if run is None else run
     if run.all():
         return own
@@ -930,11 +967,18 @@ def by_device(recording: Recording, configurations: Ints) -> tuple[Ints, int]:
     configurations : ndarray of int64
         `configurations_of` it.
     """
-    device = ints(recording, "launches", "device_id")
-    if not bool((device >= 0).any()) or int(device[device >= 0].min()) == int(device.max()):
+    device = ids(recording, "launches", "device_id")
+    used = distinct(device)
+    if len(used) < 2:
         return configurations, 1
-    width = int(device.max()) + 2
-    return np.where(configurations < 0, UNKNOWN, configurations * width + device + 1), width
+    width = int(used[-1]) + 2
+    most = (int(configurations.max()) + 1) * width
+    kind: Any = np.int32 if most <= np.iinfo(np.int32).max else np.int64
+    found: Any = np.empty(len(device), dtype=kind)
+    for part in parts(len(device)):
+        own = configurations[part].astype(np.int64)
+        found[part] = np.where(own < 0, UNKNOWN, own * width + device[part] + 1)
+    return found, width
 
 
 def _same_but_for_streams(recording: Recording, preferred: Ints) -> Ints:
@@ -1061,7 +1105,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
     rows, processes = recording.rows("cells"), process_names(recording)
     size = len(rows) + 1
     between = len(rows)
-    launched = _placed(ints(recording, "launches", "cell_id"), between)
+    launched = _placed(ids(recording, "launches", "cell_id"), between)
     compiled = _placed(ints(recording, "compilations", "cell_id"), between)
 
     run = ran(recording)
@@ -1075,7 +1119,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
     totals = phases.totals_by(launched, size)
     counts = {
         "launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
-        "kernels": distinct_by(launched, ints(recording, "launches", "dispatcher_id"), size),
+        "kernels": distinct_by(launched, ids(recording, "launches", "dispatcher_id"), size),
         "errors": count_by(launched, size, raised(recording)),
         "compiles": outcomes["compiled"], "disk_hits": outcomes["disk"], "failed_compiles": outcomes["failed"],
         "memory_hits": count_by(launched, size, run & matches(recording, "launches", "cache", "memory")),
@@ -1104,4 +1148,4 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
 
 
 def _placed(cell: Ints, between: int) -> Ints:
-    return np.where(cell >= 0, cell, between)
+    return np.where(cell >= 0, cell, between) if cell.min(initial=0) < 0 else cell

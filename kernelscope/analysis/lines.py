@@ -21,10 +21,14 @@ from kernelscope.analysis.columns import (
     codes,
     count_by,
     data_frame,
+    distinct,
+    distinct_pairs,
+    ids,
     ints,
     matches,
     ran,
     row_count,
+    rows_by,
     sum_by,
 )
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
@@ -170,16 +174,15 @@ def gpu_times(recording: Recording) -> tuple[Ints, Ints]:
 
 def _lines(recording: Recording, table: str, size: int) -> Ints:
     """The line of each row of a table; the last of all for none."""
-    found = ints(recording, table, "line_id")
-    return np.where(found >= 0, found, size - 1) if bool((found < 0).any()) else found
+    found = ids(recording, table, "line_id")
+    return np.where(found >= 0, found, size - 1) if found.min(initial=0) < 0 else found
 
 
 def _kernels(recording: Recording, lines: Ints, activities: Ints, size: int) -> list[tuple[str, ...]]:
     names: list[str] = recording.arrow("dispatchers").column("name").to_pylist()
     found: list[dict[str, None]] = [{} for _ in range(size)]
-    made, _ = _distinct(lines * len(names) + ints(recording, "launches", "dispatcher_id"), size * len(names))
-    for pair in made.tolist():
-        found[pair // len(names)][names[pair % len(names)]] = None
+    for line, kernel in distinct_pairs(lines, ids(recording, "launches", "dispatcher_id")).tolist():
+        found[line][names[kernel]] = None
     others = np.flatnonzero((ints(recording, "activities", "launch_id") < 0)
                             & matches(recording, "activities", "kind", "kernel"))
     if len(others):
@@ -250,14 +253,15 @@ def _calls(recording: Recording, activities: Ints, is_wait: Bools, size: int) ->
 def _is_inside_launch(recording: Recording, threads: Ints, times: Ints) -> Bools:
     """Whether each time lies in a launch of its thread; given in order of threads, and in a thread of times."""
     found = np.zeros(len(times), bool)
-    owner, begun, ended = (ints(recording, "launches", name) for name in ("thread_id", "start_ns", "end_ns"))
-    order = np.lexsort((begun, owner))
-    for thread in np.flatnonzero(count_by(threads, int(threads.max(initial=-1)) + 1)).tolist():
-        launches = order[slice(*np.searchsorted(owner, (thread, thread + 1), sorter=order))]
-        asked = slice(*np.searchsorted(threads, (thread, thread + 1)))
-        reach = np.maximum.accumulate(np.maximum(begun, ended)[launches])  # how far those reach that began until here
-        before = np.searchsorted(begun[launches], times[asked], side="right") - 1
-        found[asked] = (before >= 0) & (reach[before] >= times[asked]) if len(launches) else False
+    begun, ended = (ints(recording, "launches", name) for name in ("start_ns", "end_ns"))
+    launched = rows_by(ids(recording, "launches", "thread_id"))  # in order of their start, as all launches are
+    for thread in distinct(threads).tolist():
+        if thread not in launched:
+            continue
+        asked, start = slice(*np.searchsorted(threads, (thread, thread + 1))), begun[launched[thread]]
+        reach = np.maximum.accumulate(np.maximum(start, ended[launched[thread]]))  # of those that began until here
+        before = np.searchsorted(start, times[asked], side="right") - 1
+        found[asked] = (before >= 0) & (reach[before] >= times[asked])
     return found
 
 

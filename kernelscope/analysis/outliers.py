@@ -12,8 +12,10 @@ from kernelscope.analysis.columns import (
     Intervals,
     Ints,
     codes,
+    ids,
     ints,
     matches,
+    one_group,
     row_count,
     rows_at,
     union,
@@ -127,13 +129,13 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
         `launch_phases` of it, where it is at hand.
     """
     phases = launch_phases(recording) if phases is None else phases
-    spent, owner = phases.launching_ns, ints(recording, "launches", "dispatcher_id")
+    spent, owner = phases.launching_ns, ids(recording, "launches", "dispatcher_id")
     timed = spent >= 0
     of, of_ns = int(timed.sum()), int(spent[timed].sum())
     if of < FEW:
         return None
     by_kernel = long_ones(owner, spent, int(owner.max()) + 1)
-    for rows in (np.union1d(long_ones(np.zeros_like(owner), spent, 1), by_kernel), by_kernel):
+    for rows in (np.union1d(long_ones(one_group(len(owner)), spent, 1), by_kernel), by_kernel):
         held = int(spent[rows].sum())
         if len(rows) and held >= LEAST_TIME * of_ns and len(rows) <= MOST_LAUNCHES * of:
             break
@@ -148,7 +150,7 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
 
 
 def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str) -> LongLaunch:
-    used = ints(recording, "launches", "specialization_id")
+    used = ids(recording, "launches", "specialization_id")
     # Each process loads a specialization for itself.
     process = processes_of(recording, "launches")
     own = process == process[row]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints, ints
+from kernelscope.analysis.columns import Ints, distinct_pairs, ids
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -38,13 +38,14 @@ def process_names(recording: Recording) -> list[str]:
 def processes_of(recording: Recording, table: str) -> Ints:
     """Return the process of each row of a table, -1 where it is not known."""
     names = recording.arrow(table).schema.names
-    found = ints(recording, table, "process_id") if "process_id" in names else None
+    found = ids(recording, table, "process_id") if "process_id" in names else None
     # What does not say it may have a thread, and what has no known thread a cell.
     for name, owner in (("thread_id", "threads"), ("cell_id", "cells")):
-        if table != owner and name in names and (found is None or bool((found < 0).any())):
-            of_owner = np.append(ints(recording, owner, "process_id"), UNKNOWN)[ints(recording, table, name)]
+        if table != owner and name in names and (found is None or found.min(initial=0) < 0):
+            processes = ids(recording, owner, "process_id")
+            of_owner = np.append(processes, UNKNOWN).astype(processes.dtype)[ids(recording, table, name)]
             found = of_owner if found is None else np.where(found >= 0, found, of_owner)
-    return ints(recording, table, "process_id") if found is None else found
+    return ids(recording, table, "process_id") if found is None else found
 
 
 def has_processes(recording: Recording) -> bool:
@@ -54,10 +55,10 @@ def has_processes(recording: Recording) -> bool:
 
 def device_processes(recording: Recording) -> list[list[int]]:
     """Return the processes that used each device."""
-    used = np.zeros([recording.arrow(table).num_rows + 1 for table in ("devices", "processes")], dtype=np.bool_)
-    for table in ("activities", "launches"):  # the last of each stands for unknown
-        used[ints(recording, table, "device_id"), processes_of(recording, table)] = True
-    return [np.flatnonzero(row).tolist() for row in used[:-1, :-1]]
+    used = np.zeros([recording.arrow(table).num_rows for table in ("devices", "processes")], dtype=np.bool_)
+    for table in ("activities", "launches"):
+        used[*distinct_pairs(ids(recording, table, "device_id"), processes_of(recording, table)).T] = True
+    return [np.flatnonzero(row).tolist() for row in used]
 
 
 def device_owners(recording: Recording) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelscope.analysis.activities import COPY, is_gpu_recorded
 from kernelscope.analysis.columns import Bools, Ints, codes, count_by, data_frame, ints, matches, ran, union
-from kernelscope.analysis.launches import launch_phases
+from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.owners import process_label, processes_of
 from kernelscope.recording.model import Recording
@@ -165,11 +165,14 @@ class Comparison:
     repeated: tuple[RepeatedCompile, ...]
 
 
-def comparison(recording: Recording) -> Comparison | None:
-    """Return what only all processes together show; None for a recording of one."""
+def comparison(recording: Recording, phases: LaunchPhases | None = None) -> Comparison | None:
+    """Return what only all processes together show; None for a recording of one.
+
+    `phases` is what `launch_phases` returns, where it is at hand.
+    """
     if recording.arrow("processes").num_rows < 2:
         return None
-    found = by_process(recording)
+    found = by_process(recording, phases)
     return Comparison(tuple(found), _imbalance(found), tuple(repeated_compiles(recording)))
 
 
@@ -237,8 +240,11 @@ def _communicates(recording: Recording, is_kernel: Bools) -> Bools:
     return (is_nccl[name] & is_kernel) | (is_peer[name] & matches(recording, "activities", "kind", COPY))
 
 
-def by_process(recording: Recording) -> list[ProcessSummary]:
-    """Summarize each process, in order of the table ``processes``; none for files that know of none."""
+def by_process(recording: Recording, phases: LaunchPhases | None = None) -> list[ProcessSummary]:
+    """Summarize each process, in order of the table ``processes``; none for files that know of none.
+
+    `phases` is what `launch_phases` returns, where it is at hand.
+    """
     rows = recording.rows("processes")
     if not rows:
         return []
@@ -246,8 +252,8 @@ def by_process(recording: Recording) -> list[ProcessSummary]:
     groups: dict[str, Ints] = {}
     for table in ("cells", "launches", "compilations", "activities"):
         found = processes_of(recording, table)
-        groups[table] = np.where(found >= 0, found, size - 1)
-    totals = launch_phases(recording).totals_by(groups["launches"], size)
+        groups[table] = np.where(found >= 0, found, size - 1) if found.min(initial=0) < 0 else found
+    totals = (phases or launch_phases(recording)).totals_by(groups["launches"], size)
     start, end = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
     compile_ns = known_sums(groups["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
     launches = count_by(groups["launches"], size, ran(recording))
@@ -288,8 +294,9 @@ def _ends(recording: Recording, groups: dict[str, Ints], size: int) -> tuple[lis
     for table in ("cells", "launches", "activities"):
         for name in ("start_ns", "end_ns"):
             column = recording.arrow(table).column(name)
-            known = column.is_valid().to_numpy()
-            times, whose = column.fill_null(0).to_numpy()[known], groups[table][known]
+            times, whose = column.drop_null().to_numpy(), groups[table]
+            if column.null_count:
+                whose = whose[column.is_valid().to_numpy()]
             np.minimum.at(first, whose, times)
             np.maximum.at(last, whose, times)
     return ([None if each == none.max else each for each in first.tolist()],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelscope.analysis.columns import Ints, count_by, data_frame, ints, matches, ran
-from kernelscope.analysis.launches import launch_phases
+from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.processes import processes_of
 from kernelscope.analysis.ranges import attribute, attribute_activities, open_at
@@ -65,8 +65,11 @@ class TaskSummary:
     gpu_ns: int | None
 
 
-def by_task(recording: Recording) -> list[TaskSummary]:
-    """Summarize tasks by key prefix and process, in order of their time, longest first."""
+def by_task(recording: Recording, phases: LaunchPhases | None = None) -> list[TaskSummary]:
+    """Summarize tasks by key prefix and process, in order of their time, longest first.
+
+    `phases` is what `launch_phases` returns, where it is at hand.
+    """
     is_task = matches(recording, "ranges", "domain", DOMAIN) & ~matches(recording, "ranges", "kind", "mark")
     tasks = np.flatnonzero(is_task)
     if not len(tasks):
@@ -90,7 +93,7 @@ def by_task(recording: Recording) -> list[TaskSummary]:
     counts, unfinished = count_by(of_task, size), count_by(of_task, size, ~is_whole)
     task_ns = known_sums(of_task, np.where(is_whole, end - start, UNKNOWN), size)
     launched = count_by(launches, size, ran(recording))
-    totals = launch_phases(recording).totals_by(launches, size)
+    totals = (phases or launch_phases(recording)).totals_by(launches, size)
     compiles = count_by(compilations, size)
     compile_ns = known_sums(compilations, np.where(ended >= compiled, ended - compiled, UNKNOWN), size)
     gpu = gpu_by(recording, launches, activities, size)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Intervals, Ints, codes, count_by, ints, row_count, sum_by, union
+from kernelscope.analysis.columns import Intervals, Ints, codes, count_by, ids, ints, row_count, sum_by, union
 from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
+from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -95,14 +96,19 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     costs = _recording_costs(recording, cells)
     names = {row["thread_id"]: row["name"] or "" for row in recording.rows("threads")}
     threads = [thread for thread in watched if thread is not None]
-    if host is not None and len(threads) == 1 and threads == active:
-        states = {threads[0]: host}
-    else:
-        states = host_states_of(recording, threads)
-    found = {thread: each.times_in(windows) for thread, each in states.items()}
-    garbage = {thread: _garbage(recording, thread) for thread in dict.fromkeys(main) if thread is not None}
-    collected = {thread: states[thread].times_in([_inside(held, each) for each in windows])
-                 for thread, held in garbage.items() if len(held)}
+    found: dict[int, list[dict[str, int]]] = {}
+    collected: dict[int, list[dict[str, int]]] = {}
+    ranges: dict[int, dict[str, int]] = {}
+    # One thread at a time: the states of all of them would take more memory than the recording.
+    for thread, states in ([(threads[0], host)] if host is not None and len(threads) == 1 and threads == active else
+                           host_states_of(recording, threads)):
+        found[thread] = states.times_in(windows)
+        own = [place for place, each in enumerate(main) if each == thread]
+        if own:
+            garbage = _garbage(recording, thread)
+            ranges |= {place: _by_range(recording, thread, windows[place], states, garbage) for place in own}
+            if len(garbage):
+                collected[thread] = states.times_in([_inside(garbage, each) for each in windows])
     result: list[WallTime] = []
     for place, cell in enumerate(cells):
         thread, wall = main[place], windows[place].total_ns
@@ -118,7 +124,7 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
         result.append(WallTime(
             cell, wall, {part: parts.get(part, 0) for part in PARTS} | {
                 "gc": gc, "recording": recorded, "python": rest - recorded},
-            {} if thread is None else _by_range(recording, thread, windows[place], states[thread], garbage[thread]),
+            ranges.get(place, {}),
             tuple(others), sum(collecting.values())))
     return result
 
@@ -154,7 +160,7 @@ def _active(recording: Recording) -> list[int]:
     events = np.zeros(row_count(recording, "threads"), dtype=np.int64)
     for table in _EVENTS:
         if row_count(recording, table):
-            events += count_by(ints(recording, table, "thread_id"), len(events))
+            events += count_by(ids(recording, table, "thread_id"), len(events))
     return [thread for thread in np.argsort(-events, kind="stable").tolist() if events[thread]]
 
 
@@ -169,7 +175,7 @@ def _main_threads(recording: Recording, cells: Sequence[int]) -> list[int | None
     owner, whose = (ints(recording, table, "process_id").tolist() for table in ("threads", "cells"))
     of_process: dict[int, list[int]] = {}
     counts: dict[int, Ints] = {}
-    cell_of, thread_of = ints(recording, "launches", "cell_id"), ints(recording, "launches", "thread_id")
+    cell_of, thread_of = (ids(recording, "launches", name) for name in ("cell_id", "thread_id"))
 
     def launches(thread: int, cell: int) -> int:
         if thread not in counts:
@@ -199,7 +205,9 @@ def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:
     events = 0
     for table in ("launches", "ranges"):
         if row_count(recording, table):
-            owner = ints(recording, table, "cell_id")
+            owner = ids(recording, table, "cell_id")
+            if table == "launches":
+                owner = owner[are_hooked(recording)]
             counts += count_by(owner, len(counts))
             events += len(owner)
     return [stated * int(counts[cell]) / events if events else 0.0 for cell in cells]

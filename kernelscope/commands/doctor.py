@@ -231,6 +231,7 @@ _FRAMEWORKS = {
     "cuda-core": "launches and graphs",
     "cuda-cccl": "calls of cuda.compute, requests to its build cache with reasons",
     "quadrants": "calls of kernels, compiles with reasons, graphs",
+    "triton": "launches with grids and options, compiles with stages and reasons by argument",
     "torch": "compiles of torch.compile with stages, reasons by argument, graph breaks, caches, CUDA graph trees",
 }
 
@@ -487,5 +488,6 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 VERBS = {"doctor": Verb(_arguments, main, about="""\
 Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and what is
-missing with the command that brings it, and what recording costs, if that was measured. Exit code 0 if recording is
+missing with the command that brings it, what is recorded of each framework, and what recording costs, if that was
+measured. Exit code 0 if recording is
 possible, 1 otherwise.""")}

@@ -44,6 +44,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     if not in_notebook:
         parser.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
         parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+        parser.add_argument("--framework", metavar="NAME", help="of one framework's kernels only, such as driver")
         add_redaction(parser)
 
 

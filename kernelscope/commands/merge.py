@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from kernelscope.analysis.owners import process_names
 from kernelscope.commands.export import check_recording_name
-from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb
+from kernelscope.units import counted, listed
+from kernelscope.views.base import clean
+
+if TYPE_CHECKING:
+    from kernelscope.recording.merge import MergedFile
 
 _ABOUT = """\
 Make one .kscope file of what many processes recorded: those that recorded themselves into a folder because
@@ -17,6 +23,10 @@ KERNELSCOPE_RECORD names it in their environment, or any .kscope files and journ
 Of a process that was killed its journal is recovered; of one that still records the launches so far are taken. What
 cannot be read is named on standard error and left out: the exit code is 1 then, and the file has all the others. Ctrl-C
 ends the reading, and what was read is written."""
+
+
+#: Processes that a line names.
+_NAMED = 12
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
@@ -38,8 +48,29 @@ def main(arguments: argparse.Namespace) -> int:
     merged = merge_files(found(folders), output, name=name, read=read)
     for part, problem in merged.missing.items():
         print(f"kernelscope: left out: {part}: {' '.join(problem.split())}", file=sys.stderr)
-    print(f"{loaded(str(merged.path)).summary()}\nwrote {merged.path}", flush=True)
+    print("\n".join([*map(clean, _told(merged)), f"wrote {merged.path}"]), flush=True)
     return 1 if merged.missing else 0
+
+
+def _told(merged: MergedFile) -> list[str]:
+    """What was merged, in lines. The file is not read for it: a large one takes longer to load than to merge."""
+    recording, rows = merged.shared, merged.rows
+    processes = recording.rows("processes")
+    hosts = {row["host"] for row in processes} - {None}
+    on = f" on {counted(len(hosts), 'machine')}" if len(hosts) > 1 else ""
+    devices = dict.fromkeys(row["name"] for row in recording.rows("devices") if row["name"] is not None)
+    lines = [f"KernelScope: {recording.name}: " + ", ".join(
+        [f"{counted(len(processes), 'process', 'processes')}{on}", *([listed([*devices])] if devices else [])])]
+    if recording.notice:
+        lines.append(f"*** {recording.notice} ***")
+    counts = [(rows["launches"], "launch", "launches"), (rows["dispatchers"], "kernel", None),
+              (rows["compilations"], "compile", None), (rows["activities"], "GPU activity", "GPU activities")]
+    lines.append(", ".join(counted(*each) for each in counts if each[0]) or "no launches")
+    ended: dict[str, list[str]] = {}
+    for row, name in zip(processes, process_names(recording), strict=True):
+        ended.setdefault(row["status"], []).append(name)
+    lines += [f"{status}: {listed(names, _NAMED)}" for status, names in ended.items()]
+    return lines
 
 
 VERBS = {"merge": Verb(_arguments, main, about=_ABOUT)}

@@ -48,6 +48,9 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     what.add_argument("--stacks", action="store_true", help="the heaviest call paths, as a tree")
     what.add_argument("--json", action="store_true", help="everything, for programs")
     parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+    parser.add_argument("--framework", metavar="NAME",
+                        help="of one framework's kernels only, such as numba-cuda; driver for those that no probe "
+                             "knows, or their library, such as PyTorch")
     add_redaction(parser)
     parser.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact or --no-texts: write it as a file")
     parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows", 0), default=100,
@@ -86,6 +89,8 @@ def chosen(arguments: argparse.Namespace) -> Recording:
     recording = loaded(arguments.file)
     if arguments.cell is not None:
         recording = find_cell([recording], arguments.cell)
+    if arguments.framework is not None:
+        recording = recording.select(framework=arguments.framework)
     return redacted(recording, names=arguments.redact) if arguments.redact or arguments.no_texts else recording
 
 

@@ -25,7 +25,7 @@ from kernelscope.probes.base import insist
 from kernelscope.progress import bar
 from kernelscope.recorder.environment import environment
 from kernelscope.recorder.options import RecordingOptions
-from kernelscope.recorder.recorder import Recorder, recorder_of
+from kernelscope.recorder.recorder import Recorder, RecordsOnce, recorder_of
 from kernelscope.recording.build import RawRecording, build
 from kernelscope.recording.file import save
 from kernelscope.recording.merge import gather
@@ -45,7 +45,7 @@ _PATIENCE_S = 10.0
 _INSTALL = "install the client's version of kernelscope on every worker"
 
 
-class ClusterRecorder:
+class ClusterRecorder(RecordsOnce):
     """Records all workers of a Dask cluster between `start` and `stop`; a context manager for one block.
 
     `kernelscope.dask.record` makes one. There is one recording of a cluster at a time.
@@ -69,18 +69,10 @@ class ClusterRecorder:
         self._own: Recorder | None = recorder_of(options) if own else None
         self._is_recording = False
         self._notes: list[Row] = []
-        self._recording: Recording | None = None
         #: Pings of the scheduler's clock when this process began to be recorded.
         self._pings: Mapping[str, Any] = {}
         #: The workers that there were at the start.
         self._seen: dict[str, Row] = {}
-
-    @property
-    def recording(self) -> Recording:
-        """Return the finished recording; raise `RecorderStateError` before `stop`."""
-        if self._recording is None:
-            raise RecorderStateError("the recording is not finished: it is there after stop(), or after the block")
-        return self._recording
 
     @property
     def has_recording(self) -> bool:
@@ -100,8 +92,7 @@ class ClusterRecorder:
         RecorderStateError
             It was started before, or the cluster is being recorded already.
         """
-        if self._is_recording or self._recording is not None:
-            raise RecorderStateError("this recorder was started before: make a new one for another recording")
+        self._refuse_another_start()
         client = self._client
         try:
             client.register_plugin(sent.scheduler_plugin(self._id, self.name, client.id), name=sent.NAME)

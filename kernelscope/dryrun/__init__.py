@@ -10,6 +10,7 @@ Importing this package imports nothing of CUDA and loads no library.
 
 from __future__ import annotations
 
+from kernelscope.dryrun.arrays import Array, array
 from kernelscope.dryrun.switch import (
     BANNER,
     DryRunCounters,
@@ -23,8 +24,10 @@ from kernelscope.dryrun.switch import (
 
 __all__ = [
     "BANNER",
+    "Array",
     "DryRunCounters",
     "DryRunStatus",
+    "array",
     "counters",
     "enable",
     "enable_from_environment",

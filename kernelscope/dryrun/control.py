@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import re
 import sys
 from collections import Counter
@@ -61,6 +62,7 @@ def _named_counts(function: ctypes._NamedFuncPointer) -> list[tuple[str, int]]: 
 # - cuda.core makes three calls of the CUDA runtime. The runtime is linked into cuda.bindings and cannot start here: it
 #   needs private tables of NVIDIA's driver. The driver's own API answers these calls as well.
 # - numba looks for a driver once, when it is imported, and remembers that it found none.
+# - Triton compiles a helper and links it with the driver, by the file: it is told where that is.
 # - numba-cuda-mlir's native launcher does so too, and cannot be made to look again: its launches would crash.
 
 def refuse_late() -> None:
@@ -71,8 +73,9 @@ def refuse_late() -> None:
                           "kernel, and call kernelscope.dryrun.enable() before anything imports numba_cuda_mlir")
 
 
-def adapt() -> None:
-    """Answer cuda.core's runtime calls, and let numba look for the driver again."""
+def adapt(library: str) -> None:
+    """Answer cuda.core's runtime calls, let numba look for the driver again, and tell Triton where `library` is."""
+    os.environ.setdefault("TRITON_LIBCUDA_PATH", os.path.dirname(library))
     try:
         driver = importlib.import_module("cuda.bindings.driver")
         runtime = importlib.import_module("cuda.bindings.runtime")

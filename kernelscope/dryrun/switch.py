@@ -288,7 +288,7 @@ def _load(progress: Callable[[str], None] | None) -> _Enabled:
     library, path = _loaded_already() or _build_and_load(progress or _tell)
     if control.initialize(library) != 0:
         raise DryRunError(f"the dry-run driver {path} did not start; its message is on standard error")
-    control.adapt()
+    control.adapt(path)
     return _Enabled(library, path, settings, control.driver_version(library))
 
 

@@ -63,7 +63,7 @@ def default_folder() -> Path:
 def boot_id() -> str | None:
     """Return what the system calls the time since it was started: a process id means nothing beyond it."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read(_MAX_BOOT_ID).strip() or None
     except (OSError, ValueError):
         return None

@@ -291,7 +291,7 @@ def copy_function(function: FunctionType, closure: tuple[CellType, ...] | None =
     return copy
 
 
-class ImportHook(importlib.abc.MetaPathFinder):
+class ImportHook:
     """Calls back once when a module has been imported; costs nothing where it was imported already.
 
     Parameters
@@ -303,45 +303,75 @@ class ImportHook(importlib.abc.MetaPathFinder):
     """
 
     def __init__(self, module: str, callback: Callable[[ModuleType], None]) -> None:
-        self._module = module
-        self._callback = callback
-        self._searching = False
+        self.module = module
+        self.callback = callback
 
     def arm(self) -> None:
         """Call back now if the module is there, else when it is imported."""
-        module = sys.modules.get(self._module)
+        module = sys.modules.get(self.module)
         if module is not None and not _is_loading(module):
-            self._callback(module)
+            self.callback(module)
         else:
-            sys.meta_path.insert(0, self)
+            _finder.add(self)
 
     def disarm(self) -> None:
         """Stop waiting."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        _finder.remove(self)
+
+
+class ImportFinder(importlib.abc.MetaPathFinder):
+    """Stands in ``sys.meta_path`` for all hooks that wait: every import of the process asks each finder there."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[ImportHook, ...]] = {}
+        self._searched: set[str] = set()
+
+    def add(self, hook: ImportHook) -> None:
+        """Have a hook called back when its module is imported."""
+        self._waiting[hook.module] = (*self._waiting.get(hook.module, ()), hook)
+        if sys.meta_path[:1] != [self]:  # another tool's finder may have been put before it
+            self._leave()
+            sys.meta_path.insert(0, self)
+
+    def remove(self, hook: ImportHook) -> None:
+        """Forget a hook."""
+        left = tuple(each for each in self._waiting.get(hook.module, ()) if each is not hook)
+        if left:
+            self._waiting[hook.module] = left
+        else:
+            self._waiting.pop(hook.module, None)
+        if not self._waiting:
+            self._leave()
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Let the other finders find the module, and have its loader tell us when it has run it."""
-        if fullname != self._module or self._searching:
+        """Let the other finders find the module, and have its loader tell the hooks when it has run it."""
+        if fullname not in self._waiting or fullname in self._searched:
             return None
-        self._searching = True
+        self._searched.add(fullname)
         try:
             spec = importlib.util.find_spec(fullname)
         except BaseException as error:
             hide_frame(error)
             raise
         finally:
-            self._searching = False
+            self._searched.discard(fullname)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _NotifyingLoader(spec.loader, self._ran)
+        spec.loader = _NotifyingLoader(spec.loader, lambda module: self._ran(fullname, module))
         return spec
 
-    def _ran(self, module: ModuleType) -> None:
+    def _ran(self, fullname: str, module: ModuleType) -> None:
         # Only now: the import may have been a mere look for the module, or may have failed.
+        for hook in self._waiting.get(fullname, ()):
+            hook.disarm()
+            hook.callback(module)
+
+    def _leave(self) -> None:
         if self in sys.meta_path:
-            self.disarm()
-            self._callback(module)
+            sys.meta_path.remove(self)
+
+
+_finder = ImportFinder()
 
 
 class _NotifyingLoader(importlib.abc.Loader):
@@ -586,28 +616,32 @@ class Bindings:
     """One function, replaced by a hook for a while.
 
     A search for what holds a function looks at every object that the garbage collector knows: 10 ms in a small process,
-    100 ms in a large one. So the places are remembered, and are looked for again only where the function's reference
-    count says that something has changed.
+    100 ms in a large one. So there is none where the function's reference count says that modules hold it under its own
+    name and nothing else does, as after its import, nor where it says that the places are still those of before.
 
     Parameters
     ----------
-    function : callable
-        The function.
-    hook : function
-        What is called instead.
+    namespace : dict
+        A module's namespace that has the function. No variable of the caller's holds it: its references are counted.
+    name : str
+        The function's name there.
+    make : callable
+        Given the function, returns what is called instead.
     excludes : callable
         Given a namespace, returns whether it keeps the function: another probe records what it calls.
     """
 
-    def __init__(self, function: Any, hook: Any, excludes: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
-        self._function = function
-        self._hook = hook
+    def __init__(self, namespace: dict[str, Any], name: str, make: Callable[[Any], Any],
+                 excludes: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
+        self._named = _named_only(namespace, name)  # before anything of ours holds the function
+        self._function = namespace[name]
+        self._hook = make(self._function)
         self._excludes = excludes
-        self._own = {id(hook), *map(id, hook.__closure__ or ())}
+        self._own = {id(self._hook), *map(id, self._hook.__closure__ or ())}
         self._places: list[Place] = []
         self._left: list[Place] = []
         self._count = 0
-        setattr(hook, _ORIGINAL, function)
+        setattr(self._hook, _ORIGINAL, self._function)
 
     def put(self) -> None:
         """Replace the function by the hook everywhere."""
@@ -615,7 +649,7 @@ class Bindings:
         if known is not None and known[0] == sys.getrefcount(self._function) and _hold(self._function, known[1]):
             places = known[1]
         else:
-            places = _search(self._function)
+            places = self._named or _search(self._function)
         # A native hook holds the function itself: kept among the places, it would be counted below.
         places = [place for place in places if id(place[0]) not in self._own]
         for place in places:
@@ -652,6 +686,19 @@ def without_hook(function: Any) -> Any:
     if isinstance(function, core.Hook) or getattr(function, "__code__", None) in hook_codes:
         return getattr(function, _ORIGINAL, function)
     return function
+
+
+def _named_only(namespace: dict[str, Any], name: str) -> list[Place]:
+    """Return the modules' namespaces that hold a function by its name, if nothing else holds it; otherwise none."""
+    modules: list[Any] = list(sys.modules.values())
+    spaces = {id(vars(module)): vars(module) for module in modules if isinstance(module, ModuleType)}
+    found: list[Place] = [(space, name) for space in spaces.values() if space.get(name) is namespace[name]]
+    one = _references({name: object()}, name)
+    return found if _references(namespace, name) == one - 1 + len(found) else []
+
+
+def _references(namespace: dict[str, Any], name: str) -> int:
+    return sys.getrefcount(namespace[name])
 
 
 def _search(function: Any) -> list[Place]:

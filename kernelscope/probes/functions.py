@@ -25,7 +25,7 @@ _MOST_NAMES, _MOST_DEFINITIONS, _MOST_SIGNATURES = 1024, 8, 32
 #: How many captured names are looked at, and how many bytes of an array count.
 _MOST_CAPTURED, _MOST_BYTES = 24, 1 << 20
 #: Packages of the frameworks, wherever they are installed.
-FRAMEWORKS = ("numba", "numba_cuda", "numba_cuda_mlir", "quadrants")
+FRAMEWORKS = ("numba", "numba_cuda", "numba_cuda_mlir", "quadrants", "triton")
 _UFUNCS = ("__vectorized_", "__gufunc_")
 # Looked up once: it takes half a millisecond, which a kernel's first launch in a recording would pay.
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")

@@ -27,13 +27,14 @@ OTHERS, USERS, USERS_IF_NO_OTHER = range(3)
 #: So much is kept of a line's text.
 MOST_LETTERS = 400
 
+# Patterns are compiled when they are needed: a process that records itself would wait for it at its start.
 # Names of code that has no file and was typed in: at a prompt, in a cell, in a cell of %%time.
-_TYPED = re.compile(r"<(?:stdin|console|(?:ipython|python)-input-.*|doctest .*|timed exec|timed eval)>")
+_TYPED = r"<(?:stdin|console|(?:ipython|python)-input-.*|doctest .*|timed exec|timed eval)>"
 # The files that ipykernel and marimo say that a cell's code is from.
-_CELL = re.compile(r".*(?:/ipykernel_\d+/\d+\.py|/__marimo__cell_\w*\.py)")
+_CELL = r".*(?:/ipykernel_\d+/\d+\.py|/__marimo__cell_\w*\.py)"
 # What IPython runs a cell by, or the code that a magic is given: a call path begins inside of it.
-_RUNS_CODE = re.compile(r".*/IPython/core/(?:interactiveshell\.py|magics?[/.].*)")
-_COMPREHENSION = re.compile(r"(?:\.<locals>)?\.?<(?:list|dict|set)comp>|(?:\.<locals>)?\.?<genexpr>")
+_RUNS_CODE = r".*/IPython/core/(?:interactiveshell\.py|magics?[/.].*)"
+_COMPREHENSION = r"(?:\.<locals>)?\.?<(?:list|dict|set)comp>|(?:\.<locals>)?\.?<genexpr>"
 _INSTALLED = {"site-packages", "dist-packages"}
 _STANDARD_LIBRARY = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
 _OWN = os.path.dirname(os.path.realpath(kernelscope.__file__ or ""))
@@ -74,7 +75,7 @@ class UserCode:
         return found
 
     def _whose(self, file: str) -> int:
-        if _TYPED.fullmatch(file) or _CELL.fullmatch(file) or is_cell(file):
+        if re.fullmatch(f"{_TYPED}|{_CELL}", file) or is_cell(file):
             return USERS
         if file.startswith("<"):
             return USERS_IF_NO_OTHER if file in ("<string>", "<magic-timeit>") else OTHERS
@@ -162,7 +163,7 @@ class CallPaths:
         name = code.co_filename
         if name not in self._files:
             path = os.path.realpath(name) if os.path.isabs(name) else name
-            runs_code = _RUNS_CODE.fullmatch(name) is not None or _is_in(path, os.path.join(_OWN, "commands"))
+            runs_code = re.fullmatch(_RUNS_CODE, name) is not None or _is_in(path, os.path.join(_OWN, "commands"))
             self._files[name] = self._user_code.whose(name), _is_in(path, _OWN), runs_code
         if len(self._frames) >= _MOST_FRAMES:  # of code that is made anew again and again
             self._frames.clear()
@@ -196,7 +197,7 @@ def place_of(code: CodeType, offset: int) -> Place:
         As ``frame.f_lasti``.
     """
     position = next(islice(code.co_positions(), max(offset, 0) // 2, None), (None, None, None, None))
-    name = _COMPREHENSION.sub("", code.co_qualname)
+    name = re.sub(_COMPREHENSION, "", code.co_qualname)
     is_body = name in ("", "<module>") or code.co_name.startswith("<cell line:")
     return Place(code.co_filename, position[0] or code.co_firstlineno, None if is_body else name)
 

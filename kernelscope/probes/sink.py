@@ -149,7 +149,7 @@ def _empty(names: tuple[str, ...]) -> Columns:
     return {name: np.empty(0, np.int64) for name in names}
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GpuColumns:
     """Activities and calls on the host clock; see `kernelscope.recording.joins.RawActivities`."""
 
@@ -279,7 +279,7 @@ class BuildRows(Sequence[Row]):
 LAUNCH = ("exec", "stream", "ident", "start_ns", "end_ns", "result")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GraphRows:
     """Graphs and their lives, as a session sees them.
 

@@ -185,8 +185,8 @@ def read(path: Path) -> Recording:
     recording = recovered(journal)
     if journal.is_live:
         return with_status(recording, "unfinished", "it was still recording: its launches until then")
-    return with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit: "
-                        "recovered from its journal, without what the GPU did")
+    return with_status(recording, "killed", "it ended without closing its recording, by a signal or os._exit, or "
+                        "its program was replaced by os.exec: recovered from its journal, without what the GPU did")
 
 
 def note(message: str, fix: str | None = None) -> Row:

@@ -150,7 +150,7 @@ class Journal:
         }
         part = self.folder / native_journal.PART
         with self._guarded():
-            with open(part, "x", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
+            with open(part, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
                 json.dump(header, file, default=_plain)
             os.replace(part, self.folder / native_journal.FACTS)
 

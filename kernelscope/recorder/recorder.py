@@ -6,36 +6,25 @@ starts opens it, recorders inside join it and take their part of the same buffer
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
 from kernelscope.probes.base import ProbeProtocol, insist
-from kernelscope.recorder.options import (
-    P,
-    RecordingOptions,
-    option,
-    options_text,
-    parameters,
-    set_up_by,
-    takes_options,
-)
+from kernelscope.recorder.options import RecordingOptions, option, options_text, set_up_by
 from kernelscope.recorder.session import Part, Session, raw_recording
 
 if TYPE_CHECKING:
     from kernelscope.recorder.children import Children
     from kernelscope.recording.model import Recording
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +36,29 @@ class RecorderOptions(RecordingOptions):
     clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
 
 
-class Recorder:
+class RecordsOnce:
+    """What each recorder has: it starts once, and its recording is there when it has stopped."""
+
+    _recording: Recording | None = None
+
+    @property
+    def recording(self) -> Recording:
+        """Return the finished recording; raise `RecorderStateError` before `stop`."""
+        if self._recording is None:
+            raise RecorderStateError("the recording is not finished: it is there after stop(), or after the block")
+        return self._recording
+
+    @property
+    def is_recording(self) -> bool:
+        """Return whether it has started and not stopped."""
+        raise NotImplementedError
+
+    def _refuse_another_start(self) -> None:
+        if self.is_recording or self._recording is not None:
+            raise RecorderStateError("this recorder was started before: make a new one for another recording")
+
+
+class Recorder(RecordsOnce):
     """Records the launches of this process between `start` and `stop`; a context manager for one block.
 
     {options}
@@ -67,15 +78,7 @@ class Recorder:
         self._part: Part | None = None
         self._cells: list[dict[str, Any]] = []
         self._notes: list[dict[str, Any]] = []
-        self._recording: Recording | None = None
         self._children: Children | None = None
-
-    @property
-    def recording(self) -> Recording:
-        """Return the finished recording; raise `RecorderStateError` before `stop`."""
-        if self._recording is None:
-            raise RecorderStateError("the recording is not finished: it is there after stop(), or after the block")
-        return self._recording
 
     @property
     def is_recording(self) -> bool:
@@ -232,7 +235,8 @@ class Recorder:
 
     def _load(self) -> None:
         """Import what makes tables now: at the end a Ctrl-C would find it half loaded."""
-        for module in ("cubin", "recorder.overhead", "recording.build", "analysis.builds", "analysis.compiles"):
+        for module in ("cubin", "probes.cuda_core.rows", "recorder.overhead", "recording.build", "analysis.builds",
+                       "analysis.compiles"):
             importlib.import_module(f"kernelscope.{module}")
 
     def _completed(self, recording: Recording, session: Session) -> None:
@@ -256,10 +260,6 @@ class Recorder:
             self._notes.append({"probe": "recorder", "status": "degraded", "message": (
                 f"child processes are not recorded: {error.strerror or error}: {error.filename}"),
                 "fix": "free space there, or set TMPDIR to another folder"})
-
-    def _refuse_another_start(self) -> None:
-        if self._session is not None or self._recording is not None:
-            raise RecorderStateError("this recorder was started before: make a new one for another recording")
 
     def _give_up(self) -> None:
         """Leave the session after a failed start, and drop everything recorded."""
@@ -310,92 +310,6 @@ class Recorder:
 
 
 Recorder.__doc__ = inspect.cleandoc(Recorder.__doc__ or "").replace("{options}", options_text(RecorderOptions))
-
-
-@takes_options(RecordingOptions)
-def record(options: RecordingOptions) -> Recorder:
-    """Return a `Recorder` for a ``with`` block; after it, its ``recording`` is the `Recording`.
-
-    {options}
-
-    Examples
-    --------
-    >>> with kernelscope.record("warm-up") as r:  # doctest: +SKIP
-    ...     kernel[1, 32](array)
-    >>> r.recording.launches  # doctest: +SKIP
-    """
-    return recorder_of(options)
-
-
-class _Recorded(Protocol[P]):
-    """How `recorded` is called: with a function, or with options, and then it is a decorator."""
-
-    @overload
-    def __call__(self, function: Function, /) -> Function: ...
-    @overload
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Callable[[Function], Function]: ...
-
-
-def _function_or_options(make: Callable[P, RecordingOptions]) -> Callable[[Callable[..., Any]], _Recorded[P]]:
-    """Return a decorator for `recorded`, which gives it the options' signature beside the function."""
-    def decorate(recorded: Any) -> _Recorded[P]:
-        taken = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters(make)]
-        given = inspect.Parameter("function", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-        recorded.__signature__ = inspect.Signature([given, *taken])
-        recorded.__doc__ = inspect.cleandoc(recorded.__doc__).replace("{options}", options_text(make))
-        return recorded
-
-    return decorate
-
-
-@_function_or_options(RecordingOptions)
-def recorded(function: Any = None, **options: Any) -> Any:
-    """Record every call of a function; the newest call's recording is its ``recording`` attribute.
-
-    The function's result, exceptions and signature stay as they are.
-
-    {options}
-    """
-    if function is None:
-        return functools.partial(recorded, **options)
-    if not callable(function):
-        raise TypeError(f"recorded() takes a function, and {function!r} is none: options are given by their names")
-    given: dict[str, Any] = {**options, "name": options.get("name") or function.__qualname__}
-    each_call = RecordingOptions(**given)
-    call: Any
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def call_async(*args: Any, **kwargs: Any) -> Any:
-            recorder = recorder_of(each_call)
-            try:
-                with recorder:
-                    return await function(*args, **kwargs)
-            except BaseException as error:
-                base.hide_frame(error)
-                raise
-            finally:
-                call.recording = recorder._finished()
-
-        call = call_async
-        call.recording = None
-        return call
-
-    @functools.wraps(function)
-    def call_plain(*args: Any, **kwargs: Any) -> Any:
-        recorder = recorder_of(each_call)
-        try:
-            with recorder:
-                return function(*args, **kwargs)
-        except BaseException as error:
-            base.hide_frame(error)
-            raise
-        finally:
-            call.recording = recorder._finished()
-
-    call = call_plain
-    call.recording = None
-    return call
 
 
 def recorder_of(options: RecordingOptions) -> Recorder:

@@ -23,13 +23,13 @@ from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
 from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
-from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
 from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.torch import TorchProbe
+from kernelscope.probes.triton import TritonProbe
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
@@ -198,13 +198,18 @@ class Session:
 def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
-    timer = EventTimer() if on_gpu and gpu == "events" else None
+    timer = None
+    if on_gpu and gpu == "events":
+        from kernelscope.probes.numba_cuda.events import EventTimer
+
+        timer = EventTimer()
     probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
                                    DaskProbe(), CudaComputeProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
+    probes.append(TritonProbe())
     probes.append(TorchProbe())
     probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -186,7 +187,8 @@ class OwnRecorder(Recorder):
     signal: EndingSignal | None = None
 
     def _load(self) -> None:
-        """Leave it to the end: a process is to start as fast as without a recording."""
+        """Leave it to the end, but for what cannot be loaded there: a process is to start as fast as without us."""
+        importlib.import_module("concurrent.futures.thread")  # pyarrow and pandas need it
 
     def _wait(self, session: Session) -> None:
         """Wait for the device, unless a signal ends the process: it may wait for a rank that is gone."""
@@ -200,8 +202,8 @@ class OwnRecorder(Recorder):
         if (did_nothing and not is_one_of_many) or (self.is_guest and not self.folder.is_dir()):
             return  # such as a launcher, which imports a framework and uses no GPU
         if self.signal is not None:
-            recording = with_status(recording, "terminated", f"it was ended by {self.signal}: what it had done until "
-                                    "then is there, and what the GPU had")
+            recording = with_status(recording, "terminated", f"it was ended by {self.signal}; all that it had done "
+                                    "until then is in its recording, the GPU's side too")
         journal = None if session.journal is None else session.journal.folder.name
         self.file = save_into(self.folder, recording, journal)
 

@@ -22,6 +22,7 @@ from kernelscope.recording.columns import (
     mapped,
     none,
 )
+from kernelscope.recording.driver import add_driver_launches
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, join
 from kernelscope.recording.model import Recording
@@ -139,6 +140,8 @@ def build(raw: RawRecording) -> Recording:
     for columns, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):
         if name in columns and len(event_ids) > 1:
             columns[name] = event_ids[columns[name]]
+    add_driver_launches(launches, activities, raw.dispatchers, raw.specializations, raw.configurations,
+                        (*compilations, *builds))
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     rows: dict[str, Sequence[Row]] = {
         "cells": raw.cells, "threads": raw.threads, "lines": _with_cells(raw.lines, raw.cells),

@@ -1,8 +1,10 @@
 """The rows of one table of events of many recordings, kept as columns of numbers until they are put in order of start.
 
-Where each row stands is known only when all are there. Of what one recording has in a column one number is kept where
-all of its rows have the same, else an array of the smallest integers that hold it; beyond a budget arrays go to a
-scratch file. Rows come out in pieces of a span of time each, so that no more than one piece is made at once.
+Where each row stands is known only when all are there. Until then rows are kept in runs, each in order of start: a long
+recording is one, and of short ones several, so that ten times as many recordings are not ten times as many runs. Of
+what a run has in a column one number is kept where all of its rows have the same, else an array of the smallest
+integers that hold it; beyond a budget arrays go to a scratch file. Rows come out in pieces of a span of time each, so
+that no more than one piece is made at once.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
@@ -20,7 +22,7 @@ import pyarrow as pa
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.integrity import REFERENCES, own_id
 from kernelscope.recording.model import Renumbering
-from kernelscope.recording.parquet import arrow_schema, integer_array
+from kernelscope.recording.parquet import Followed, arrow_schema, integer_array
 from kernelscope.schema import TABLES, UNKNOWN, Column
 
 #: Tables whose rows are in order of start.
@@ -34,8 +36,8 @@ _PIECE = 1 << 18
 _SAMPLE = 64
 #: Bytes of arrays that stay in memory; those that follow go to the scratch file.
 _IN_MEMORY = 64 << 20
-#: So many slices of a file are read before their memory is given back.
-_PARTS = 256
+#: Recordings of fewer rows make a run together, until there are as many rows, or so many recordings.
+_RUN, _TOGETHER = 1 << 17, 256
 _SMALLER = (np.int8, np.int16, np.int32)
 
 
@@ -113,28 +115,13 @@ class Numbers:
     def __init__(self, held: np.ndarray, mapped: mmap.mmap | None = None) -> None:
         self._held, self._mapped = held, mapped
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._held)
-
     def of(self, rows: np.ndarray) -> np.ndarray:
         """Return where some rows stand."""
         return self._held[rows]
 
-    def put(self, low: int, high: int, values: np.ndarray) -> None:
-        """Say where the rows from `low` to `high` stand."""
-        self._held[low:high] = values
-
-    def slices(self, parts: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Return where the rows of some slices stand."""
-        found = np.empty(sum(high - low for low, high in parts), np.int32)
-        at = 0
-        for number, (low, high) in enumerate(parts):
-            found[at:at + high - low] = self._held[low:high]
-            at += high - low
-            if not number % _PARTS:  # Linux maps many pages around the one that is read
-                self.release()
-        return found
+    def put(self, rows: np.ndarray, values: np.ndarray) -> None:
+        """Say where some rows stand."""
+        self._held[rows] = values
 
     def release(self) -> None:
         """Give memory back that is the file's."""
@@ -152,7 +139,7 @@ class _Part(NamedTuple):
 
 
 class Events:
-    """The rows of one table of all recordings: a run of rows a recording.
+    """The rows of one table of all recordings: runs of rows in order of start.
 
     Ids of events count the rows as they came; words stand in `_words`.
     """
@@ -160,38 +147,62 @@ class Events:
     def __init__(self, table: str, scratch: Scratch) -> None:
         self._table, self._scratch = table, scratch
         self._columns = [column for column in TABLES[table].columns if column.name != own_id(table)]
+        self._at = {column.name: at for at, column in enumerate(self._columns)}
         self._dtypes = {column.name: _dtype(column) for column in self._columns}
         self._words: dict[str, dict[str, int]] = {name: {} for name in self._dtypes}
         self._with_nulls: set[str] = set()
+        self._waiting: list[list[np.ndarray]] = []
         self._runs: list[tuple[_Held, ...]] = []
+        # Of each run which of its rows each one was; None where they came in order.
+        self._came: list[_Held | None] = []
         self._firsts = [0]
         self._sampled: list[np.ndarray] = []
         self._cuts: np.ndarray = np.zeros((0, 2), np.int64)
-        #: Of each row as it came, where it stands.
+        self._follows = Followed(table)
+        #: How many rows there are.
+        self.total = 0
+        #: Tables of events whose rows these name.
+        self.named: set[str] = set()
+        #: Of each row as it came, where it stands, once `order` was asked for it.
         self.new = Numbers(np.empty(0, np.int32))
-
-    @property
-    def total(self) -> int:
-        """How many rows there are."""
-        return self._firsts[-1]
 
     def add(self, rows: pa.Table, place: Mapping[str, Renumbering]) -> None:
         """Keep a recording's rows; `place` says where the rows went that they name."""
-        if not rows.num_rows:
+        count = rows.num_rows
+        if not count:
             return
-        run: list[_Held] = []
-        for column in self._columns:
-            values = self._numbers(column, rows.column(column.name), place)
-            if column.name == "start_ns":
-                self._sampled.append(values[::_SAMPLE].copy())
-            run.append(_smallest(values, self._scratch))
-        self._runs.append(tuple(run))
-        self._firsts.append(self.total + rows.num_rows)
+        if self._waiting and (self.total - self._firsts[-1] + count > _RUN or len(self._waiting) == _TOGETHER):
+            self._close()
+        run = [_thin(self._numbers(column, rows.column(column.name), place)) for column in self._columns]
+        if self._follows.columns:
+            ids = {name: run[self._at[name]] for name in ("thread_id", *self._follows.columns)}
+            if not any(any(each.strides) for each in ids.values()):  # one thread, and one of each
+                ids = {name: each[:1] for name, each in ids.items()}
+            self._follows.add(ids["thread_id"], ids)
+        self._waiting.append(run)
+        self.total += count
 
-    def order(self) -> None:
-        """Find where each row stands when those of all recordings are in order of start."""
+    def _close(self) -> None:
+        """Make a run of what was added since the last one."""
+        if not self._waiting:
+            return
+        run = [_joined([each[at] for each in self._waiting]) for at in range(len(self._columns))]
+        came = None
+        if self._table in IN_ORDER:
+            starts = run[self._at["start_ns"]]
+            if (starts[1:] < starts[:-1]).any():
+                came = np.argsort(starts, kind="stable")
+                run = [each.take(came) if any(each.strides) else each for each in run]
+            self._sampled.append(run[self._at["start_ns"]][::_SAMPLE].copy())
+        self._waiting.clear()
+        self._runs.append(tuple(_smallest(each, self._scratch) for each in run))
+        self._came.append(None if came is None else self._scratch.keep(came.astype(np.int32)))
+        self._firsts.append(self.total)
+
+    def order(self, *, is_named: bool) -> None:
+        """Find in which pieces each run is, and where each row stands if other rows name it."""
+        self._close()
         counts = np.diff(self._firsts)
-        self.new = self._scratch.numbers(self.total)
         bounds = np.empty(0, np.int64)
         if self._scratch.file is not None and self.total > _PIECE:
             starts = np.sort(np.concatenate(self._sampled))
@@ -199,49 +210,55 @@ class Events:
         self._sampled.clear()
         self._cuts = np.zeros((len(counts), len(bounds) + 2), np.int32)
         self._cuts[:, -1] = counts
-        at_start = next(at for at, column in enumerate(self._columns) if column.name == "start_ns")
-        for run, count in enumerate(counts.tolist()):
-            if len(bounds):
+        if len(bounds):
+            for run, count in enumerate(counts.tolist()):
                 starts = np.empty(count, np.int64)
-                self._scratch.read(self._runs[run][at_start], 0, count, starts)
+                self._scratch.read(self._runs[run][self._at["start_ns"]], 0, count, starts)
                 self._cuts[run, 1:-1] = np.searchsorted(starts, bounds)
+        if not is_named:
+            return
+        self.new = self._scratch.numbers(self.total)
         base = 0
         for piece in range(len(bounds) + 1):
             parts, rows = self._parts(piece)
-            starts = self._gathered(at_start, parts, rows)
+            order = self._order(parts, rows)
             new = np.arange(base, base + rows, dtype=np.int32)
-            if (starts[1:] < starts[:-1]).any():
-                placed = np.empty(rows, np.int32)
-                placed[np.argsort(starts, kind="stable")] = new
-                new = placed
-            for number, (run, low, high, at) in enumerate(parts):
-                self.new.put(self._firsts[run] + low, self._firsts[run] + high, new[at:at + high - low])
-                if not number % _PARTS:
-                    self.new.release()
+            if order is not None:
+                new[order] = new.copy()
+            for run, low, high, at in parts:
+                came = np.arange(low, high, dtype=np.int32)
+                if (held := self._came[run]) is not None:
+                    self._scratch.read(held, low, high, came)
+                self.new.put(self._firsts[run] + came, new[at:at + high - low])
+            self.new.release()
             base += rows
 
-    def pieces(self, places: Mapping[str, Numbers]) -> Iterator[pa.Table]:
-        """Yield the rows in order; `places` says where the rows of tables of events stand."""
-        base, schema = 0, arrow_schema(self._table)
+    def by_thread(self, places: Mapping[str, Numbers]) -> dict[str, np.ndarray]:
+        """Return the columns that follow from the thread: see `kernelscope.recording.parquet.by_thread`."""
+        return {name: self._placed(self._columns[self._at[name]], ids, places)
+                for name, ids in self._follows.found(self.total).items()}
+
+    def pieces(self, places: Mapping[str, Numbers], left_out: Collection[str] = ()) -> Iterator[pa.Table]:
+        """Yield the rows in order without some columns; `places` says where the rows of tables of events stand."""
+        base = 0
+        schema = pa.schema([each for each in arrow_schema(self._table) if each.name not in left_out])
+        columns = [(at, column) for at, column in enumerate(self._columns) if column.name not in left_out]
         if not len(self._cuts):  # those that are in no order
+            self._close()
             self._cuts = np.stack([np.zeros(len(self._runs), np.int32), np.diff(self._firsts)], axis=1)
         words = {name: pa.array(list(held), pa.string()) for name, held in self._words.items()}
         for piece in range(self._cuts.shape[1] - 1):
             parts, rows = self._parts(piece)
             if not rows:
                 continue
-            order, of_part = None, np.repeat(np.arange(len(parts)), [part.high - part.low for part in parts])
-            if len(self.new):
-                new = self.new.slices([(self._firsts[run] + low, self._firsts[run] + high)
-                                       for run, low, high, _ in parts])
-                if (new[1:] < new[:-1]).any():
-                    order = np.empty(rows, np.int64)
-                    order[new - base] = np.arange(rows)
-                    of_part = of_part.take(order)
+            order = self._order(parts, rows)
+            of_part = np.repeat(np.arange(len(parts)), [part.high - part.low for part in parts])
+            if order is not None:
+                of_part = of_part.take(order)
             arrays: dict[str, pa.Array] = {}
-            for at, column in enumerate(self._columns):
+            for at, column in columns:
                 known = [self._runs[part.run][at] for part in parts]
-                if all(isinstance(each, np.generic) for each in known):  # of each recording one number
+                if all(isinstance(each, np.generic) for each in known):  # of each run one number
                     values = self._placed(column, np.array(known, self._dtypes[column.name]), places)
                     is_one = bool((values == values[0]).all())
                     values = np.broadcast_to(values[0], rows) if is_one else values.take(of_part)
@@ -257,6 +274,14 @@ class Events:
             yield pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
             base += rows
 
+    def _order(self, parts: Sequence[_Part], rows: int) -> np.ndarray | None:
+        """In which order the rows of a piece's parts are; None where they are in it, and where the table has none."""
+        if self._table not in IN_ORDER:
+            return None
+        starts = self._gathered(self._at["start_ns"], parts, rows)
+        # Of runs that are in order each, a stable sort merges them.
+        return np.argsort(starts, kind="stable") if (starts[1:] < starts[:-1]).any() else None
+
     def _numbers(self, column: Column, values: pa.ChunkedArray, place: Mapping[str, Renumbering]) -> np.ndarray:
         """A column as numbers: ids where they go, words by their number, nulls as `_null`."""
         dtype = self._dtypes[column.name]
@@ -270,6 +295,7 @@ class Events:
             return self._coded(column.name, values)
         if referred is not None:
             ids = (values.fill_null(UNKNOWN) if values.null_count else values).to_numpy()
+            self.named.add(referred)
             return np.append(place[referred], UNKNOWN)[ids]
         if pa.types.is_boolean(values.type):
             values = values.cast(pa.int8())
@@ -329,14 +355,29 @@ class Events:
         return found
 
 
+def _thin(values: np.ndarray) -> np.ndarray:
+    """A column, as one number for all rows where they are the same."""
+    if any(values.strides) and values[0] == values[-1] and (values == values[0]).all():
+        return np.broadcast_to(values[0], len(values))
+    return values
+
+
+def _joined(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Columns one after the other; one number for all rows where they are the same."""
+    if len(columns) == 1:
+        return columns[0]
+    first = columns[0][0]
+    if not any(any(each.strides) or each[0] != first for each in columns):
+        return np.broadcast_to(first, sum(len(each) for each in columns))
+    return np.concatenate(columns)
+
+
 def _smallest(values: np.ndarray, scratch: Scratch) -> _Held:
     """One number where all are the same, else what was kept of the smallest integers that hold them."""
     if not any(values.strides):
         return values[0]
-    low, high = values.min(), values.max()
-    if low == high:
-        return values[0]
     if values.dtype.kind == "i":
+        low, high = values.min(), values.max()
         smaller = (dtype for dtype in _SMALLER if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max)
         values = values.astype(next(smaller, values.dtype), copy=False)
     return scratch.keep(values)

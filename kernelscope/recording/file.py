@@ -15,8 +15,10 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 
 import kernelscope
@@ -24,9 +26,18 @@ from kernelscope.errors import RecordingFileError
 from kernelscope.progress import Progress
 from kernelscope.recording.integrity import check_depth, check_tables
 from kernelscope.recording.model import Recording
-from kernelscope.recording.parquet import Budget, decode, empty_table, encode, fixed_bytes
+from kernelscope.recording.parquet import (
+    Budget,
+    ByThread,
+    by_thread,
+    decode,
+    empty_table,
+    encode,
+    fixed_bytes,
+    may_follow,
+)
 from kernelscope.recording.redact import shareable
-from kernelscope.schema import SCHEMA_VERSION, TABLES
+from kernelscope.schema import MAX_COUNT, SCHEMA_VERSION, TABLES, UNKNOWN
 from kernelscope.suggestions import did_you_mean_file
 
 # The zip around a recording: stored members only, laid end to end, checked byte by byte before they are used.
@@ -250,21 +261,23 @@ def save(
     recording = shareable(recording, paths=paths)
     tables: Mapping[str, pa.Table] = {name: recording.arrow(name) for name in TABLES}
     members: dict[str, Any] = {}
+    followed: dict[str, ByThread] = {}
     try:
         check_tables(tables)
         for name, table in _told(tables, progress):
-            members[name] = encode(name, table)
+            followed[name] = by_thread(name, table)
+            members[name] = encode(name, table, left_out=followed[name])
     except RecordingFileError as error:
         raise RecordingFileError(f"{target.name} was not written: {error}") from None
     rows = {name: table.num_rows for name, table in tables.items()}
-    write_tables(target, members, rows, recording.metadata, overwrite=overwrite)
+    write_tables(target, members, rows, recording.metadata, followed=followed, overwrite=overwrite)
     if progress:
         progress(1.0, f"wrote {target.name}")
     return target
 
 
 def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int], metadata: Mapping[str, Any], *,
-                 overwrite: bool) -> None:
+                 followed: Mapping[str, ByThread] = MappingProxyType({}), overwrite: bool) -> None:
     """Write a ``.kscope`` file from encoded tables, whole or not at all.
 
     Parameters
@@ -277,6 +290,8 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
         How many rows each has.
     metadata : mapping
         The recording's metadata.
+    followed : mapping of str to mapping, optional
+        For tables the columns that they were encoded without: see `kernelscope.recording.parquet.by_thread`.
     overwrite : bool
         Whether an existing file may be replaced.
 
@@ -287,7 +302,7 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
     """
     members = {f"{name}.parquet": table for name, table in tables.items()}
     try:
-        members = {MANIFEST: _manifest(rows, members, metadata), **members}
+        members = {MANIFEST: _manifest(rows, members, metadata, followed), **members}
         size = sum(_size(member) for member in members.values())
         Budget(size).take(fixed_bytes(rows), "the recording")
         if size > MAX_FILE_BYTES:
@@ -329,7 +344,7 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
             member = members[f"{name}.parquet"].content
             if progress:
                 progress(done / len(content), f"reading {rows} rows of {name}")
-            tables[name] = decode(name, member, rows, budget)
+            tables[name] = decode(name, member, rows, budget, manifest.followed[name])
             done += len(member)
         check_tables(tables)
     except RecordingFileError as error:
@@ -341,10 +356,11 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
 
 @dataclass(frozen=True)
 class _Manifest:
-    """What ``manifest.json`` says: the recording's metadata, and how many rows each of its schema's tables has."""
+    """What ``manifest.json`` says: metadata, and of each table of the schema the rows and `by_thread`."""
 
     metadata: dict[str, Any]
     rows: dict[str, int]
+    followed: dict[str, ByThread]
 
 
 def _told(tables: Mapping[str, pa.Table], progress: Progress | None) -> Iterator[tuple[str, pa.Table]]:
@@ -400,8 +416,9 @@ def _write(target: Path, members: Mapping[str, Any], overwrite: bool) -> None:
         raise
 
 
-def _manifest(rows: Mapping[str, int], members: Mapping[str, Any], metadata: Mapping[str, Any]) -> bytes:
-    content = {
+def _manifest(rows: Mapping[str, int], members: Mapping[str, Any], metadata: Mapping[str, Any],
+              followed: Mapping[str, ByThread]) -> bytes:
+    content: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "kernelscope_version": kernelscope.__version__,
         "metadata": dict(metadata),
@@ -409,6 +426,9 @@ def _manifest(rows: Mapping[str, int], members: Mapping[str, Any], metadata: Map
             name: {"rows": count, "crc32": _crc32(members[f"{name}.parquet"])} for name, count in rows.items()
         },
     }
+    for name, columns in followed.items():
+        if columns:
+            content["tables"][name]["by_thread"] = {column: ids.tolist() for column, ids in columns.items()}
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -477,7 +497,7 @@ def _read_manifest(members: Mapping[str, Member]) -> _Manifest:
     known = [name for name, table in TABLES.items() if table.since <= version]
     _check_members(members, cast("dict[str, Any]", listed), known)
     rows = {name: _rows(name, cast("dict[str, Any]", listed)[name], members) for name in known}
-    return _Manifest(cast("dict[str, Any]", metadata), rows)
+    return _Manifest(cast("dict[str, Any]", metadata), rows, {name: _followed(name, listed[name]) for name in known})
 
 
 def _check_members(members: Mapping[str, Member], listed: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -501,6 +521,17 @@ def _rows(name: str, entry: Any, members: Mapping[str, Member]) -> int:
     if members[f"{name}.parquet"].crc32 != crc:
         raise RecordingFileError(f"{describe(f'{name}.parquet')} is not the one that the manifest was written for")
     return rows
+
+
+def _followed(name: str, entry: Mapping[str, Any]) -> ByThread:
+    """Columns of a table that the manifest has by thread: their ids, of which it is not known yet what they name."""
+    given: Any = entry.get("by_thread", {})
+    columns: dict[str, Any] = given if isinstance(given, dict) else {"": given}
+    for column, ids in columns.items():
+        if column not in may_follow(name) or not isinstance(ids, list) or not ids or not all(
+                type(each) is int and UNKNOWN <= each <= MAX_COUNT for each in cast("list[Any]", ids)):
+            raise RecordingFileError(f"the manifest gives table {name!r} by thread {_short({column: ids})}, not ids")
+    return {column: np.array(ids, np.int32) for column, ids in columns.items()}
 
 
 def _parsed(text: bytes) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from kernelscope.recording.columns import (
     thread_rows,
     words,
 )
+from kernelscope.recording.driver import is_launch
 from kernelscope.recording.graphs import GraphJoin, RawGraphs, is_graph_launch
 from kernelscope.schema import UNKNOWN
 
@@ -514,9 +515,9 @@ def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence
     result = np.full(len(calls["ident"]), UNKNOWN)
     if not len(result) or not len(launches["start_ns"]):
         return result
-    submits = np.array([_is_launch(name) for name in names], bool)[calls["name"]]
+    submits = np.array([is_launch(name) for name in names], bool)[calls["name"]]
     graphs = None if several is None else np.array([is_graph_launch(name) for name in names], bool)[calls["name"]]
-    submits = (submits if graphs is None else submits | graphs) & (calls["result"] == 0)
+    submits = (submits if graphs is None else submits | graphs) & (calls["result"] <= 0)  # or not known
     begin = _known(launches["submit_start_ns"], launches["start_ns"])
     end = _known(_known(launches["submit_end_ns"], launches["end_ns"]), FOREVER)
     if several is not None:
@@ -576,7 +577,3 @@ def selected(mask: np.ndarray) -> np.ndarray | slice:
     """Return the rows where a mask is true: a slice where that is all of them, which copies nothing."""
     return slice(None) if mask.all() else np.flatnonzero(mask)
 
-
-def _is_launch(name: str) -> bool:
-    return name.startswith(("cuLaunchKernel", "cuLaunchCooperative", "cudaLaunchKernel", "cudaLaunchCooperative",
-                            "cuda.core.launch"))

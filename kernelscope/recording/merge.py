@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ import pyarrow as pa
 from kernelscope.errors import KernelScopeError, RecordingFileError
 from kernelscope.progress import Progress, Work, bar, carried_out
 from kernelscope.recording.clocks import before_cause, by_pings, on_one_clock
-from kernelscope.recording.events import EVENTS, IN_ORDER, Events, Scratch
+from kernelscope.recording.events import EVENTS, IN_ORDER, Events, Numbers, Scratch
 from kernelscope.recording.file import load, target_of, write_tables
 from kernelscope.recording.integrity import REFERENCES
 from kernelscope.recording.model import Recording, Renumbering, numbered, renumbered
@@ -148,11 +148,18 @@ class MergedFile:
         Files that are in it.
     missing : dict of str to str
         By name, files that are not, and why.
+    rows : dict of str to int
+        How many rows each table has.
+    shared : Recording
+        The recording without what happened at a time: launches, activities, compilations and the like are empty, and
+        processes, threads, devices, kernels and health are there.
     """
 
     path: Path
     merged: int
     missing: dict[str, str]
+    rows: dict[str, int]
+    shared: Recording
 
 
 def gather(sources: Sequence[Source], *, name: str | None = None, read: Callable[[Path], Recording] = load,
@@ -235,16 +242,18 @@ def merge_files(sources: Sequence[str | Path], path: str | Path, *, name: str | 
                 tables = merger.finish()
                 members: dict[str, Any] = {}
                 rows: dict[str, int] = {}
+                followed = {table: merger.by_thread(table) for table in EVENTS}
                 for at, table in enumerate(TABLES):
                     work.tell(_READING + (1 - _READING) * at / len(TABLES), f"writing {table}")
                     rows[table] = tables[table].num_rows if table in tables else merger.rows(table)
                     members[table] = (encode(table, tables[table]) if table in tables else
-                                      _written(table, merger, folder, work, pool))
-                write_tables(target, members, rows, merger.metadata(name), overwrite=overwrite)
+                                      _written(table, merger, followed[table], folder, work, pool))
+                shared = Recording(tables, merger.metadata(name))
+                write_tables(target, members, rows, shared.metadata, followed=followed, overwrite=overwrite)
         except OSError as error:
             raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
         work.tell(1.0, f"wrote {target.name}")
-        return MergedFile(target, merger.merged, files.missing)
+        return MergedFile(target, merger.merged, files.missing, rows, shared)
 
     return carried_out(write, progress or bar("merging"))[0]
 
@@ -346,14 +355,14 @@ def _same(sources: Sequence[Source]) -> dict[int, int]:
     return found
 
 
-def _written(table: str, merger: _Merger, folder: Path, work: Work, pool: Executor) -> Any:
-    """Write one table of events to a file of its own, piece by piece; return the file."""
+def _written(table: str, merger: _Merger, left_out: Collection[str], folder: Path, work: Work, pool: Executor) -> Any:
+    """Write one table of events to a file of its own, piece by piece and without some columns; return the file."""
     if not merger.rows(table):
         return encode(table, empty_table(table))
     file = folder / f"{table}.parquet"
-    with open(file, "wb") as sink, writer(table, sink, merger.rows(table)) as held:
+    with open(file, "wb") as sink, writer(table, sink, merger.rows(table), left_out) as held:
         under_way: Future[None] | None = None
-        for piece in merger.pieces(table):  # one is made while the one before is compressed
+        for piece in merger.pieces(table, left_out):  # one is made while the one before is compressed
             work.check()
             if under_way is not None:
                 under_way.result()
@@ -378,6 +387,7 @@ class _Merger:
         self._graphs = _Graphs()
         scratch = scratch or Scratch()
         self._events = {name: Events(name, scratch) for name in EVENTS}
+        self._places: dict[str, Numbers] = {}
         self._distinct: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {"occupancies": {}, "code": {}}
         self._health: dict[Any, dict[str, Any]] = {}
         self._metadata: list[dict[str, Any]] = []
@@ -440,15 +450,21 @@ class _Merger:
         """Return how many rows a table of events has."""
         return self._events[table].total
 
-    def pieces(self, table: str) -> Iterator[pa.Table]:
-        """Yield the rows of a table of events in order, once `finish` was called."""
-        places = {name: self._events[name].new for name in IN_ORDER}
-        return self._events[table].pieces(places)
+    def by_thread(self, table: str) -> dict[str, np.ndarray]:
+        """Return the columns of a table of events that follow from the thread, once `finish` was called."""
+        return self._events[table].by_thread(self._places)
+
+    def pieces(self, table: str, left_out: Collection[str] = ()) -> Iterator[pa.Table]:
+        """Yield the rows of a table of events in order, without some columns, once `finish` was called."""
+        return self._events[table].pieces(self._places, left_out)
 
     def finish(self) -> dict[str, pa.Table]:
         """Find where each event stands, and return the tables that are not of events."""
+        named = {"cells"}.union(*(each.named for each in self._events.values()))
         for name in IN_ORDER:
-            self._events[name].order()
+            self._events[name].order(is_named=name in named)
+            if name in named:
+                self._places[name] = self._events[name].new
         cells = self._events["cells"].new.of(np.arange(self._events["cells"].total))
         for row in self._shared["lines"].rows:
             row["cell_id"] = None if row["cell_id"] is None else int(cells[row["cell_id"]])

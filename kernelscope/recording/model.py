@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.errors import UnknownCellError, UnknownProcessError
+from kernelscope.errors import (
+    RecordingFileError,
+    UnknownCellError,
+    UnknownFrameworkError,
+    UnknownProcessError,
+)
+from kernelscope.recording.driver import FRAMEWORK as DRIVER
+from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
 from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
 from kernelscope.schema import TABLES, UNKNOWN
@@ -36,6 +43,7 @@ _VIEWS = {
     "by_line": ("kernelscope.analysis.lines", "line_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
+    "exporter_of": ("kernelscope.views.exports", "exporter_of"),
     "export_method": ("kernelscope.views.exports", "method"),
     "redacted": ("kernelscope.analysis.redaction", "redacted"),
 }
@@ -207,9 +215,14 @@ class Recording:
         Raises
         ------
         RecordingFileError
-            The file exists and `overwrite` is false, or cannot be written.
+            The file exists and `overwrite` is false, or cannot be written; or the name is one of an export.
         """
         from kernelscope.recording.file import save
+
+        exporter = _view("exporter_of")(str(path).lower())
+        if exporter is not None:
+            raise RecordingFileError(f"{str(path)!r} is the name of an export, and a recording's ends in .kscope: "
+                                     f"name it so, or call to_{exporter.name}({str(path)!r})")
 
         return save(self, path, paths=paths, overwrite=overwrite)
 
@@ -280,7 +293,8 @@ class Recording:
         """
         return _view("by_process")(self)
 
-    def select(self, *, cell: int | None = None, process: int | str | None = None) -> Recording:
+    def select(self, *, cell: int | None = None, process: int | str | None = None,
+               framework: str | None = None) -> Recording:
         """Return a part of the recording as a recording of its own.
 
         Parameters
@@ -289,12 +303,17 @@ class Recording:
             The row number of a cell in ``cells``.
         process : int or str, optional
             The row number of a process in ``processes``, or its worker's name.
+        framework : str, optional
+            A framework, such as ``"numba-cuda"``, or ``"driver"`` for kernels that no probe knows; or a library of
+            these, such as ``"PyTorch"``.
 
         Raises
         ------
-        UnknownCellError, UnknownProcessError
-            There is no such cell, or the process does not have it; there is no such process.
+        UnknownCellError, UnknownProcessError, UnknownFrameworkError
+            There is no such cell, or the process does not have it; there is no such process; it launched nothing.
         """
+        if framework is not None:
+            return select_framework(self.select(cell=cell, process=process), framework)
         if cell is None:
             return self if process is None else select_process(self, process)
         if process is not None:
@@ -410,8 +429,8 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     earlier = _earlier(recording, keep["graph_events"])
     keep["graph_events"][earlier] = True
     tables = _part(_with_before(recording, earlier, cell_id), keep)
-    launches = recording.arrow("launches").num_rows
-    share = tables["launches"].num_rows / launches if launches else 0.0
+    hooked = are_hooked(recording)
+    share = int(hooked[keep["launches"]].sum()) / int(hooked.sum()) if hooked.any() else 0.0
     for name, column in (("health", "total_cost_ns"), ("processes", "own_cost_ns")):
         held = tables[name].to_pydict()
         held[column] = [None if cost is None else cost * share for cost in held[column]]
@@ -447,6 +466,42 @@ def select_process(recording: Recording, process: int | str) -> Recording:
         else:
             keep[name] = threads[recording.column(name, "thread_id")]
     keep["health"] |= recording.column("health", "process_id") == UNKNOWN
+    return Recording(_part(recording, keep), recording.metadata)
+
+
+def select_framework(recording: Recording, framework: str) -> Recording:
+    """Return the sub-recording of one framework's kernels: launches, compiles, builds, and what these ran on the GPU.
+
+    Kernels that graphs launched are in it where they are known to be its. Cells, ranges and health stay; copies, calls
+    of the driver and the lives of graphs are no framework's, and are left out.
+
+    Parameters
+    ----------
+    recording : Recording
+        Where to take it from; it is not changed.
+    framework : str
+        What ``dispatchers`` has as a framework, or the library of kernels that no probe knows.
+
+    Raises
+    ------
+    UnknownFrameworkError
+        No kernel of the recording is of it.
+    """
+    names = [(row["framework"], row["module"] if row["framework"] == DRIVER else None)
+             for row in recording.rows("dispatchers")]
+    builders: list[str] = recording.column("builds", "framework").tolist()
+    wanted = np.array([*(framework in each for each in names), False])
+    if not wanted.any() and framework not in builders:
+        known = ", ".join(dict.fromkeys([each for pair in names for each in pair if each] + builders)) or "none"
+        raise UnknownFrameworkError(f"no kernel of {framework!r} in recording {recording.name!r}; known: {known}")
+    keep = _masks(recording, ("processes", "cells", "ranges", "health"))
+    for table in ("launches", "compilations"):
+        keep[table] = wanted[recording.column(table, "dispatcher_id")]
+    keep["builds"] = np.array([each == framework for each in builders], bool)
+    keep["passes"] = np.append(keep["compilations"], False)[recording.column("passes", "compilation_id")]
+    specialization, launch = (recording.column("activities", name) for name in ("specialization_id", "launch_id"))
+    owner = np.append(recording.column("specializations", "dispatcher_id"), UNKNOWN)[specialization]
+    keep["activities"] = np.where(launch == UNKNOWN, wanted[owner], np.append(keep["launches"], False)[launch])
     return Recording(_part(recording, keep), recording.metadata)
 
 

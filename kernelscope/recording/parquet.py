@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -314,6 +315,7 @@ _TEXT = ("string", "category")
 _WHOSE = ("process_id", "cell_id", "thread_id", "line_id", "stack_id", "device_id", "dispatcher_id",
           "specialization_id", "configuration_id")
 _MANY_ROWS = 1 << 14
+_VERY_MANY_ROWS = 1 << 22
 
 # What follows is from parquet.thrift of parquet-format 2.x: its enums, and its structs as far as `encode` writes them.
 _MAGIC = b"PAR1"
@@ -392,54 +394,128 @@ class Budget:
 
     def __init__(self, file_bytes: int) -> None:
         self.limit_bytes = max(self.FLOOR_BYTES, self.FACTOR * file_bytes)
-        self._left = self.limit_bytes
+        #: What may still be taken.
+        self.left_bytes = self.limit_bytes
 
     def take(self, size: int, what: str) -> None:
         """Count `size` bytes for `what`; raises `RecordingFileError` above the bound."""
-        self._left -= size
-        if self._left < 0:
+        self.left_bytes -= size
+        if self.left_bytes < 0:
             raise RecordingFileError(
                 f"{what} would take more than the {self.limit_bytes >> 20} MiB of memory "
                 f"that are allowed for a file of its size"
             )
 
 
-def encode(name: str, table: pa.Table) -> pa.Buffer:
+# Of many processes, whose rows come in any order, the process, cell and device of a row are what a file is longest by,
+# although a thread has one process, and mostly one cell and one GPU. Where each thread has one in all rows of a long
+# table, the file has them by thread, and not the column.
+
+#: Ids, by thread and with -1 for null, of columns that a table's file does not have.
+ByThread = Mapping[str, np.ndarray]
+_BY_THREAD = ("process_id", "cell_id", "device_id")
+#: Of more threads the manifest would be too large.
+_MAX_THREADS = 1 << 13
+_UNSEEN = -2
+
+
+def may_follow(name: str) -> tuple[str, ...]:
+    """Return the columns of a table that its file may have by thread."""
+    if "thread_id" not in TABLES[name].names:
+        return ()
+    return tuple(column.name for column in TABLES[name].columns if column.name in _BY_THREAD and column.nullable)
+
+
+class Followed:
+    """Finds the columns of a table that follow from the thread, as its rows come."""
+
+    def __init__(self, name: str) -> None:
+        # By thread; the last is that of rows without one.
+        self._held = {column: np.array([UNKNOWN], np.int64) for column in may_follow(name)}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that have one id a thread in all rows until now."""
+        return tuple(self._held)
+
+    def add(self, threads: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+        """Look at further rows: their threads, and of each of `columns` the ids; -1 is null in both."""
+        most = int(threads.max(initial=UNKNOWN)) + 1
+        for column, held in tuple(self._held.items()):
+            if most >= len(held):
+                held = np.concatenate([held[:-1], np.full(most + 1 - len(held), _UNSEEN), held[-1:]])
+            ids, before = columns[column], held[threads]
+            held[threads] = np.where(before == _UNSEEN, ids, before)
+            if most > _MAX_THREADS or (held[threads] != ids).any():
+                del self._held[column]
+            else:
+                self._held[column] = held
+
+    def found(self, rows: int) -> dict[str, np.ndarray]:
+        """Return the ids by thread of the columns that need not be in the file of a table of so many rows."""
+        if rows < _MANY_ROWS:
+            return {}
+        # One id in all rows takes no room as it is, and any reader of Parquet has it.
+        return {column: np.where(held[:-1] == _UNSEEN, UNKNOWN, held[:-1]) for column, held in self._held.items()
+                if len(np.unique(held[:-1][held[:-1] != _UNSEEN])) > 1}
+
+
+def by_thread(name: str, table: pa.Table) -> ByThread:
+    """Return the ids by thread of the columns that need not be in a table's file."""
+    if table.num_rows < _MANY_ROWS or not may_follow(name):
+        return {}
+    found = Followed(name)
+    ids = {column: table.column(column).fill_null(UNKNOWN).to_numpy() for column in ("thread_id", *found.columns)}
+    found.add(ids["thread_id"], ids)
+    return found.found(table.num_rows)
+
+
+def _followed(name: str, ids: np.ndarray, threads: pa.ChunkedArray, wanted: pa.DataType) -> pa.Array:
+    """A column by thread as one of a table; the threads are checked against nothing yet."""
+    at = threads.fill_null(UNKNOWN).to_numpy()
+    if at.min() < UNKNOWN or at.max() >= len(ids):
+        raise RecordingFileError(f"column {name} is known of {len(ids)} threads, and a row has thread "
+                                 f"{at.min() if at.min() < UNKNOWN else at.max()}")
+    return integer_array(np.append(ids, UNKNOWN).astype(np.int32)[at], wanted)
+
+
+def encode(name: str, table: pa.Table, left_out: Collection[str] = ()) -> pa.Buffer:
     """Return the table called `name` as the bytes of a Parquet file; see `writer`."""
     sink = pa.BufferOutputStream()
-    with writer(name, sink, table.num_rows) as held:
+    with writer(name, sink, table.num_rows, left_out) as held:
         held.write_table(table)
     return sink.getvalue()
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes the table called `name` to a file, in pieces."""
+    """Writes a table to a file, in pieces."""
 
-    name: str
+    schema: pa.Schema
     file: pq.ParquetWriter
 
     def write_table(self, table: pa.Table) -> None:
         """Write a piece of the table, as row groups of its own."""
         # Without rows there is no row group: an empty one has chunks that lie nowhere.
         if table.num_rows:
-            self.file.write_table(pa.Table.from_arrays(table.columns, schema=arrow_schema(self.name)),
-                                  row_group_size=_ROW_GROUP)
+            columns = [table.column(column) for column in self.schema.names]
+            self.file.write_table(pa.Table.from_arrays(columns, schema=self.schema), row_group_size=_ROW_GROUP)
 
 
 @contextmanager
-def writer(name: str, sink: Any, rows: int) -> Generator[Writer]:
-    """Write the table called `name`, of so many rows, to `sink` as a Parquet file.
+def writer(name: str, sink: Any, rows: int, left_out: Collection[str] = ()) -> Generator[Writer]:
+    """Write the table called `name`, of so many rows, to `sink` as a Parquet file without the columns `left_out`.
 
     Row groups have 128k rows and are compressed with zstd; integers are DELTA_BINARY_PACKED, text has dictionaries. So
     have ids in long tables that say whose a row is: there are few, and many processes come in any order.
     """
-    columns = TABLES[name].columns
+    columns = [column for column in TABLES[name].columns if column.name not in left_out]
+    schema = pa.schema([arrow_schema(name).field(column.name) for column in columns])
     whose = {*_WHOSE} - {own_id(name)} if rows >= _MANY_ROWS else ()
     coded = {column.name for column in columns if column.dtype in _TEXT or column.name in whose}
     with pq.ParquetWriter(
         sink,
-        arrow_schema(name),
+        schema,
         compression="zstd",
         # A list is allowed, though pyarrow's signature says bool.
         use_dictionary=cast("Any", [column.name for column in columns if column.name in coded]),
@@ -450,7 +526,7 @@ def writer(name: str, sink: Any, rows: int) -> Generator[Writer]:
         write_statistics=False,
         store_schema=False,
     ) as file:
-        yield Writer(name, file)
+        yield Writer(schema, file)
 
 
 def fixed_bytes(rows: Mapping[str, int]) -> int:
@@ -463,7 +539,8 @@ def _row_bytes(name: str) -> int:
     return sum(_FIXED_BYTES[column.dtype] for column in TABLES[name].columns)
 
 
-def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
+def decode(name: str, data: memoryview, rows: int, budget: Budget, followed: ByThread = MappingProxyType({})
+           ) -> pa.Table:
     """Return the table called `name` from the bytes of a Parquet file; a column that was added since reads as null.
 
     Parameters
@@ -476,6 +553,8 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
         The rows it must have.
     budget : Budget
         Charged with the uncompressed size of the pages, before they are decoded, and with decoded text.
+    followed : mapping of str to array, optional
+        Columns that the file does not have, by thread: see `by_thread`.
 
     Raises
     ------
@@ -483,11 +562,34 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
         A column without nulls is missing, or anything else is not as `encode` writes it. The message names the table,
         not the file.
     """
+    key = (name, rows, bytes(data)) if len(data) <= _REPEATED_BYTES and not followed else None
+    if key in _repeated:
+        table, taken = _repeated[key]
+        budget.take(taken, f"table {name!r}")
+        return table
+    left = budget.left_bytes
+    table = _decoded(name, data, rows, budget, followed)
+    if key is not None and table.nbytes <= _REPEATED_BYTES:
+        if len(_repeated) >= _MAX_REPEATED:
+            _repeated.clear()
+        _repeated[key] = table, left - budget.left_bytes
+    return table
+
+
+# Files of one program's processes have many small tables, empty ones above all, in the very same bytes: by name, rows
+# and bytes what they held, and what was taken from the budget.
+_repeated: dict[Any, tuple[pa.Table, int]] = {}
+_REPEATED_BYTES, _MAX_REPEATED = 1 << 14, 128
+
+
+def _decoded(name: str, data: memoryview, rows: int, budget: Budget, followed: ByThread) -> pa.Table:
     footer = _footer(name, data)
     try:
         columns = _stored_columns(name, footer[2])
         if footer[3] != rows:
             raise RecordingFileError(f"table {name!r} has {footer[3]} rows; the manifest says {rows}")
+        for twice in set(followed) & {column.name for column in columns}:
+            raise RecordingFileError(f"column {name}.{twice} is in its table and by thread in the manifest")
         _check_chunks(name, columns, data, footer, budget)
     except (LookupError, ValueError) as error:
         raise RecordingFileError(f"table {name!r} has a damaged footer") from error
@@ -497,22 +599,39 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
     try:
         # Text is read as dictionaries: a row costs an index, however often a hostile page repeats a long string.
         with pq.ParquetFile(pa.py_buffer(data), read_dictionary=text) as file:
-            table = file.read(use_threads=rows > _ROW_GROUP)  # for fewer, to share them out takes longer
-        arrays: list[Any] = []
-        stored = {column.name for column in columns}
-        for column in TABLES[name].columns:
-            if column.name not in stored:
-                arrays.append(_nulls(_ARROW_TYPES[column.dtype], rows, _zeros))
-            elif column.dtype in _TEXT:
-                arrays.append(_text(column.dtype, table.column(column.name), budget))
-            else:
-                arrays.append(table.column(column.name))
-        return pa.Table.from_arrays(arrays, schema=arrow_schema(name))
+            return pa.Table.from_arrays([*_columns(name, columns, file, rows, budget, followed)],
+                                        schema=arrow_schema(name))
     except RecordingFileError:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RecordingFileError(f"table {name!r} cannot be decoded: {ascii(reason[:200])[1:-1]}") from error
+
+
+def _columns(name: str, stored: Sequence[Column], file: pq.ParquetFile, rows: int, budget: Budget,
+             followed: ByThread) -> Iterator[Any]:
+    """Yield the columns of a table; those without any value share what they are made of, and take no memory."""
+    names = {column.name for column in stored}
+    # Of few rows, to share the columns out takes longer. Of very many, columns decode one after another, and what one
+    # needed only meanwhile goes back before the next: together they would take twice the memory.
+    together = file.read(use_threads=rows > _ROW_GROUP) if rows < _VERY_MANY_ROWS else None
+    zeros = functools.cache(_zeros)
+    for column in TABLES[name].columns:
+        values: Any = None
+        source = "thread_id" if column.name in followed else column.name
+        if source in names:
+            held = file.read(columns=[source], use_threads=False) if together is None else together
+            values = held.column(source)
+            if column.name in followed:
+                values = _followed(f"{name}.{column.name}", followed[column.name], values, _ARROW_TYPES[column.dtype])
+            elif column.dtype in _TEXT:
+                values = _text(column.dtype, values, budget)
+        if values is None or values.null_count == rows:
+            values = _nulls(_ARROW_TYPES[column.dtype], rows, zeros)
+        yield values
+        if together is None:
+            held = values = None
+            pa.default_memory_pool().release_unused()
 
 
 _NOTHING: dict[int, Any] = {}

@@ -73,8 +73,11 @@ def defined_at(
 ) -> str:
     """Return where a kernel is defined: its module, file and line, without the path of this machine.
 
-    Its framework comes first where it is not numba-cuda, or one of several `frameworks`.
+    Its framework comes first where it is not numba-cuda, or one of several `frameworks`; of a kernel that no probe
+    knows it is the library, where that is known.
     """
+    if framework == "driver":
+        return module or "unknown library"
     parts = [framework] if framework != "numba-cuda" or len(frameworks) > 1 else []
     # Beside a file or a cell, __main__ tells nothing.
     parts += [module] if module and not (filename and module == "__main__") else []
@@ -138,18 +141,33 @@ _NARROWEST = 4
 
 
 def shorten(text: str, width: int) -> str:
-    """Return text that takes at most `width` columns, with an ellipsis in its middle where it was longer."""
+    """Return text that takes at most `width` columns, with an ellipsis in its middle where it was longer.
+
+    Of a C++ template the first argument that says something is kept: ``vectorized_el…<FillFunctor<fl…``.
+    """
     if len(text) > _NARROWEST * (width + 1):  # of a very long one only the ends are looked at
         text = text[:_NARROWEST * width] + text[-_NARROWEST * width:] if width > 0 else text[:1]
     if width_of(text) <= width:
         return text
     if width <= 1:
         return _ELLIPSIS[:width]
+    template = _TEMPLATE.fullmatch(text) if width >= _LEAST_TEMPLATE else None
+    if template is not None:
+        function, arguments = template.groups()
+        function = function if len(function) <= width // 2 else function[:width // 2 - 1] + _ELLIPSIS
+        fitting = f"{function}<{arguments}>"
+        return fitting if width_of(fitting) <= width else _fitting(fitting, width - 1) + _ELLIPSIS
     tail_width = (width - 1) // 2
     head = _fitting(text, width - 1 - tail_width)
     tail = _fitting(text[::-1], tail_width)[::-1]
     return f"{head}{_ELLIPSIS}{tail}"
 
+
+#: A C++ function with template arguments: its name, and these from the first one that is no number and no plain type.
+_TEMPLATE = re.compile(
+    r"(\w+)<(?:(?:\d+[ul]*|true|false|u?int\w*|unsigned \w+|long|float|double|bool|\w+Metadata<[^<>]*>), )*(.+)>",
+    re.DOTALL)
+_LEAST_TEMPLATE = 12
 
 _MOST_LETTERS = 2_000
 

@@ -39,6 +39,37 @@ def test_percentiles_are_those_of_numpy(scale: int) -> None:
         assert found[group] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_percentiles_of_many_rows_in_few_groups_are_those_of_numpy(dtype: Any) -> None:
+    random = np.random.default_rng(4)
+    groups, values = random.integers(-1, 3, 150_000).astype(dtype), random.gamma(2, 9_000, 150_000).astype(dtype)
+    values[::7], values[::9_001], values[::11], values[::13] = -1, 2**31 - 1, 0, 1
+    found = columns.percentiles_by(groups, values, 4, (0, 0.5, 0.99, 1))
+    assert np.isnan(found[3]).all()
+    for group in range(3):
+        expected = np.percentile(values[(groups == group) & (values >= 0)].astype(np.int64), (0, 50, 99, 100))
+        assert found[group] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("size", [3, 70_000])
+def test_many_rows_are_counted_as_one_by_one(size: int) -> None:
+    random = np.random.default_rng(5)
+    groups, values = random.integers(-1, size, 100_000).astype(np.int32), random.integers(-1, 50, 100_000)
+    known = (groups >= 0) & (values >= 0)
+    assert columns.count_by(groups, size).tolist() == np.bincount(groups[groups >= 0], minlength=size).tolist()
+    sums = np.zeros(size, np.int64)
+    np.add.at(sums, groups[known], values[known])
+    assert columns.sum_by(groups, values, size).tolist() == sums.tolist()
+    pairs, pair = columns.unique_pairs(groups, values)
+    assert [*map(tuple, pairs.tolist())] == sorted({*zip(groups[known].tolist(), values[known].tolist(), strict=True)})
+    assert (pairs[pair[known]] == np.stack([groups[known], values[known]], axis=1)).all() and (pair[~known] == -1).all()
+    some = [size - 1, 0]
+    logs = np.log2(np.maximum(values[known], 1))
+    bins = np.clip(logs / (logs.max() / columns.BINS), 0, columns.BINS - 1).astype(int)
+    assert columns.Histograms(groups, values, size).of(some).tolist() == [
+        np.bincount(bins[groups[known] == at], minlength=columns.BINS).tolist() for at in some]
+
+
 def test_unique_pairs_point_back_to_rows() -> None:
     pairs, pair = columns.unique_pairs(np.array([1, 0, 1, -1]), np.array([4, 4, 4, 4]))
     assert pairs.tolist() == [[0, 4], [1, 4]]

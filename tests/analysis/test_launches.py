@@ -116,6 +116,19 @@ def test_a_nested_launch_is_counted_once_and_taken_from_the_phase_it_began_in() 
         assert phases.total().host_ns == 100
 
 
+def test_a_launch_of_seconds_among_short_ones_keeps_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelscope.analysis.columns._PART", 2)
+    made = _base()
+    times = [40, 41, 42, 3 * 10**9, 43]
+    for each in times:
+        made.launch(phases=(10, 0, 10, 10, each - 30))
+    recording = made.recording()
+    phases = launch_phases(recording)
+    assert phases.host_ns.tolist() == times and phases.phases["finish"].tolist() == [each - 30 for each in times]
+    assert phases.total().host_ns == sum(times)
+    assert by_kernel(recording)[0].max_ns == 3 * 10**9
+
+
 def test_totals_by_group_leave_out_rows_without_one() -> None:
     made = _base()
     for _ in range(3):

@@ -55,7 +55,7 @@ def test_compiles_of_one_specialization_in_several_processes() -> None:
 def test_the_card_says_it(both: Recording) -> None:
     text = " ".join(both.summary().split())
     for said in (
-            "Processes: 2, 2 machines, 1 killed: rank 1, imbalance 33 %",
+            "Processes: 2, 2 machines, 1 killed (rank 1), imbalance 33 %",
             "slowest: rank 0, GPU busy without exposed communication 600 ns, 200 ns above the mean; fastest: rank 1, "
             "200 ns; imbalance (max - mean) / max 33 %",
             "2 processes compiled axpy, 2 x 5 ns: all at the same time; a shared NUMBA_CACHE_DIR and cache=True would "
@@ -65,7 +65,7 @@ def test_the_card_says_it(both: Recording) -> None:
             "rank 1 2 100 ns 1 5 ns 700 ns 600 ns 500 ns 0 ns 500 ns killed it was killed"):
         assert said in text
     page = both._repr_html_()
-    for said in ("rank 1", "node18, pid 2", "1 killed: rank 1", "exposed"):
+    for said in ("rank 1", "node18, pid 2", "1 killed (rank 1)", "exposed"):
         assert said in page
     assert "Processes" not in worker(1).summary()
 
@@ -86,3 +86,18 @@ def test_of_many_workers_the_card_shows_the_slowest_and_the_fastest_and_says_wha
     assert "numba-cuda: ok (64 processes)" in text
     assert "least busy of 64, device 0 of node0" in text and "most busy of 64, device 7 of node7" in text
     assert "other thread" not in text.split("\n\n")[0]
+
+
+def test_who_needs_attention_stands_first_and_equal_compiles_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    ended = {2: "terminated", 40: "cut off", 63: "killed"}
+    text = merge([worker(at, rank=at, launches=2 + at, launcher="torchrun", start_ns=1_000 + at,
+                         status=ended.get(at, "ok")) for at in range(64)]).summary()
+    section = text[text.index("Processes:"):text.index("Cells:")]
+    assert section.startswith(
+        "Processes: 64, 1 killed (rank 63), 1 cut off (rank 40), 1 terminated (rank 2), imbalance")
+    rows = [line.split()[1] for line in section.splitlines() if line.lstrip().startswith("rank ")]
+    assert rows == ["63", "40", "2", "62", "61", "60", "59", "5", "4", "3", "1", "0"]
+    compiles = text[text.index("Compiles:"):text.index("\n\nHost time")]
+    assert compiles.startswith("Compiles: 64, ") and "axpy compiled 64 times, 320 ns:" in compiles
+    assert "more compile" not in compiles and compiles.count("axpy") == 1

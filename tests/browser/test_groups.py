@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browsing import Timeline, in_both_fonts
 from worker_recordings import on_gpu, worker
@@ -87,6 +88,66 @@ def test_groups_begin_folded_and_show_when_they_were_busy(shown: Any, font: str,
     timeline.show(0, 50)
     assert of_lane(timeline, "rank 2", 4, COMPILE_COLOR) > 6 and not of_lane(timeline, "rank 2", 8, COMPILE_COLOR)
 
+
+_HEIGHTS = """
+    const [label, kind] = a, { view, canvas } = k, lane = v.layout.lanes.find((each) => each.spec.label === label);
+    k.draw();
+    const copy = document.createElement("canvas");
+    [copy.width, copy.height] = [canvas.width, canvas.height];
+    const context = copy.getContext("2d");
+    context.drawImage(canvas, 0, 0);
+    const high = Math.round((lane.height - 5) * v.dpr), top = Math.round((lane.y - v.scroll + 2) * v.dpr);
+    const { data } = context.getImageData(0, top, copy.width, high), rgb = a[2], drawn = new Array(copy.width).fill(0);
+    for (let at = 0; at < data.length; at += 4) {
+      if (rgb.every((part, i) => data[at + i] === part)) drawn[(at / 4) % copy.width] += 1;
+    }
+    return [drawn, v.t0, v.t1, (high >> 1) - (kind === "gpu" ? (high + 1) % 2 : 0)];
+"""
+
+
+def expected_heights(spans: list[list[tuple[int, int]]], t0: float, t1: float, columns: int, most: int) -> list[int]:
+    """How high each column is: the share in which processes were busy, on average, by event; at least 2 pixels."""
+    share, step = np.zeros(columns), (t1 - t0) / columns
+    left = t0 + step * np.arange(columns)
+    for process in spans:
+        for start, end in process:
+            share += np.clip(np.minimum(end, left + step) - np.maximum(start, left), 0, None) / (step * len(spans))
+    return [max(2, round(each * most)) if each > 1e-12 else 0 for each in share]
+
+
+@pytest.mark.parametrize(("from_ns", "to_ns"), [(-500, 50_500), (9_000, 29_000), (24_980, 25_480)],
+                         ids=["whole", "bins", "events"])
+def test_columns_of_folded_groups_are_as_high_as_the_events_say(shown: Any, from_ns: int, to_ns: int) -> None:
+    timeline = shown()
+    kernels = [[((10 + 5 * at) * US - FIRST, (14 + 5 * at) * US - FIRST)] for at in range(8)]
+    launches = [(10 * US + 100 * at - FIRST, 10 * US + 100 * at + 50 - FIRST) for at in range(400)]
+    groups = {"rank 3": [3], "rank 5": [5], "node0": [0, 1, 2, 3], "node1": [4, 5, 6, 7]}
+    timeline.show(from_ns, to_ns)
+    for _ in range(3):
+        for label, ranks in groups.items():
+            for kind, color, spans in (("gpu", GPU, [kernels[rank] for rank in ranks]),
+                                       ("launches", HOST, [launches for _ in ranks])):
+                drawn, t0, t1, most = timeline.tell(_HEIGHTS, [label, kind, list(bytes.fromhex(color[1:]))])
+                wanted = expected_heights(spans, t0, t1, len(drawn), most)
+                # A bin that begins before an event may show the least in the column beside it.
+                off = [at for at, (one, other) in enumerate(zip(drawn, wanted, strict=True))
+                       if abs(one - other) > 1 and not (one == 2 and any(wanted[max(0, at - 1):at + 2]))]
+                assert off == [], f"{label}, {kind}: {[(at, drawn[at], wanted[at]) for at in off[:5]]}"
+        timeline.tell("v.pan(0.37); k.draw();")
+
+
+
+def test_a_kernel_of_nanoseconds_in_minutes_is_seen_in_its_folded_groups(opened_timeline: Any) -> None:
+    second = 10**9
+    timeline = opened_timeline(merge([
+        on_gpu(worker(at, rank=at, host="node0", start_ns=10 * US),
+               ("kernel", "short", (100 + 30 * at) * second, (100 + 30 * at) * second + 20),
+               ("kernel", "last", 400 * second, 401 * second)) for at in range(8)]))
+    assert seen(timeline) == [f"rank {at}" for at in range(8)]
+    for at in range(8):
+        drawn, t0, t1, _ = timeline.tell(_HEIGHTS, [f"rank {at}", "gpu", list(bytes.fromhex(GPU[1:]))])
+        column = int(((100 + 30 * at) * second - t0) / (t1 - t0) * len(drawn))
+        assert [x for x, high in enumerate(drawn[:column + 50]) if high] == [column] and drawn[column] == 2
 
 def test_a_header_folds_by_mouse_and_keys_and_the_choice_stays(shown: Any) -> None:
     timeline = shown()

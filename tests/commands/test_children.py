@@ -139,7 +139,7 @@ def test_how_children_ended_is_said(family: tuple[kernelscope.Recording, dict[st
     status = {end: by_count[count].status for end, count in ENDS.items()}
     assert status == {"returns": "ok", "raises": "ok", "os._exit": "killed", "SIGTERM": "terminated",
                       "SIGKILL": "killed", "SIGINT": "ok", "lives": "ok"}
-    assert "recovered from its journal" in by_count[ENDS["SIGKILL"]].message
+    assert "replaced by os.exec: recovered from its journal" in by_count[ENDS["SIGKILL"]].message
     cells = {row.process_id: row for row in recording.cells.itertuples()}
     assert cells[by_count[ENDS["raises"]].process_id].error == "ValueError: on purpose"
     # They end as they would without a recording.
@@ -187,7 +187,10 @@ def ranks(folder: Path) -> Path:
 def test_ranks_record_themselves_and_are_merged(ranks: Path, folder: Path, cli: Any) -> None:
     assert ranks.stat().st_mode & 0o777 == 0o700
     out = folder / "all.kscope"
-    assert "rank 1" in cli("merge", str(ranks), "-o", str(out), NUMBA_ENABLE_CUDASIM="1").stdout
+    told = cli("merge", str(ranks), "-o", str(out), NUMBA_ENABLE_CUDASIM="1").stdout.splitlines()
+    assert told[0].startswith("KernelScope: ranks: 3 processes") and told[-1] == f"wrote {out}"
+    assert "9 launches, 1 kernel" in told
+    assert {"ok: rank 0, rank 2", "killed: rank 1"} <= {*told}
     recording = kernelscope.load(out)
     rows = recording.processes.sort_values("rank")
     assert rows["rank"].tolist() == [0, 1, 2]

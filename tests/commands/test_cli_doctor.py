@@ -58,7 +58,7 @@ def test_a_machine_on_which_nothing_works(process: Any, tmp_path: Path) -> None:
 
 FOUND = {
     "kernelscope": "1", "python": "3", "platform": "p", "packages": {"numpy": "2"}, "simulator": True, "libraries": {},
-    "frameworks": [{"package": "torch", "version": "2.11.0", "recorded": "compiles"}],
+    "frameworks": [{"package": "triton", "version": "3.9.0", "recorded": "launches"}],
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],

@@ -19,6 +19,10 @@ def still_hooked() -> list[str]:
     quadrants = sys.modules.get("quadrants.lang.kernel")
     if quadrants is not None:
         owners += [quadrants.Kernel, quadrants.KernelCxx, sys.modules["quadrants.lang.impl"].Program]
+    jit = sys.modules.get("triton.runtime.jit")
+    if jit is not None:
+        owners += [jit.JITFunction, sys.modules["triton.backends.nvidia.driver"].CudaLauncher,
+                   sys.modules["triton.compiler.compiler"]]
     dispatcher = sys.modules.get("numba.cuda.dispatcher")
     if dispatcher is not None:
         owners += _owners_of_numba(dispatcher)

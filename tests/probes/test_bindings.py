@@ -30,7 +30,7 @@ def test_a_namespace_that_was_left_alone_once_gets_the_hook_of_the_next_recordin
         def hook():
             return "the hook"
 
-        bindings = Bindings(function, hook, lambda names: names.get("__name__") in keeps)
+        bindings = Bindings(vars(kept), "function", lambda _: hook, lambda names: names.get("__name__") in keeps)
         bindings.put()
         try:
             return kept.function(), bound.function()
@@ -49,9 +49,40 @@ def test_a_native_hook_that_nobody_else_took_is_taken_back_without_a_search(modu
     from kernelscope.native.log import LaunchLog
 
     bound, held = modules[1], (modules[1].function,)  # a name in a closure would be bound to the hook too
-    bindings = Bindings(held[0], LaunchLog().hook("core", held[0], print, print, 4))
+    bindings = Bindings(vars(bound), "function", lambda given: LaunchLog().hook("core", given, print, print, 4))
     bindings.put()
     assert type(bound.function) is native.core.Hook
     monkeypatch.setattr(base, "_search", lambda _: pytest.fail("it looked at every object of the process"))
     bindings.take_back()
     assert bound.function is held[0]
+
+
+def test_what_modules_alone_hold_by_its_name_is_found_without_a_search(modules, monkeypatch):
+    kept, bound = modules
+    searches = []
+    search = base._search
+    monkeypatch.setattr(base, "_search", lambda function: searches.append(function) or search(function))
+
+    def hook():
+        return "the hook"
+
+    def calls():
+        bindings = Bindings(vars(kept), "function", lambda _: hook)
+        bindings.put()
+        try:
+            return kept.function(), bound.function()
+        finally:
+            bindings.take_back()
+            base._remembered.clear()
+
+    assert calls() == ("the hook", "the hook") and not searches
+    bound.other = bound.function  # by another name
+    assert calls() == ("the hook", "the hook") and len(searches) == 1
+    assert bound.other is bound.function
+    del bound.other
+
+    def holds(function=kept.function):
+        return lambda: function()
+
+    assert holds()() == "the function"
+    assert calls() == ("the hook", "the hook") and len(searches) == 2

@@ -17,7 +17,7 @@ from interruptions import handlers, interrupted_at, lines_of
 
 import kernelscope
 from kernelscope import native
-from kernelscope.probes.base import ImportHook
+from kernelscope.probes.base import ImportFinder
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
 
@@ -209,7 +209,7 @@ def test_ctrl_c_at_every_line_while_hooks_go_in(kernels):
         else:  # such as a search that was made before, and is remembered
             begun[-1].stop()
         assert Session.active is None and still_hooked() == native.core.taken() == [], line
-        assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)], line
+        assert not [finder for finder in sys.meta_path if isinstance(finder, ImportFinder)], line
         if count % 50 == 0:
             with kernelscope.record() as r:
                 kernels.noop[1, 1]()

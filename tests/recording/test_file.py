@@ -53,6 +53,13 @@ def test_many_launches_come_back_small(tmp_path: Path, many: Recording, assert_s
     assert_same(load(path), many)
 
 
+def test_very_long_tables_decode_column_by_column(
+        path: Path, full: Recording, many: Recording, assert_same: Same, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelscope.recording.parquet._VERY_MANY_ROWS", 1)
+    assert_same(load(path), full)
+    assert_same(load(save(many, path.with_name("many"))), many)
+
+
 def test_chunks_and_unused_words_come_back(tmp_path: Path, full: Recording, assert_same: Same) -> None:
     health = full.arrow("health")
     chunked = pa.concat_tables([health.slice(0, 1), health.slice(1, 1)])
@@ -201,6 +208,18 @@ def test_recording_that_load_would_find_too_large_is_not_written(tmp_path: Path,
     monkeypatch.setattr(recording_file, "MAX_FILE_BYTES", 100)
     with pytest.raises(RecordingFileError, match="a file holds at most 100"):
         save(full, tmp_path / "demo")
+
+
+@pytest.mark.parametrize(("name", "method"), [
+    ("report.html", "to_html"), ("REPORT.HTM", "to_html"), ("a/trace.pftrace", "to_perfetto"),
+    ("x.speedscope.json", "to_speedscope"), ("x.folded", "to_collapsed")])
+def test_a_recording_is_not_saved_under_an_exports_name(name: str, method: str, full: Recording,
+                                                        tmp_path: Path) -> None:
+    target = tmp_path / name
+    with pytest.raises(RecordingFileError, match=rf"'{target}' is the name of an export.*call {method}\('{target}'\)"):
+        full.save(target)
+    assert not list(tmp_path.iterdir())
+    assert full.save(tmp_path / "my.recording") == tmp_path / "my.recording"
 
 
 def test_manifest_is_what_is_documented(path: Path, members_of: Callable[[Path], dict[str, bytes]]) -> None:

@@ -296,10 +296,11 @@ def test_one_call_of_an_algorithm_has_all_of_its_kernels() -> None:
             node(9, 0, 4, 400), node(9, 1, 4, 420, kind=1, name=5, entry=-1),
             {"correlation_id": 5, "start_ns": 600, "end_ns": 700},
         ], shapes=[(4, 1, 1, 32, 1, 1, None, None, None, 0)]))
-    assert recording.column("activities", "launch_id").tolist() == [0, 1, 0, 0, -1, -1]
-    assert recording.column("launches", "execute_ns").tolist() == [35, 3, -1]
-    assert recording.column("launches", "queue_ns").tolist() == [30, 30, -1]
-    assert recording.column("launches", "correlation_id").tolist() == [-1, 2, -1]
+    # The last kernel is of a call between the two: nobody's, and so the driver's.
+    assert recording.column("activities", "launch_id").tolist() == [0, 1, 0, 0, -1, 2]
+    assert recording.column("launches", "execute_ns").tolist() == [35, 3, 100, -1]
+    assert recording.column("launches", "queue_ns").tolist() == [30, 30, 40, -1]
+    assert recording.column("launches", "correlation_id").tolist() == [-1, 2, 5, -1]
     assert recording.column("activities", "configuration_id").tolist()[0] == 2  # the one without a stream that there is
     assert recording.column("activities", "graph_event_id").tolist() == [-1, -1, -1, 1, 1, -1]
     assert recording.rows("launches")[0]["parent_launch_id"] is None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import pyarrow.parquet as pq
 import pytest
 from worker_recordings import worker
 
@@ -17,8 +20,10 @@ from kernelscope.recording.file import load, save
 from kernelscope.recording.merge import merge, merge_files
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import encode, make_table
+from kernelscope.schema import TABLES
 
-Same = Callable[[Recording, Recording], None]
+Same: TypeAlias = Callable[[Recording, Recording], None]
+Members: TypeAlias = Callable[[Path], dict[str, bytes]]
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def files(tmp_path: Path) -> list[Path]:
 @pytest.fixture(params=[None, 16], ids=["one piece", "pieces of 16 rows"])
 def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param is not None:
-        for name, value in (("_PIECE", request.param), ("_SAMPLE", 4), ("_IN_MEMORY", 1000)):
+        for name, value in (("_PIECE", request.param), ("_SAMPLE", 4), ("_RUN", 64), ("_IN_MEMORY", 1000)):
             monkeypatch.setattr(events, name, value)
 
 
@@ -45,7 +50,11 @@ def test_a_file_holds_what_merging_in_memory_gives(files: list[Path], full: Reco
     told: list[float] = []
     made = merge_files(files, tmp_path / "all", paths=True, progress=lambda fraction, text: told.append(fraction))
     assert (made.path, made.merged, made.missing) == (tmp_path / "all.kscope", 5, {})
-    assert_same(load(made.path), merge(files))
+    whole = load(made.path)
+    assert_same(whole, merge(files))
+    assert made.rows == {name: table.num_rows for name, table in whole.tables.items()}
+    assert made.shared.metadata == whole.metadata
+    assert made.shared.rows("processes") == whole.rows("processes") and not made.shared.rows("launches")
     assert told == sorted(told) and told[-1] == 1.0
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([*(each.name for each in files), "all.kscope"])
 
@@ -56,6 +65,52 @@ def test_paths_are_cut_and_hosts_stay(files: list[Path], tmp_path: Path) -> None
     assert all(row["boot"] == "boot" for row in [found.metadata["clock"]])
     with pytest.raises(RecordingFileError, match="exists"):
         merge_files(files, tmp_path / "all", overwrite=False)
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    """Two workers in one file, each with a cell and a GPU of its own, that launched alternately."""
+    made = [worker(each, rank=each, launcher="mpi", launches=9_000, start_ns=1_000 + each, device={
+        "ordinal": 0, "name": "H200", "uuid": f"GPU-{each}"}) for each in range(2)]
+    return merge_files([save(each, tmp_path / f"long{at}") for at, each in enumerate(made)], tmp_path / "long").path
+
+
+def _launches(members: dict[str, bytes]) -> tuple[set[str], dict[str, list[int]]]:
+    """Columns that the launches of a file have there, and by thread in the manifest."""
+    names = set(pq.read_schema(io.BytesIO(members["launches.parquet"])).names)
+    return names, json.loads(members["manifest.json"])["tables"]["launches"].get("by_thread", {})
+
+
+def test_what_follows_from_the_thread_is_not_in_each_row(long: Path, tmp_path: Path, members_of: Members,
+                                                         assert_same: Same) -> None:
+    columns, by_thread = _launches(members_of(long))
+    assert {*TABLES["launches"].names} - columns == {"cell_id", "device_id"}
+    assert by_thread == {"cell_id": [0, 1], "device_id": [0, 1]}
+    found = load(long)
+    assert_same(found, merge([tmp_path / "long0.kscope", tmp_path / "long1.kscope"]))
+    assert _launches(members_of(found.save(tmp_path / "again"))) == (columns, by_thread)
+    # One launch that is in no cell, and one on the other's GPU: neither column follows from the thread.
+    launches = found.arrow("launches").to_pydict()
+    launches["cell_id"][17_000], launches["device_id"][1] = None, 0
+    assert found.column("launches", "device_id")[1] == 1
+    other = Recording({**found.tables, "launches": make_table("launches", launches)}, found.metadata)
+    assert _launches(members_of(other.save(tmp_path / "other"))) == ({*TABLES["launches"].names}, {})
+    assert_same(load(tmp_path / "other"), other)
+
+
+@pytest.mark.parametrize(("table", "said", "why"), [
+    ("launches", {"device_id": [0]}, "column launches.device_id is known of 1 threads, and a row has thread 1"),
+    ("launches", {"device_id": [0, 7]}, "column launches.device_id has 7 in row 1, which is no row of table 'devices'"),
+    *(("launches", said, "the manifest gives table 'launches' by thread .*, not ids") for said in (
+        {"device_id": [0, -2]}, {"device_id": [0, 2**31]}, {"device_id": [0, True]}, {"device_id": [0, "x"]},
+        {"device_id": []}, {"device_id": 1}, {"thread_id": [0, 1]}, {"line_id": [0, 0]}, [[0, 1]], 5)),
+    ("processes", {"rank": [0, 1]}, "the manifest gives table 'processes' by thread"),
+    ("compilations", {"cell_id": [0, 1]}, "column compilations.cell_id is in its table and by thread in the manifest"),
+])
+def test_ids_by_thread_are_checked(table: str, said: Any, why: str, long: Path, rewrite: Callable[..., None]) -> None:
+    rewrite(long, lambda manifest: manifest["tables"][table].update(by_thread=said))
+    with pytest.raises(RecordingFileError, match=rf"^long\.kscope: {why}"):
+        load(long)
 
 
 def test_what_is_wrong_with_a_file_is_said_and_the_others_are_merged(

@@ -233,6 +233,22 @@ def test_pages_beyond_the_budget_are_not_decoded(full: Recording, monkeypatch: p
         _decode(data, 1, "health", Budget(len(data)))
 
 
+def test_tables_that_repeat_are_counted_each_time(threads: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode("threads", threads)
+    first = Budget(0)
+    assert _decode(data, budget=first) is _decode(data, budget=Budget(0))
+    taken = first.limit_bytes - first.left_bytes
+    assert taken > 0
+    monkeypatch.setattr(Budget, "FLOOR_BYTES", 3 * taken - 1)
+    budget = Budget(0)
+    for _ in range(2):
+        _decode(data, budget=budget)
+    with pytest.raises(RecordingFileError, match="table 'threads' would take more"):
+        _decode(data, budget=budget)
+    with pytest.raises(RecordingFileError, match="the manifest says 3"):
+        _decode(data, 3)
+
+
 def test_text_that_repeats_beyond_the_budget_is_not_spelled_out(threads: pa.Table,
                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     # A megabyte once, named by a thousand rows: 1 GB of text from 1 kB of file.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from kernelscope.probes.cuda_core.calls import NullCalls
 from kernelscope.probes.cuda_core.graphs import GraphWatch, Memory, UnseenGraphs
 from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook, trial
 from kernelscope.probes.cuda_core.read import Driver
-from kernelscope.probes.cuda_core.rows import RowMaker
 from kernelscope.probes.sink import LAUNCH, Sink
+
+if TYPE_CHECKING:
+    from kernelscope.probes.cuda_core.rows import RowMaker
 
 
 class CudaCoreProbe(Probe):
@@ -74,7 +76,7 @@ class CudaCoreProbe(Probe):
         self.is_idle = False
         self._watch = watch = GraphWatch(sink, driver, self._memory.captures)
         sink.driver_calls.is_capturing = lambda: bool(watch.captures_under_way() | watch.earlier.left)
-        self._rows = RowMaker(sink, self._memory)
+        self._rows = None
         sink.driver_calls.listen(self._watch)
         if sink.driver_calls.source is None and dryrun.is_enabled():
             self._null = NullCalls(ctypes.CDLL("libcuda.so.1"), sink.driver_calls)
@@ -106,9 +108,12 @@ class CudaCoreProbe(Probe):
         """
         if self._launches is not None:
             self._launches.describe(used)
-        watch, rows = self._watch, self._rows
-        if watch is None or rows is None or os.getpid() != self._process:
+        watch = self._watch
+        if watch is None or os.getpid() != self._process:
             return
+        from kernelscope.probes.cuda_core.rows import RowMaker
+
+        rows = self._rows = self._rows or RowMaker(sink, self._memory)
         with watch.lock:
             if sink.driver_calls.heard is not None:
                 watch.settle()  # a recorder inside another one stops; else it was done when the watch ended

@@ -51,8 +51,7 @@ class LaunchHook:
         """Put the hook in: `core` is the module ``cuda.core``."""
         elsewhere = self.sink.recorded_elsewhere
         core.launch = without_hook(core.launch)  # somebody may have put back an earlier recording's
-        # No variable of ours holds it: its references are counted, to know whether the places are those of before.
-        self._bindings = Bindings(core.launch, self.make(core.launch), lambda names: names.get("__name__") in elsewhere)
+        self._bindings = Bindings(vars(core), "launch", self.make, lambda names: names.get("__name__") in elsewhere)
         self._bindings.put()
 
     def uninstall(self) -> None:

@@ -467,8 +467,8 @@ _ARGUMENTS = {
 }
 _MOST_WORDS = 8
 #: How numba's kernels name an array, which is five parameters and two for each dimension; and types between commas.
-_ARRAY, _ARRAY_TYPE = "Array<", re.compile(r"Array<[^<>]*, (\d+), [^<>]*>")
-_FIELD_TYPES = re.compile(r"(?:[^<>(),]|<(?:[^<>]|<[^<>]*>)*>|\([^()]*\))+")
+_ARRAY, _ARRAY_TYPE = "Array<", r"Array<[^<>]*, (\d+), [^<>]*>"
+_FIELD_TYPES = r"(?:[^<>(),]|<(?:[^<>]|<[^<>]*>)*>|\([^()]*\))+"
 
 
 class Shape(NamedTuple):
@@ -694,8 +694,8 @@ def _positions(name: str) -> tuple[str, ...]:
         return ()
     found: list[str] = []
     types = name.partition("(")[2].rpartition(")")[0]
-    for position, each in enumerate(_FIELD_TYPES.findall(types), 1):
-        array = _ARRAY_TYPE.fullmatch(each.strip())
+    for position, each in enumerate(re.findall(_FIELD_TYPES, types), 1):
+        array = re.fullmatch(_ARRAY_TYPE, each.strip())
         if array is None and ("<" in each or "(" in each):
             return ()
         found += [str(position)] * (1 if array is None else 5 + 2 * int(array[1]))

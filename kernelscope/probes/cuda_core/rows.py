@@ -13,7 +13,7 @@ from kernelscope.probes.sink import Sink
 
 #: More nodes than these are not written down: graphs that each update changes by one node would fill the memory.
 MOST_NODES = 500_000
-_ARRAY = re.compile(r"(?i:array)\(.*?, (\d+)d?, ")
+_ARRAY = r"(?i:array)\(.*?, (\d+)d?, "
 #: What numba passes for an array beside its shape and strides.
 _ARRAY_PARAMETERS = 5
 
@@ -209,7 +209,7 @@ def parameter_names(signature: str, names: str) -> tuple[str, ...]:
         return ()
     found: list[str] = []
     for each, label in zip(types, labels, strict=True):
-        array = _ARRAY.match(each)
+        array = re.match(_ARRAY, each)
         if array is None and "(" in each:
             return ()  # tuples, records and the like have parameters that only numba can count
         found += [label] * (1 if array is None else _ARRAY_PARAMETERS + 2 * int(array[1]))

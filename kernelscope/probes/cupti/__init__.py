@@ -14,10 +14,12 @@ import numpy as np
 
 from kernelscope import dryrun
 from kernelscope.probes.base import ImportHook, Probe
-from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, TorchProfilerWatch, find
+from kernelscope.probes.cupti import kineto
+from kernelscope.probes.cupti.kineto import Kineto, TorchProfilerWatch
+from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, find
 from kernelscope.probes.cupti.tracing import Tracing
 from kernelscope.probes.driver import device
-from kernelscope.probes.sink import Sink
+from kernelscope.probes.sink import GpuColumns, Sink
 from kernelscope.units import counted
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
@@ -41,9 +43,11 @@ class CuptiProbe(Probe):
         super().__init__()
         self._given = cupti
         self._tracing: Tracing | None = None
+        self._kineto: Kineto | None = None
         self._is_on = False
+        self._torch_profiles = False
         self._imports: list[ImportHook] = []
-        self._watch = TorchProfilerWatch(self._stand_aside)
+        self._watch = TorchProfilerWatch(self._stand_aside, self._take_up)
         self._injection = NvtxInjection()
         self._process = os.getpid()
 
@@ -75,32 +79,52 @@ class CuptiProbe(Probe):
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Read what CUPTI recorded. See `ProbeProtocol.describe`."""
-        if self._tracing is None:
+        columns = self._columns()
+        if columns is None:
             return
         with self.lock:
             if self._is_on and self._is_here():
                 try:
-                    self._tracing.collect()
+                    self._collect()
                 except Exception as problem:  # what was read before stays
                     sink.swallow(self.name, problem)
-        sink.gpu = self._tracing.columns
-        if self._tracing.lines is not None:
+        sink.gpu = columns
+        if self._tracing is not None and self._tracing.lines is not None:
             sink.gpu.sites = self._tracing.lines.rows()
         if self._given is None and self._is_here():
             for ordinal in np.unique(sink.gpu.activities["device"]).tolist():
                 if ordinal >= 0:
                     device(sink, ordinal)  # a framework's probe need not know devices
-        sink.metadata["gpu"] = {"source": "cupti", "clock_error_ns": self._tracing.clock_error_ns}
-        sink.stated[self.name] = _stated(self._tracing)
+        error_ns = max(each.clock_error_ns for each in (self._tracing, self._kineto) if each is not None)
+        sink.metadata["gpu"] = {"source": "cupti", "clock_error_ns": error_ns}
+        sink.stated[self.name] = _of_kineto(error_ns) if self._tracing is None or self._kineto is not None else _stated(
+            self._tracing)
+
+    def _columns(self) -> GpuColumns | None:
+        """What was recorded, by CUPTI itself or through Kineto."""
+        source = self._tracing or self._kineto
+        return None if source is None else source.columns
+
+    def _collect(self) -> None:
+        """Read what was recorded so far, and go on."""
+        if self._kineto is None:
+            assert self._tracing is not None
+            self._tracing.collect()
+        elif self._kineto.is_on:
+            self._kineto.end()
+            self._kineto.begin()
 
     def _is_capturing(self) -> bool:
-        if not self._is_on or self._tracing is None or self.sink is None:
+        if not self._is_on or self.sink is None:
             return False
-        return self._tracing.captures.under_way > 0 or self.sink.driver_calls.is_capturing()
+        if self._kineto is not None and kineto.is_capturing():
+            return True
+        captures = 0 if self._tracing is None else self._tracing.captures.under_way
+        return captures > 0 or self.sink.driver_calls.is_capturing()
 
     def _may_start(self, module: ModuleType) -> None:
         with self.lock:
-            if self._imports and self._tracing is None and self.sink is not None:
+            if self._imports and not self._is_on and self.sink is not None:
                 try:
                     self._begin()
                 except Exception as problem:
@@ -112,12 +136,17 @@ class CuptiProbe(Probe):
             cupti = self._given or _loaded()
             self._tracing = Tracing(cupti, self.sink.clock, self.sink.driver_calls,
                                     None if self.sink.user_code is None else self.sink)
+            self._injection.offer(cupti.path)
         except CuptiError as problem:
-            self.report(self.sink, str(problem), status="unavailable", fix=problem.fix)
-            return
+            if not (problem.is_held and kineto.is_available()):
+                self.report(self.sink, str(problem), status="unavailable", fix=problem.fix)
+                return
+            self._torch_profiles = kineto.is_running()
+            self._kineto = Kineto(GpuColumns(), self.sink.clock)
+            if not self._torch_profiles:
+                self._kineto.begin()
         self._is_on = True
         self.sink.is_capturing = self._is_capturing
-        self._injection.offer(cupti.path)
         self._watch.begin()
 
     def _end(self) -> None:
@@ -128,21 +157,34 @@ class CuptiProbe(Probe):
             self._watch.end()
             self._injection.withdraw()
             try:
-                if self._tracing is not None:
-                    self._tracing.end() if self._is_here() else self._tracing.forget()
+                self._end_source()
+                self._watch.catch_up()
             except Exception:
                 self._is_on = False
                 raise
             self._is_on = False  # not after a Ctrl-C: uninstalling is then taken up again
 
+    def _end_source(self) -> None:
+        """End what records now."""
+        if self._kineto is None:
+            if self._tracing is not None:
+                self._tracing.end() if self._is_here() else self._tracing.forget()
+        elif self._is_here():
+            self._kineto.end()
+            if self._torch_profiles and self.sink is not None:
+                self.report(self.sink, "torch.profiler still ran when this recording ended: what the GPU did since it "
+                            "started is in torch.profiler's result only",
+                            fix="record around torch.profiler, not inside")
+
     def _leave(self) -> None:
         """Have CUPTI stop because the interpreter ends: too late to import or to convert anything."""
         with self.lock:
-            if self._is_on and self._is_here() and self._tracing is not None:
+            source = self._kineto or self._tracing
+            if self._is_on and self._is_here() and source is not None:
                 if self._given is None and not self._is_capturing():
                     _synchronize_current()  # CUPTI gives back only buffers of work that has ended
                 self._is_on = False
-                self._tracing.leave()
+                source.leave()
 
     def _is_here(self) -> bool:
         """Whether this is the process that CUPTI records, and no child that was forked from it."""
@@ -153,16 +195,39 @@ class CuptiProbe(Probe):
         assert self.sink is not None
         try:
             with self.lock:
-                if not self._is_on or not self._is_here():
+                if not self._is_on or not self._is_here() or self._torch_profiles:
                     return
-                if not self._is_capturing():
+                if self._given is None and not self._is_capturing():
                     _synchronize_current()
-                self._end()
-            self.report(
-                self.sink, "torch.profiler started and took CUPTI over: what the GPU did from then on is not recorded",
-                fix="profile and record in different cells; torch.profiler keeps CUPTI until the kernel restarts")
+                self._injection.withdraw()
+                self._end_source()
+                if self._kineto is None and self._tracing is not None:
+                    self._kineto = Kineto(self._tracing.columns, self.sink.clock)
+                self._torch_profiles = True
         except Exception as problem:
             self.sink.swallow(self.name, problem)
+
+    def _take_up(self, result: Any) -> None:
+        """Read what torch's profiler has recorded, which has just stopped, and record on through Kineto."""
+        assert self.sink is not None
+        try:
+            with self.lock:
+                if not self._is_on or not self._is_here() or not self._torch_profiles or self._kineto is None:
+                    return
+                self._torch_profiles = False
+                if result is not None:
+                    self._kineto.add_result(result)
+                self._kineto.begin()
+        except Exception as problem:
+            self.sink.swallow(self.name, problem)
+
+
+def _of_kineto(error_ns: float) -> dict[str, Any]:
+    """The row of health where torch's profiler has CUPTI."""
+    return {"probe": CuptiProbe.name, "status": "degraded", "clock_error_ns": error_ns,
+            "message": "torch.profiler has CUPTI in this process: the GPU's side comes through it, without lines, "
+                       "graph nodes and some of the driver's calls",
+            "fix": "restart the kernel, and record before torch.profiler runs"}
 
 
 def _stated(tracing: Tracing) -> dict[str, Any]:

@@ -13,13 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
-from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.cupti.records import BUFFER_BYTES, Buffers
 from kernelscope.probes.driver import guarded
 from kernelscope.probes.sink import AFTER, CallData
@@ -177,11 +175,15 @@ class CuptiError(ProbeUnavailableError):
     ----------
     fix : str
         What the user can do about it.
+    is_held : bool
+        Whether another client has CUPTI.
     """
 
-    def __init__(self, message: str, fix: str = "record with --no-gpu, and please report this message") -> None:
+    def __init__(self, message: str, fix: str = "record with --no-gpu, and please report this message",
+                 is_held: bool = False) -> None:
         super().__init__(message)
         self.fix = fix
+        self.is_held = is_held
 
 
 class _SubscriberParams(ctypes.Structure):
@@ -414,7 +416,7 @@ class Cupti:
             return
         if result in _REASONS:
             message, fix = _REASONS[result]
-            raise CuptiError(message.format(holder=holder or "it does not give its name"), fix)
+            raise CuptiError(message.format(holder=holder or "it does not give its name"), fix, result == _HELD)
         name = ctypes.c_char_p()
         self._library.cuptiGetResultString(result, ctypes.byref(name))
         raise CuptiError(f"{call} failed: {(name.value or b'').decode() or result}")
@@ -567,51 +569,3 @@ class NvtxInjection:
         if self._ours is not None and os.environ.get(_VARIABLE) == self._ours:
             del os.environ[_VARIABLE]
         self._ours = None
-
-
-# Standing aside for torch.profiler.
-#
-# CUPTI has one client a process. Where torch's profiler starts for the first time and finds us there it gets no GPU
-# events, then and until the process ends (seen with torch 2.11): so we let go before it starts.
-
-_MODULE = "torch.autograd.profiler"
-
-
-class TorchProfilerWatch:
-    """Calls back when torch's profiler is about to start.
-
-    Parameters
-    ----------
-    callback : callable
-        Called without arguments, in the thread of the profiler; its exceptions do not reach the user.
-    """
-
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self._callback = callback
-        self._patches = Patches()
-        self._hook = ImportHook(_MODULE, self._imported)
-
-    def begin(self) -> None:
-        """Watch torch's profiler, from its import on where it is not imported yet."""
-        self._hook.arm()
-
-    def end(self) -> None:
-        """Watch no more."""
-        self._hook.disarm()
-        self._patches.undo()
-
-    def _imported(self, module: ModuleType) -> None:
-        profile: Any = getattr(module, "profile", None)
-        if profile is None or "_prepare_trace" not in vars(profile):
-            return  # another torch: its profiler and our recording are then in each other's way, as without this
-
-        def make(original: Any) -> Any:
-            callback = self._callback
-
-            def prepare(*args: Any, **kwargs: Any) -> Any:
-                callback()
-                return original(*args, **kwargs)
-
-            return prepare
-
-        self._patches.hook(profile, "_prepare_trace", make)

@@ -418,7 +418,7 @@ _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD",
                10: "PtoP"}
 _MEMORY = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device", 7: "managed"}
 _WAITS = {1: "event synchronize", 3: "stream synchronize", 4: "context synchronize"}
-_TAGS = re.compile(r"\[abi:[^\]]*\]")
+_TAGS = r"\[abi:[^\]]*\]"
 
 
 class Converter:
@@ -558,7 +558,7 @@ def readable(symbol: str) -> str:
         plain = ctypes.string_at(text).decode("utf-8", "replace") if text and not status.value else symbol
     finally:
         ctypes.CDLL(None).free(ctypes.c_void_p(text))
-    return _TAGS.sub("", plain)
+    return re.sub(_TAGS, "", plain)
 
 
 @functools.cache

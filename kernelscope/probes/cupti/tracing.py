@@ -42,6 +42,14 @@ _WITH_LINES = {
     RUNTIME_API: ("cudaLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch", "cudaDeviceSynchronize",
                   "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventQuery", "cudaStreamWaitEvent"),
 }
+_PREFIXES = tuple(prefix for prefixes in _CALLS.values() for prefix in prefixes)
+
+
+def is_recorded(function: str) -> bool:
+    """Return whether calls of a function of the driver or the runtime are recorded, by its name."""
+    return function.startswith(_PREFIXES)
+
+
 _TRIES = 20
 #: Brackets wider than this are tried again: something else had the processor.
 _TIGHT_NS = 2000

@@ -6,18 +6,20 @@ import importlib
 import sys
 from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import Patches, Probe, refuse_older, signature_problems, without_hook
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
-from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, CodeCapture, KernelRows
 from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
+
+if TYPE_CHECKING:
+    from kernelscope.probes.numba_cuda.events import EventTimer
 
 #: The first version with a public `launchconfig` and `pre_launch_callbacks`.
 OLDEST_VERSION = "0.30.0"

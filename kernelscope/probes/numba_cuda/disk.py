@@ -18,7 +18,7 @@ _MOST_FILES = 20_000
 #: How many launch configurations of the index are noted.
 _MOST_CONFIGURATIONS = 20
 #: Launch bounds as numba-cuda writes them into LLVM.
-_BOUND = re.compile(r'!"(maxntidx|minctasm|cluster_max_blocks)", i32 (-?\d+)')
+_BOUND = r'!"(maxntidx|minctasm|cluster_max_blocks)", i32 (-?\d+)'
 _BOUNDS = ("maxntidx", "minctasm", "cluster_max_blocks")
 #: What numba-cuda appends to a dispatcher's `link` by itself.
 _OWN_LINKS = ("reshape_funcs.cu", "nrt.cu")
@@ -169,7 +169,7 @@ def other_options(dispatcher: Any, kernel: Any) -> dict[str, list[Any]]:
 
 def loaded_bounds(library: Any) -> list[int] | None:
     """Return the launch bounds that a library's LLVM has, or None."""
-    known = dict(_BOUND.findall(library.llvm_strs[0]))
+    known = dict(re.findall(_BOUND, library.llvm_strs[0]))
     return [int(known[name]) for name in _BOUNDS if name in known] or None
 
 

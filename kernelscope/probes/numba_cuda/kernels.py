@@ -11,7 +11,6 @@ import re
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import CodeType
 from typing import Any
 
@@ -375,9 +374,9 @@ _MOST_NAMES = 8
 #: Constants such as arrays can be printed at any length.
 _LONGEST_EXPRESSION = 300
 # What says where this process keeps an object or a module, and nothing about the code.
-_PLACES = re.compile(r" at 0x[0-9a-f]+| from '[^']*'")
+_PLACES = r" at 0x[0-9a-f]+| from '[^']*'"
 # What numba prints of a call once more, behind its arguments.
-_CALL_DETAILS = re.compile(r"(?:, |(?<=\())func=[^\s,]+, args=.*\)$", re.DOTALL)
+_CALL_DETAILS = r"(?s)(?:, |(?<=\())func=[^\s,]+, args=.*\)$"
 
 
 class CodeCapture:
@@ -507,6 +506,8 @@ class CodeCapture:
 
     def _add_sass(self, cubins: Sequence[tuple[int, int, bytes]]) -> None:
         """Disassemble as many as the time allows, several at once; without nvdisasm none."""
+        from concurrent.futures import ThreadPoolExecutor
+
         from kernelscope import cubin
 
         if not cubins or cubin.find() is None:
@@ -578,5 +579,5 @@ def inferred_types(annotation: Any) -> list[dict[str, Any]]:
 
 
 def _shown(value: Any) -> str:
-    text = _CALL_DETAILS.sub(")", _PLACES.sub("", str(value)))
+    text = re.sub(_CALL_DETAILS, ")", re.sub(_PLACES, "", str(value)))
     return text if len(text) <= _LONGEST_EXPRESSION else f"{text[:_LONGEST_EXPRESSION]}…"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import NativeHooks, Patches, hide_frame, ids
-from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.kernels import KernelRows
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
+
+if TYPE_CHECKING:
+    from kernelscope.probes.numba_cuda.events import EventTimer
 
 # The hooks on numba-cuda's launch path are in C (``launch.c``); here is where they are put, and what they leave to
 # Python: what is new, and what fails.

@@ -124,7 +124,8 @@ def _verdict(card: Card) -> str:
     if card.stands_out:
         lines.append(f'<div class="ks-said"><span{_at(card.stands_out_at)}>{escape(card.stands_out)}</span></div>')
     if card.action:
-        effect = f' <span class="ks-soft">{escape(card.action.effect)}</span>' if card.action.effect else ""
+        said = escape(card.action.effect).replace(" %", "&nbsp;%")
+        effect = f' <span class="ks-soft">{said}</span>' if said else ""
         lines.append(f'<div class="ks-said ks-fix"><b>First</b> {sentence(card.action.text)}{effect}'
                      f"{_go('show', _at(card.action.at))}</div>")
     return "".join(lines)

@@ -14,7 +14,7 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
-from kernelscope.analysis.processes import Comparison, RepeatedCompile
+from kernelscope.analysis.processes import Comparison, ProcessSummary, RepeatedCompile
 from kernelscope.analysis.ranges import RangeSummary
 from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
@@ -133,16 +133,27 @@ def resources(kernel: KernelSummary) -> str:
     return ", ".join(parts)
 
 
+#: How processes end that need attention: what lost the most first.
+_ENDED = ("killed", "cut off", "unfinished", "terminated")
+
+
+def worst_first(processes: Sequence[ProcessSummary]) -> list[ProcessSummary]:
+    """Return the processes in order, but first those that did not end well."""
+    order = dict(zip((*_ENDED, "ok"), range(-len(_ENDED), 1), strict=True))
+    return sorted(processes, key=lambda each: order.get(each.row["status"], -1))
+
+
 def process_number(found: Comparison) -> str:
     """Return how many processes there are, on how many machines, and how many did not end well."""
     parts = [count(len(found.processes))]
     machines = {each.row["host"] for each in found.processes} - {None}
     if len(machines) > 1:
         parts.append(f"{len(machines)} machines")
-    failed = [each for each in found.processes if each.row["status"] != "ok"]
-    if failed:
-        states = listed(sorted({each.row["status"] for each in failed}))
-        parts.append(f"{len(failed)} {states}: {listed([clean(each.label) for each in failed], 3)}")
+    ended: dict[str, list[str]] = {}
+    for each in worst_first(found.processes):
+        if each.row["status"] != "ok":
+            ended.setdefault(each.row["status"], []).append(clean(each.label))
+    parts += [f"{count(len(names))} {status} ({listed(names, 3)})" for status, names in ended.items()]
     if found.imbalance is not None:
         parts.append(f"imbalance {percent(found.imbalance.share)}")
     return ", ".join(parts)
@@ -226,7 +237,12 @@ NEW = {
     "new_scalar": "another type of number", "tuple_arity": "another length of a tuple", "optional": "an optional",
     "literal": "a new literal", "new_type": "a new type", "argument_count": "another number of arguments",
     "launch_config": "a new launch configuration", "redefined": "a new definition", "recompile": "recompile()",
+    "new_constexpr": "another constexpr", "divisibility": "another divisibility by 16", "equal_to_1": "an integer of 1",
+    "new_option": "another option", "new_setting": "another setting", "new_global": "another global",
 }
+#: Of these, what is new does not say why.
+_NEEDS_SENTENCE = ("launch_config", "redefined", "recompile", "argument_count", "divisibility", "equal_to_1",
+                   "new_option", "new_setting", "new_global")
 
 
 def outcome(each: CompilationSummary) -> str:
@@ -241,8 +257,7 @@ def outcome(each: CompilationSummary) -> str:
 def compile_reason(each: CompilationSummary) -> str:
     """Return why a compile was needed: what is new in brief where that says it all, else the whole sentence."""
     why = each.change or NEW.get(each.reason_code, "")
-    if each.outcome != "compiled" or each.reason_code not in NEW or each.reason_code in (
-            "launch_config", "redefined", "recompile", "argument_count"):
+    if each.outcome != "compiled" or each.reason_code not in NEW or each.reason_code in _NEEDS_SENTENCE:
         why = each.reason
     return f"{why}; {each.notes}" if each.notes else why
 
@@ -437,12 +452,12 @@ def is_shown(shown: Overview) -> bool:
 
 
 def others_line(kernels: Rows[KernelExecution]) -> str:
-    """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
+    """Return the kernels whose launch is not known: how many, for how long, and the first names."""
     total, spent = kernels.total("others"), kernels.column("total_ns")
     took = f", {duration(kernels.total('total_ns'))}" if bool((spent >= 0).any()) else ""
     named = listed([shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS]],
                    more=len(kernels) - _NAMED_KERNELS)
-    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}."
+    return f"Other: {counted(total, 'kernel')}{took}, whose launches were not recorded: {named}."
 
 
 def _other_kernels(gpu: GpuSummary) -> str:

@@ -136,8 +136,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "launches": "launches that ran, of which kernels is said at each number",
         "host": _HOST + ", compiles in them included",
         "compile": "compiles and loads from a disk cache; those inside launches are in the host time too",
-        "call": "host time of other CUDA calls that gave work to the GPU: copies, memsets, graphs, libraries' kernels; "
-                "a copy that blocks waits here for the work before it",
+        "call": "host time of other CUDA calls that gave work to the GPU: copies, memsets, graphs; a copy that blocks "
+                "waits here for the work before it",
         "gpu": "time of kernels, copies and memsets on the GPU, at the line that requested them",
         "wait": "time in which the line waited for the GPU",
         "bars": "compiling, launching, other CUDA calls and waiting; as wide as it gets for the line that took longest",

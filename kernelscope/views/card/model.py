@@ -10,7 +10,7 @@ import numpy as np
 from kernelscope.analysis.activities import is_gpu_recorded, join
 from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
-from kernelscope.analysis.columns import Rows, codes, distinct_by, ints, raised, ran
+from kernelscope.analysis.columns import Rows, codes, distinct, ids, ints, raised, ran
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.gpu import CallSummary, GpuSummary, by_call, gpu_summary, host_states
@@ -23,9 +23,7 @@ from kernelscope.analysis.launches import (
     PhaseTotals,
     Specializations,
     by_cell,
-    by_device,
     by_kernel,
-    configurations_of,
     kept,
     launch_phases,
 )
@@ -109,7 +107,7 @@ class Overview:
     status : str
         ok, error, interrupted or unfinished: the worst of the cells'.
     error : str or None
-        The exception that ended a cell.
+        The exception that ended a cell, of several processes with the cell's.
     detail, device : str or None
         How much was recorded, and the names of the devices launched on.
     launches, captured, nested, kernels, configurations, specializations : int
@@ -257,7 +255,8 @@ class Overview:
 def overview(recording: Recording) -> Overview:
     """Return everything that a summary of the recording shows."""
     phases = launch_phases(recording)
-    kernels = by_kernel(recording, phases)
+    used = Configurations(recording, phases)
+    kernels = by_kernel(recording, phases, used)
     happened = ("launches", "captured", "compiles", "disk_hits", "waits", "failed_compiles")
     kernels = kernels.where(np.logical_or.reduce([kernels.column(name) > 0 for name in happened]))
     cells = tuple(by_cell(recording, phases))
@@ -274,7 +273,6 @@ def overview(recording: Recording) -> Overview:
     wall = sum(walls) if walls else None
     totals = phases.total()
     cost = _cost(recording, wall)
-    everything = ints(recording, "launches", "launch_id") * 0
     # What was not recorded costs nothing.
     held = {name for name, table in recording.tables.items() if table.num_rows}
     joined = join(recording) if is_gpu_recorded(recording) else None
@@ -292,15 +290,16 @@ def overview(recording: Recording) -> Overview:
         title=_title(recording, cells),
         notice=recording.notice,
         status=_worst(cells),
-        error=next((brief(cell.error) for cell in cells if cell.error), None),
+        error=next((f"{cell.process}: {brief(cell.error)}" if cell.process else brief(cell.error)
+                    for cell in cells if cell.error), None),
         detail=_text(recording, "detail"),
         device=_devices(recording),
         launches=int(run.sum()),
         captured=int((~run).sum()),
         graph_launches=sum(graph.launches for graph in graphs),
-        nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
+        nested=int((ids(recording, "launches", "parent_launch_id") >= 0).sum()),
         kernels=len(kernels),
-        configurations=int(distinct_by(everything, by_device(recording, configurations_of(recording, run))[0], 1)[0]),
+        configurations=used.distinct,
         specializations=kernels.total("specializations"),
         compiles=kernels.total("compiles"),
         disk_hits=kernels.total("disk_hits"),
@@ -308,7 +307,7 @@ def overview(recording: Recording) -> Overview:
         waits=kernels.total("waits"),
         failed_compiles=kernels.total("failed_compiles"),
         errors=int(raised(recording).sum()),
-        threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
+        threads=len(distinct(ids(recording, "launches", "thread_id"))),
         compile_ns=compile_ns(recording),
         compile_parts=total_parts(times),
         warm_cache=warm_cache(recording, times),
@@ -323,7 +322,7 @@ def overview(recording: Recording) -> Overview:
         marks=mark_count(recording) if "ranges" in held else 0,
         code=annotated(recording, by_line(recording, phases)) if "lines" in held else None,
         compilations=compiled,
-        configurations_used=Configurations(recording, phases),
+        configurations_used=used,
         specializations_used=Specializations(recording, phases),
         advice=tuple(advise(evidence)),
         cost=cost,
@@ -333,8 +332,8 @@ def overview(recording: Recording) -> Overview:
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
-        processes=comparison(recording),
-        tasks=tuple(by_task(recording)),
+        processes=comparison(recording, phases),
+        tasks=tuple(by_task(recording, phases)),
         flame=flame_of(recording),
         frameworks=_frameworks(recording, kernels),
         kernel_keys=kernel_keys,

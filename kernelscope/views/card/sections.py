@@ -25,6 +25,7 @@ from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, Sourc
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import as_tree
 from kernelscope.analysis.tasks import TaskSummary
+from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, size
@@ -38,6 +39,7 @@ from kernelscope.views.flame.model import LABELS, Flame
 #: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
 FIRST_ROWS = 12
 FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
+MOST_CONFIGURATIONS = 16
 FIRST_FAILED = 3
 MOST_ROWS = 500
 MOST_GRAPH_ROWS = 200
@@ -567,26 +569,24 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
 
 def figures(shown: Overview) -> tuple[Figure, ...]:
     """Return the headline's figures; of what there is none of, those that are worth knowing even so."""
-    others = 0 if shown.gpu is None else int(shown.gpu.others.column("others").sum())
-    of_libraries = [Figure(f"{counted(others, 'kernel')} of libraries", "kernels that ran on the GPU and that none of "
-                           "the recorded launches launched: those of torch, CuPy, JAX, cuBLAS")] if others else []
-    if others and not (shown.launches or shown.kernels or shown.compiles or shown.failed_compiles):
-        return tuple(of_libraries)
     compiling = f"{duration(shown.compile_ns)} compiling and loading" if shown.compilations else "nothing compiled"
     is_only_graphs = not shown.launches and any(number for number, *_ in labels.launch_figures(shown))
     made = Figure(counted(shown.launches, "launch", "launches"),
-                  f"kernel launches that ran, with {counted(shown.configurations, 'launch configuration')}")
+                  "kernel launches that ran, whoever launched them, with "
+                  f"{counted(shown.configurations, 'launch configuration')}")
+    executed = 0 if shown.gpu is None else shown.gpu.kernels
     found = [
         *([] if is_only_graphs else [made]),
         *[Figure(text, meaning) for number, text, meaning in labels.launch_figures(shown) if number],
+        *([Figure(f"{count(executed)} ran on the GPU", "kernels that ran: those of graphs too, and all those of calls "
+                  "that launch several")] if executed not in (0, shown.launches) else []),
         Figure(counted(shown.kernels, "kernel"), f"kernel functions that were launched or compiled, in "
                f"{counted(shown.specializations, 'specialization')}: compiled versions, by argument types"),
         Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}"),
     ]
-    found += of_libraries
     if shown.failed_compiles:
         found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised an exception"))
-    if shown.launches:
+    if shown.memory_hits or shown.compiles:
         found.append(Figure(f"{count(shown.memory_hits)} found in memory",
                             "launches whose specialization had been compiled or loaded before"))
     if shown.disk_hits:
@@ -855,13 +855,14 @@ def processes_section(shown: Overview) -> Section | None:
     is_gpu = shown.gpu is not None
     talks = any(each.communication_ns for each in found.processes)
     is_aligned = any(each.row["clock_bound_ns"] is not None for each in found.processes)
-    rows = [_process_row(each, found) for each in _extremes_first(found)[:MOST_ROWS]]
+    in_order, extremes = _in_sight_first(found)
+    rows = [_process_row(each, found) for each in in_order[:MOST_ROWS]]
     columns = (
         Column("Launches", "launches", "compiles", "compiles"),
         Column("Host time", "host", "compiling", "compile", "time"),
         *([Column("GPU busy", "busy", "waiting", "wait", "time")] if is_gpu else []),
         *([Column("Communication", "communication", "exposed", "exposed", "time")] if talks else []),
-        Column("Host, GPU", "bars", width="phases", kind="bars"),
+        Column("Host, GPU" if is_gpu else "Host", "bars", width="phases", kind="bars"),
         *([Column("Clock off by", "clock", width="time")] if is_aligned else []),
         Column("Status", "status", width="word", kind="words"))
     terminal = (*_terminal("launches", "host", "compiles", ("compiling", "compile")),
@@ -871,23 +872,29 @@ def processes_section(shown: Overview) -> Section | None:
                 TerminalColumn("status", "status", "words"))
     facts = tuple(labels.process_lines(found))
     table = Table(("Process", ""), tuple(rows), columns, terminal, named="words")
+    then = f", then the slowest {extremes // 2} and the fastest {extremes - extremes // 2}" if extremes else ""
     return Section("processes", "Processes", labels.process_number(found),
                    (*([Lines(facts, "facts")] if facts else []),
                     *_first_and_folded(table, len(found.processes), "process", "processes")),
-                   "the recorded processes side by side: workers, ranks, or what the program started"
-                   + (f"; the slowest {FIRST_ROWS // 2} and the fastest {FIRST_ROWS - FIRST_ROWS // 2} first"
-                      if len(rows) > FIRST_ROWS else ""), is_open=True)
+                   "the recorded processes side by side: workers, ranks, or what the program started; first those that "
+                   f"did not end well{then}", is_open=True)
 
 
-def _extremes_first(found: Comparison) -> Sequence[ProcessSummary]:
-    """Return the processes in order; of so many that some are folded, the slowest and the fastest come first."""
-    if len(found.processes) <= FIRST_ROWS or found.imbalance is None:
-        return found.processes
+def _in_sight_first(found: Comparison) -> tuple[Sequence[ProcessSummary], int]:
+    """Return the processes in order but for some that come first, and how many of these are extremes.
+
+    First are those that did not end well; of so many that some are folded, then the slowest and the fastest.
+    """
+    order = labels.worst_first(found.processes)
+    ended = sum(each.row["status"] != "ok" for each in order)
+    room = FIRST_ROWS - ended
+    if len(order) <= FIRST_ROWS or found.imbalance is None or room < 2:
+        return order, 0
     measure = f"{found.imbalance.measure}_ns"
-    order = sorted(found.processes, key=lambda each: -(getattr(each, measure) or 0))
-    first = [*order[:FIRST_ROWS // 2], *order[FIRST_ROWS // 2 - FIRST_ROWS:]]
+    well = sorted(order[ended:], key=lambda each: -(getattr(each, measure) or 0))
+    first = [*order[:ended], *well[:room // 2], *well[room // 2 - room:]]
     shown = {each.process_id for each in first}
-    return [*first, *(each for each in found.processes if each.process_id not in shown)]
+    return [*first, *(each for each in order if each.process_id not in shown)], room
 
 
 def _process_bars(each: ProcessSummary, found: Comparison) -> tuple[Bar, ...]:
@@ -1072,8 +1079,9 @@ def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecut
     run = on_gpu.execute if on_gpu is not None else None
     return {
         "launches": count(kernel.launches), "configurations": count(kernel.configurations),
-        "compiles": count(kernel.compiles), "specializations": count(kernel.specializations),
-        "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits), "host": duration(kernel.host_ns),
+        "specializations": count(kernel.specializations), "host": duration(kernel.host_ns),
+        **({name: MISSING for name in ("compiles", "memory", "disk")} if kernel.framework == DRIVER else {
+            "compiles": count(kernel.compiles), "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits)}),
         "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p99": duration(kernel.p99_ns),
         "max": duration(kernel.max_ns),
         "gpu_runs": MISSING if on_gpu is None else count(on_gpu.kernels), "gpu": _total(run),
@@ -1250,26 +1258,42 @@ def compiles_section(shown: Overview) -> Section | None:
         return None
     number = f"{count(len(shown.compilations))}, {duration(shown.compile_ns)}"
     notes = tuple(labels.compile_notes(shown))
-    rest = shown.compilations[FIRST_FINDINGS:]
+    alike = _alike(shown)
+    rest = [each for own in alike[FIRST_FINDINGS:] for each in own]
     found = _findings(
-        Findings(tuple([_compile(each, shown) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]])),
-        len(shown.compilations), "compile", f", {duration(sum(each.duration_ns for each in rest))}")
+        Findings(tuple([_compile(own, shown) for own in alike[:FIRST_FINDINGS + MOST_ROWS]])), len(alike),
+        _more(len(rest), 0, "compile"), f", {duration(sum(each.duration_ns for each in rest))}")
     return Section("compiles", "Compiles" if shown.compiles or shown.failed_compiles else "Loads from disk", number,
                    (*found, *([Lines(notes, "notes")] if notes else [])),
                    "compiles and loads from a disk cache, in launches and outside, the longest first")
 
 
-def _compile(each: CompilationSummary, shown: Overview) -> Finding:
+def _alike(shown: Overview) -> list[list[CompilationSummary]]:
+    """Return the compiles, longest first; of several processes those together that were the same in each."""
+    if shown.processes is None:
+        return [[each] for each in shown.compilations]
+    found: dict[tuple[object, ...], list[CompilationSummary]] = {}
+    for each in shown.compilations:
+        said = each.dispatcher_id, each.signature, labels.outcome(each), labels.compile_reason(each), each.fix
+        found.setdefault(said, []).append(each)
+    return sorted(found.values(), key=lambda own: -sum(each.duration_ns for each in own))
+
+
+def _compile(alike: Sequence[CompilationSummary], shown: Overview) -> Finding:
+    each, outcome = alike[0], labels.outcome(alike[0])
+    if len(alike) > 1:
+        outcome += f" {count(len(alike))} times"
     kernels = f"kernels: {listed(each.kernels, MOST_DETAILS)}" if each.kernels else ""
     known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason, each.notes, kernels)
     detail = "\n".join([clean(text) for text in known if text])
-    return Finding(each.name, labels.outcome(each), duration(each.duration_ns), labels.compile_reason(each), detail,
-                   each.fix or "", f"compiles:{each.compilation_id}", shown.compile_keys.get(each.compilation_id, ""))
+    took = duration(sum(one.duration_ns for one in alike))
+    return Finding(each.name, outcome, took, labels.compile_reason(each), detail, each.fix or "",
+                   f"compiles:{each.compilation_id}", shown.compile_keys.get(each.compilation_id, ""))
 
 
-def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple[Block, ...]:
+def _findings(all_of_them: Findings, total: int, more: str, after: str) -> tuple[Block, ...]:
     """Return the first findings, and on a page the remaining ones folded."""
-    found, more = all_of_them.findings, _more(total, FIRST_FINDINGS, noun)
+    found = all_of_them.findings
     blocks: tuple[Block, ...] = (replace(all_of_them, findings=found[:FIRST_FINDINGS], more=more),)
     if more:
         folded = _fitting(found[FIRST_FINDINGS:], _finding_letters, MOST_FINDING_LETTERS)
@@ -1299,7 +1323,8 @@ def builds_section(shown: Overview) -> Section | None:
         more=_more(len(shown.builds), MOST_GRAPH_ROWS, "algorithm"), left_out=len(shown.builds) - len(rows))
     cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
     found = tuple([_miss(each, cells) for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
-    more = _findings(Findings(found, is_apart=True), len(misses), "request", " that were no hits") if found else ()
+    more = _findings(Findings(found, is_apart=True), len(misses), _more(len(misses), FIRST_FINDINGS, "request"),
+                     " that were no hits") if found else ()
     return Section("builds", "Build caches", labels.builds_note(shown), (table, *more),
                    "requests to the caches in which libraries keep the algorithms that they built")
 
@@ -1369,20 +1394,23 @@ def configurations_section(shown: Overview) -> Section | None:
         return None
     first: list[Row] = []
     folds: list[Block] = []
-    for kernel in kernels:
-        total = used.count(kernel.dispatcher_id)
+    # On a terminal all kernels share the lines of a list: those with most configurations give way, down to two each.
+    counts = [used.count(kernel.dispatcher_id) for kernel in kernels]
+    most = next((each for each in range(FIRST_CONFIGURATIONS, 2, -1)
+                 if sum(min(total, each + 1) for total in counts) <= MOST_CONFIGURATIONS), 2)
+    for kernel, total in zip(kernels, counts, strict=True):
         rows = [labels.configuration_values(each) for each in used.of(kernel.dispatcher_id, MOST_DETAILS)]
-        first += [Row(kernel.name, values) for values in rows[:FIRST_CONFIGURATIONS]]
-        if total > FIRST_CONFIGURATIONS:
-            first.append(Row(kernel.name, {"grid": f"and {total - FIRST_CONFIGURATIONS:,} more"}))
+        is_cut = total > most + 1  # one more takes no more room than to say so
+        first += [Row(kernel.name, values) for values in rows[:most if is_cut else total]]
+        if is_cut:
+            first.append(Row(kernel.name, {"grid": f"and {total - most:,} more"}))
         table = Table(("Grid", "blocks"), tuple([Row(values["grid"], values) for values in rows]),
                       _CONFIGURATION_COLUMNS, named="words", is_dense=True, left_out=total - len(rows))
         folds.append(Fold((table, *_specializations(shown, kernel)), name=kernel.name, after=labels.resources(kernel)))
     if len(kernels) > FEW_KERNELS:
-        total = sum(used.count(kernel.dispatcher_id) for kernel in kernels)
         of_all = f" of {len(shown.by_kernel):,}" if len(shown.by_kernel) > len(kernels) else ""
         folds = [Fold(tuple(folds), bold=counted(len(kernels), "kernel"),
-                      after=f"{of_all}, {counted(total, 'configuration')}", scrolls=False)]
+                      after=f"{of_all}, {counted(sum(counts), 'configuration')}", scrolls=False)]
     columns = _terminal("grid", "block", "shared", "stream", "launches", "median", "occupancy", ("regs", "registers"))
     terminal = tuple([replace(each, is_optional=True) for each in columns])
     return Section("configurations", "Launch configurations", count(shown.configurations),

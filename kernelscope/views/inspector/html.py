@@ -34,6 +34,7 @@ _COLUMNS = (
 )
 _LEFT = (0, 6, 7, 9, 10)
 _STYLE = """
+.kscope table.ks-table[aria-label="Specializations"] :is(th, td):is(:nth-child(7), :nth-child(10)) { min-width: 104px; }
 .kscope .ks-listing { max-height: 420px; margin: 2px 0 6px; padding: 8px 10px; overflow: auto; white-space: pre;
   border: 1px solid var(--ks-line); border-radius: 6px; color: inherit; background: none;
   font: 11.5px/1.45 var(--ks-mono); unicode-bidi: isolate; tab-size: 4; }

@@ -251,24 +251,43 @@ class TestInterruptions:
     def test_stopping_is_taken_up_again(self, record, stand_in, no_garbage):
         with record():  # what is looked up once in a process may start others, which an interrupt would leave behind
             stand_in.launch("kernel")
-        for delay in range(30):
-            recorder = record().start()
-            stand_in.launch("kernel")
-            try:
-                stand_in.library.stand_in_signal_later(signal.SIGINT, delay * 40)
-                recorder.stop()
-                while stand_in.library.stand_in_signalling():
-                    time.sleep(0.0001)
-                time.sleep(0.001)
-            except KeyboardInterrupt:
-                pass
-            while stand_in.library.stand_in_signalling():
-                time.sleep(0.0001)
-            if recorder.is_recording:  # it came before anything was undone
-                recorder.stop()
-            assert stand_in.left_on == [], delay
-            assert not recorder.is_recording
-            assert sys.unraisablehook.__module__ != "kernelscope.probes.cupti.library"
+        arrived = 0
+
+        def ring(*given):
+            nonlocal arrived
+            arrived += 1
+            signal.default_int_handler(*given)
+
+        def settle(signals):
+            """Wait until the signals have arrived, and as long as it takes to raise one once more."""
+            end = time.monotonic() + 5
+            while time.monotonic() < end:
+                try:
+                    while arrived < signals and time.monotonic() < end:
+                        time.sleep(0.0001)
+                    return time.sleep(0.03)
+                except KeyboardInterrupt:
+                    pass
+
+        before = signal.signal(signal.SIGINT, ring)
+        try:
+            for delay in range(30):
+                signals = arrived + 1
+                recorder = record().start()
+                stand_in.launch("kernel")
+                try:
+                    stand_in.library.stand_in_signal_later(signal.SIGINT, delay * 40)
+                    recorder.stop()
+                except KeyboardInterrupt:
+                    pass
+                settle(signals)
+                if recorder.is_recording:  # it came before anything was undone
+                    recorder.stop()
+                assert stand_in.left_on == [], delay
+                assert not recorder.is_recording
+                assert sys.unraisablehook.__module__ != "kernelscope.probes.cupti.library"
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_an_interrupted_cell_leaves_nothing_on(self, gpu, stand_in, kernels):
         kernels.noop[1, 1]()

@@ -165,9 +165,11 @@ def test_another_kernels_name_does_not_join(gpu, stand_in, kernels, monkeypatch)
         monkeypatch.setattr(stand_in, "kernel", lambda id, name, *rest, **more: original(id, "fill", *rest, **more))
         kernels.noop[1, 1]()
     recording = recorder.recording
-    assert recording.activities.launch_id.isna().all()
     assert recording.activities.name.tolist() == ["fill"]
-    assert recording.launches.execute_ns.isna().all() and recording.launches.correlation_id.isna().all()
+    ours, others = recording.select(framework="numba-cuda").launches, recording.select(framework="driver").launches
+    assert ours.execute_ns.isna().all() and ours.correlation_id.isna().all()
+    assert len(others) == 1 and recording.launches.parent_launch_id.tolist()[1] == 0
+    assert recording.activities.launch_id.tolist() == [1]
 
 
 def test_kernels_of_others_and_their_configurations(scripted, stand_in):
@@ -181,7 +183,9 @@ def test_kernels_of_others_and_their_configurations(scripted, stand_in):
     stand_in.kernel(other, None, START + 15_000, START + 16_000)
     recording = script.stop()
     assert recording.activities.api.tolist() == ["cudaLaunchKernel_v7000"] * 2
-    assert recording.activities.launch_id.isna().all()
+    assert recording.activities.launch_id.tolist() == recording.launches.launch_id.tolist() == [0, 1]
+    assert recording.launches.start_ns.tolist() == recording.activities.submit_start_ns.tolist()
+    assert recording.dispatchers.name.tolist() == ["axpy", "?"] and set(recording.dispatchers.framework) == {"driver"}
     assert recording.activities.entry_name.tolist() == ["_Z4axpyPfi", "?"]
     assert recording.activities.name.tolist() == ["axpy(float*, int)", "?"]
     assert len(recording.api_calls) == 0

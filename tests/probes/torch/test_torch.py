@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -235,16 +237,21 @@ def test_a_wrapper_over_a_hook_stays_and_records_nothing(torch: Any) -> None:
     assert recorder.recording.compilations.empty
 
 
-def test_imported_in_the_middle_of_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imported_in_the_middle_of_a_recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, source in toy_torch._SOURCES.items():
+        folder = tmp_path.joinpath(*name.split("."))
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(source or "from torch._dynamo import convert_frame, guards, utils\n")
+    (tmp_path / "torch" / "_inductor" / "__init__.py").write_text("")
     with monkeypatch.context() as patched:
         for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
             patched.delitem(sys.modules, name)
+        patched.syspath_prepend(tmp_path)
         with Recorder("torch", probes=[TorchProbe()]) as recorder:
-            assert "torch" not in sys.modules
-            torch = toy_torch.install(patched)
-            hooks = [each for each in sys.meta_path if getattr(each, "_module", None) == "torch._dynamo"]
-            hooks[0]._ran(torch._dynamo)
+            torch = importlib.import_module("torch._dynamo") and sys.modules["torch"]
             compile_once(torch)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+            del sys.modules[name]
     assert len(recorder.recording.compilations) == 1
 
 

@@ -102,7 +102,7 @@ def test_copies_idle_time_and_what_is_left_out_are_added_up(gpu_story: Any) -> N
         "(p99).",
         "HtoD: 1.0 MiB in 2 copies, 150 µs at 7.0 GB/s, 33 % hidden under kernels; 1 with pageable memory of the host.",
         "1 graph launch of 1 graph ran 2 kernels, 20.0 µs.",
-        "Other: 1 kernel, 900 µs, launched by libraries that no probe records: cupy_add.",
+        "Other: 1 kernel, 900 µs, whose launches were not recorded: cupy_add.",
         "2 launches have no kernel: captured into a graph, or not recorded.",
         "1 activity left out: the end is before the start, as after a jump of a clock.",
         "1 activity was not timed.",
@@ -167,7 +167,7 @@ def test_many_other_kernels_are_named_in_part(script: Any) -> None:
     for at in range(5):
         made.activity(name="long_name_" * 6 if at == 1 else f"k{at}", duration_ns=(9 - at) * US)
     assert labels.gpu_lines(overview(made.recording()))[1] == (
-        "Other: 5 kernels, 35.0 µs, launched by libraries that no probe records: k0, "
+        "Other: 5 kernels, 35.0 µs, whose launches were not recorded: k0, "
         "long_name_long_name_lo…_long_name_long_name_, k2 and 2 more.")
 
 

@@ -1,0 +1,264 @@
+"""Triton itself on the null driver: launches with their configurations, and that nothing of ours is left behind."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+from typing import Any
+
+import pytest
+import triton
+from triton.backends.nvidia.driver import CudaLauncher
+from triton.runtime.jit import JITFunction
+
+import kernelscope
+from kernelscope.errors import ProbeUnavailableError
+from kernelscope.probes import triton as probes
+from kernelscope.probes.base import Patches, numbers_of
+from kernelscope.probes.cost import measure
+from kernelscope.probes.sink import Sink
+from kernelscope.recording.model import Recording
+
+
+def triton_health(recording: Recording) -> list[tuple[str, str | None]]:
+    return [(row["status"], row["message"]) for row in recording.rows("health") if row["probe"] == "triton"]
+
+
+def test_version_is_one_that_is_known() -> None:
+    assert numbers_of(triton.__version__)[:2] in map(numbers_of, probes.KNOWN_VERSIONS)
+
+
+def test_launches_have_configurations_phases_and_sizes(make: Any, x: Any) -> None:
+    axpy = make()
+    evaluated = []
+
+    def grid(meta: dict[str, Any]) -> tuple[int, int]:
+        evaluated.append(meta["BLOCK"])
+        return triton.cdiv(meta["n"], meta["BLOCK"]), 2
+
+    with kernelscope.record() as recorder:
+        for _ in range(3):
+            axpy[(4,)](x, x, 1024, 2.0, BLOCK=256)
+        kernel = axpy[grid](x, x, n=1024, a=2.0, BLOCK=256)
+        axpy[(4, 1, 1)](x, x, 1024, 2.0, BLOCK=256, num_warps=8, num_ctas=2)
+    recording = recorder.recording
+    assert evaluated == [256], "the user's grid is asked once"
+    assert type(kernel).__name__ == "CompiledKernel"
+    rows = recording.rows("launches")
+    assert [row["cache"] for row in rows] == ["compiled", "memory", "memory", "memory", "compiled"]
+    for row in rows:
+        times = [row[f"{name}_ns"] for name in ("start", "dispatch_end", "submit_start", "submit_end", "end")]
+        assert times == sorted(times)
+        assert row["error"] is None and row["device_id"] == 0
+    assert 0 < rows[0]["compile_ns"] < rows[0]["dispatch_end_ns"] - rows[0]["start_ns"]
+    shapes = [tuple(recording.rows("configurations")[row["configuration_id"]][name] for name in (
+        "griddim_x", "griddim_y", "griddim_z", "blockdim_x", "blockdim_y", "cluster_x", "sharedmem_bytes", "stream"))
+        for row in rows]
+    assert shapes == [*[(4, 1, 1, 128, 1, None, 0, 0)] * 3, (4, 2, 1, 128, 1, None, 0, 0), (4, 1, 1, 256, 1, 2, 0, 0)]
+    (dispatcher,) = recording.rows("dispatchers")
+    assert (dispatcher["framework"], dispatcher["name"], dispatcher["module"]) == ("triton", "axpy", axpy.module)
+    assert (dispatcher["arguments"], dispatcher["lineno"]) == ("x, y, n, a, BLOCK", 6)
+    assert dispatcher["filename"].endswith("kernels.py")
+    first = recording.rows("specializations")[0]
+    assert first["signature"] == "*fp32:16, *fp32:16, i32:16, fp32, BLOCK=256"
+    assert (first["compute_capability"], first["entry_name"], first["regs"]) == ("9.0", "axpy", kernel.n_regs)
+    assert first["max_threads"] == kernel.n_max_threads and first["cubin_bytes"] == len(kernel.asm["cubin"])
+    assert first["spill_store_bytes"] == 0
+    attributes = json.loads(first["attributes"])
+    assert attributes["types"] == {"x": "*fp32", "y": "*fp32", "n": "i32", "a": "fp32"}
+    assert attributes["constexprs"] == {"BLOCK": "256"}
+    assert attributes["divisible_by_16"] == ["x", "y", "n"] and attributes["equal_to_1"] == []
+    assert (attributes["options"]["num_warps"], attributes["target"], attributes["hash"]) == (4, "cuda:90", kernel.hash)
+    assert recording.metadata["packages"]["triton"] == triton.__version__
+    assert [status for status, _ in triton_health(recording)] == ["ok"]
+
+
+def test_options_of_the_decorator_are_the_dispatchers(make: Any, x: Any) -> None:
+    axpy = make(do_not_specialize=["a", 2], do_not_specialize_on_alignment=["x"])
+    with kernelscope.record() as recorder:
+        axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    (dispatcher,) = recorder.recording.rows("dispatchers")
+    assert json.loads(dispatcher["options"]) == {
+        "do_not_specialize": ["a", "n"], "do_not_specialize_on_alignment": ["x"]}
+
+
+def test_detail_launch_has_two_times(make: Any, x: Any) -> None:
+    axpy = make()
+    with kernelscope.record(detail="launch") as recorder:
+        axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    (row,) = recorder.recording.rows("launches")
+    assert row["submit_start_ns"] is None and row["end_ns"] > row["start_ns"]
+    assert recorder.recording.rows("configurations")[row["configuration_id"]]["griddim_x"] == 1
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_compiled_kernels_are_launched_without_their_function(make: Any, x: Any, is_known: bool) -> None:
+    axpy = make()
+    kernel = axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    with kernelscope.record() as recorder:
+        if is_known:
+            axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+        kernel[(5, 2, 1)](x, x, 16, 2.0, 16)
+    recording = recorder.recording
+    row = recording.rows("launches")[-1]
+    assert len(recording.launches) == 1 + is_known
+    assert recording.rows("configurations")[row["configuration_id"]]["griddim_x"] == 5
+    assert recording.rows("dispatchers")[row["dispatcher_id"]]["name"] == "axpy"
+    assert (recording.rows("specializations")[row["specialization_id"]]["origin"], row["cache"]) == ("before", "memory")
+
+
+def test_autotuner_and_heuristics_end_in_launches(make: Any, x: Any) -> None:
+    function = triton.heuristics({"BLOCK": lambda given: 32})(make())
+    with kernelscope.record() as recorder:
+        function[(2,)](x, x, 16, 2.0)
+    (row,) = recorder.recording.rows("launches")
+    assert recorder.recording.rows("specializations")[row["specialization_id"]]["signature"].endswith("BLOCK=32")
+
+
+def test_warm_up_compiles_and_launches_nothing(make: Any, x: Any) -> None:
+    axpy = make()
+    with kernelscope.record() as recorder:
+        axpy.warmup(x, x, 16, 2.0, BLOCK=16, grid=(1,))
+        axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    (row,) = recorder.recording.rows("compilations")
+    assert (row["trigger"], row["outcome"], row["launch_id"]) == ("compile", "compiled", None)
+    assert row["reason"].endswith("; a warm-up or triton.compile asked for it")
+    (launch,) = recorder.recording.rows("launches")
+    assert launch["cache"] == "memory"
+
+
+def test_everything_is_undone_exactly(make: Any, x: Any) -> None:
+    axpy = make()
+    axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    knobs = triton.knobs.compilation
+    owners = {JITFunction: "run", CudaLauncher: "__call__", triton.compiler.compiler: "compile"}
+
+    def state() -> Any:
+        functions = {name: vars(owner)[name] for owner, name in owners.items()}
+        return {name: (each, each.__code__, each.__defaults__, each.__kwdefaults__, inspect.signature(each))
+                for name, each in functions.items()}, dict(vars(knobs)), knobs.listener
+
+    before = state()
+    with kernelscope.record() as recorder:
+        axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+        assert vars(JITFunction)["run"].__code__ is not before[0]["run"][1]
+    assert state() == before
+    axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    assert len(recorder.recording.launches) == 1
+
+
+def test_users_exceptions_pass_untouched(make: Any, x: Any) -> None:
+    axpy = make()
+    axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    wrong = make(body=" + not_there", path="wrong.py")
+
+    def grid(meta: Any) -> tuple[int]:
+        raise KeyboardInterrupt
+
+    calls = [lambda: axpy[(1,)](x, x, 16, 2.0), lambda: axpy[(1,)](x, x, 16, 2.0, BLOCK=16, nothing=1),
+             lambda: axpy[grid](x, x, 16, 2.0, BLOCK=16), lambda: wrong[(1,)](x, x, 16, 2.0, BLOCK=16),
+             lambda: axpy[(1,)](object(), x, 16, 2.0, BLOCK=16), lambda: axpy.run(x)]
+    plain = [_raised(call) for call in calls]
+    with kernelscope.record() as recorder:
+        recorded = [_raised(call) for call in calls]
+    assert [(type(each), str(each)) for each in recorded] == [(type(each), str(each)) for each in plain]
+    assert [_frames(each) for each in recorded] == [_frames(each) for each in plain]
+    errors = [row["error"] for row in recorder.recording.rows("launches")]
+    assert errors == [type(each).__name__ for each in plain[:-1]], "the last one is no launch"
+    (failed,) = recorder.recording.rows("compilations")
+    assert failed["outcome"] == "failed" and failed["error"].startswith("CompilationError")
+    assert failed["fix"].startswith("correct what the error names")
+    assert [status for status, _ in triton_health(recorder.recording)] == ["ok"]
+
+
+def _raised(call: Any) -> BaseException:
+    with pytest.raises(BaseException) as raised:
+        call()
+    return raised.value
+
+
+def _frames(error: BaseException) -> list[str]:
+    names, entry = [], error.__traceback__
+    while entry is not None:
+        names.append(entry.tb_frame.f_code.co_name)
+        entry = entry.tb_next
+    return names
+
+
+def test_failed_launch_has_its_kernel(make: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    axpy = make()
+    kernel = axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+
+    def refuse(*args: Any) -> None:
+        raise RuntimeError("no launch today")
+
+    monkeypatch.setattr(kernel._run, "launch", refuse)
+    with kernelscope.record() as recorder, pytest.raises(RuntimeError, match="no launch today"):
+        axpy[(7,)](x, x, 16, 2.0, BLOCK=16)
+    (row,) = recorder.recording.rows("launches")
+    assert row["error"] == "RuntimeError" and row["specialization_id"] == 0 and row["submit_end_ns"] is None
+    assert recorder.recording.rows("configurations")[row["configuration_id"]]["griddim_x"] == 7
+
+
+def test_two_threads(make: Any, x: Any) -> None:
+    axpy = make()
+    axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+
+    def launch(grid: int) -> None:
+        for _ in range(200):
+            axpy[(grid,)](x, x, 16, 2.0, BLOCK=16)
+
+    with kernelscope.record() as recorder:
+        threads = [threading.Thread(target=launch, args=(grid,)) for grid in (2, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    launches = recorder.recording.launches
+    grids = recorder.recording.configurations["griddim_x"]
+    assert len(launches) == 400
+    assert launches.groupby("thread_id")["configuration_id"].nunique().tolist() == [1, 1]
+    assert sorted(grids.tolist()) == [2, 3]
+
+
+def test_launches_inside_of_launches(make: Any, x: Any) -> None:
+    axpy = make()
+
+    def grid(meta: Any) -> tuple[int]:
+        axpy[(3,)](x, x, 16, 2.0, BLOCK=16)
+        return (2,)
+
+    with kernelscope.record() as recorder:
+        axpy[grid](x, x, 16, 2.0, BLOCK=16)
+    rows = recorder.recording.rows("launches")
+    grids = [recorder.recording.rows("configurations")[row["configuration_id"]]["griddim_x"] for row in rows]
+    assert grids == [2, 3] and [row["parent_launch_id"] for row in rows] == [None, 0]
+    assert rows[0]["submit_start_ns"] > rows[1]["end_ns"]
+
+
+def test_cost_of_hooks_is_measured() -> None:
+    patches = Patches()
+    try:
+        assert 50 < measure(probes.TritonProbe().trial(Sink(), patches), rounds=20) < 100_000
+    finally:
+        patches.undo()
+
+
+def test_unknown_versions_are_refused_or_named(make: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    axpy = make()
+    for version, status, words in (("3.3.1", "unavailable", "too old"), ("4.0.0", "degraded", "was not tried")):
+        monkeypatch.setattr(triton, "__version__", version)
+        with kernelscope.record() as recorder:
+            axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+        assert any(row[0] == status and words in row[1] for row in triton_health(recorder.recording))
+        assert len(recorder.recording.launches) == (status == "degraded")
+    monkeypatch.undo()
+
+    def run(self: Any, *args: Any, launcher: Any) -> None:
+        """Take other arguments."""
+
+    run.__module__ = JITFunction.run.__module__
+    monkeypatch.setattr(JITFunction, "run", run)
+    with pytest.raises(ProbeUnavailableError, match=r"JITFunction\.run takes \(self, args, launcher\)"):
+        probes.TritonProbe().hook(triton, Sink())
