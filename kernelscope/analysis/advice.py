@@ -360,7 +360,7 @@ def _no_disk_cache(evidence: Evidence) -> Iterator[Found]:
     slow = [
         each for each in evidence.compiled
         if each.outcome == "compiled" and not each.cached_on_disk and each.duration_ns >= SLOW_COMPILE_NS
-        and each.owner in (None, "user")
+        and each.owner in (None, "user") and each.framework != "torch.compile"  # inductor keeps its graphs itself
     ]
     if not slow:
         return

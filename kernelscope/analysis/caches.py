@@ -35,6 +35,8 @@ def is_cacheable(kernel: Mapping[str, Any]) -> bool:
     It finds a place for functions of files and of notebook cells, not of strings and of stdin, for which it refuses
     ``cache=True``; and it saves none that links files. Only the user's own kernels can be given it.
     """
+    if kernel.get("framework") == "torch.compile":
+        return False  # inductor keeps its graphs itself
     if json_object(kernel["options"]).get("link") or owner_of(kernel) not in (None, "user"):
         return False
     file = kernel["filename"]

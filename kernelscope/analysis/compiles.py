@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kernelscope.analysis import caches, triton
+from kernelscope.analysis import caches, torch_reasons, triton
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
     ints,
@@ -78,6 +78,10 @@ class CompilationSummary:
         Whether the kernel has a disk cache.
     owner : str or None
         Whose kernel it is: see the table ``dispatchers``.
+    notes : str
+        What else there is to say of it, such as torch's graph breaks; or an empty string.
+    kernels : tuple of str
+        Names of the kernels that it has generated, where those are others than the function itself.
     """
 
     compilation_id: int
@@ -98,6 +102,8 @@ class CompilationSummary:
     cached_on_disk: bool
     framework: str = "numba-cuda"
     owner: str | None = None
+    notes: str = ""
+    kernels: tuple[str, ...] = ()
 
 
 _AS_RECORDED = ("compilation_id", "dispatcher_id", "signature", "trigger", "outcome", "wait_ns", "configuration_id",
@@ -116,8 +122,10 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
             duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
             reason=row["reason"] or "",
-            change=(triton.changes if dispatchers[row["dispatcher_id"]]["framework"] == triton.FRAMEWORK else changes)(
+            change=_changes(dispatchers[row["dispatcher_id"]])(
                 row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
+            notes=torch_reasons.notes(row["attributes"]),
+            kernels=tuple(torch_reasons.kernels(row["attributes"])),
             cached_on_disk=row["cache_file"] is not None,
             framework=str(dispatchers[row["dispatcher_id"]]["framework"]),
             owner=owner_of(dispatchers[row["dispatcher_id"]]),
@@ -125,6 +133,11 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
         for row in rows
     ]
     return sorted(summaries, key=lambda each: (-each.duration_ns, each.compilation_id))
+
+
+def _changes(dispatcher: Mapping[str, Any]) -> Callable[[str, str, tuple[str, ...]], str]:
+    own = {torch_reasons.FRAMEWORK: torch_reasons.changes, triton.FRAMEWORK: triton.changes}
+    return own.get(str(dispatcher["framework"]), changes)
 
 
 def compile_ns(recording: Recording) -> int:
@@ -800,6 +813,8 @@ def _scalar(dtype: str) -> str:
 #     See `kernelscope.analysis.caches`.
 # ``new_constexpr``, ``divisibility``, ``equal_to_1``, ``new_option``, ``new_setting``, ``new_global``
 #     Of Triton, whose compiles are explained by `kernelscope.analysis.triton`.
+# ``static_size`` and others
+#     Of torch.compile: see `kernelscope.analysis.torch_reasons`.
 # ``unknown``
 #     What was recorded does not tell.
 #
@@ -810,7 +825,8 @@ def _scalar(dtype: str) -> str:
 REASON_CODES = (
     "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
     "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
-    "eager", "redefined", "recompile", *caches.CODES, *triton.CODES, "wait", "unknown",
+    "eager", "redefined", "recompile", *caches.CODES, *triton.CODES,
+    *(code for code in torch_reasons.CODES if code not in triton.CODES), "wait", "unknown",
 )
 
 _NEAREST = "the nearest known specialization"
@@ -892,7 +908,7 @@ def explain(recording: Recording) -> Recording:
     same_code = _same_code(dispatchers)
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
-    of_triton = triton.reasons(recording)
+    of_others = {**triton.reasons(recording), **torch_reasons.reasons(recording)}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
@@ -901,8 +917,8 @@ def explain(recording: Recording) -> Recording:
 
     # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
     for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
-        if row["compilation_id"] in of_triton:
-            row.update(of_triton[row["compilation_id"]])
+        if row["compilation_id"] in of_others:
+            row.update(of_others[row["compilation_id"]])
             continue
         held = known.setdefault(row["dispatcher_id"], _Known())
         kernel = kernels.get(row["dispatcher_id"], Kernel())

@@ -232,6 +232,7 @@ _FRAMEWORKS = {
     "cuda-cccl": "calls of cuda.compute, requests to its build cache with reasons",
     "quadrants": "calls of kernels, compiles with reasons, graphs",
     "triton": "launches with grids and options, compiles with stages and reasons by argument",
+    "torch": "compiles of torch.compile with stages, reasons by argument, graph breaks, caches, CUDA graph trees",
 }
 
 # CUDA's libraries by the names of cuda.pathfinder, and what they are for.

@@ -28,6 +28,7 @@ from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
+from kernelscope.probes.torch import TorchProbe
 from kernelscope.probes.triton import TritonProbe
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
@@ -209,6 +210,7 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
     probes.append(TritonProbe())
+    probes.append(TorchProbe())
     probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems

@@ -338,9 +338,9 @@ WITHHELD = "withheld"
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
-          "cuda.compute", "numba-cuda-mlir", "quadrants", "triton")
+          "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
-             "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "pandas", "pyarrow", "kernelscope")
+             "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "pandas", "pyarrow", "kernelscope")
 _VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
 
 
@@ -597,6 +597,8 @@ _PASSES = (
     "mlir_type_inference", "mlir_backend", "numba_cuda_mlir_inline_inlinables", "numba_cuda_mlir_literal_unroll",
     "post_inline_whole_function_planners",
     "ir_initialization", "ttir", "ttgir", "llir", "ptx", "cubin", "store_results",
+    "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
+    "Triton and C++", "cache load",
 )
 _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")
@@ -627,7 +629,9 @@ _REASON_CODES = _words(
     "first_use first_signature new_dtype new_dimensions new_layout new_access new_alignment new_scalar tuple_arity "
     "optional literal new_type argument_count launch_config specialize forall eager redefined recompile new_device "
     "cache_absent cache_stale cache_unwritable disk disk_unsafe wait unknown new_constexpr divisibility equal_to_1 "
-    "new_option new_setting new_global")
+    "new_option new_setting new_global static_size size_condition requires_grad new_keys new_length aliasing "
+    "new_tensor_kind new_mode new_value captured_value new_attribute new_function new_object freed new_backend "
+    "graph_break backward recompile_limit")
 
 #: What becomes of every text column but those of ``code``, whose rows are left out, by table.
 RULES: dict[str, dict[str, Rule]] = {

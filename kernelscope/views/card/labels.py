@@ -248,18 +248,18 @@ _NEEDS_SENTENCE = ("launch_config", "redefined", "recompile", "argument_count", 
 def outcome(each: CompilationSummary) -> str:
     """Return what came of a compile, such as ``compiled again``."""
     if each.outcome == "compiled":
-        return "compiled again" if each.reason_code not in ("first_use", "eager", "unknown") else "compiled"
+        return "compiled again" if each.reason_code not in (
+            "first_use", "eager", "graph_break", "backward", "unknown") else "compiled"
     said = {"disk": "loaded from disk", "wait": "waited for another thread's compile", "failed": "failed to compile"}
     return said.get(each.outcome, each.outcome)
 
 
 def compile_reason(each: CompilationSummary) -> str:
     """Return why a compile was needed: what is new in brief where that says it all, else the whole sentence."""
-    if each.outcome != "compiled" or each.reason_code not in NEW:
-        return each.reason
-    if each.reason_code in _NEEDS_SENTENCE:
-        return each.reason
-    return each.change or NEW[each.reason_code]
+    why = each.change or NEW.get(each.reason_code, "")
+    if each.outcome != "compiled" or each.reason_code not in NEW or each.reason_code in _NEEDS_SENTENCE:
+        why = each.reason
+    return f"{why}; {each.notes}" if each.notes else why
 
 
 def trigger(each: CompilationSummary) -> str:

@@ -1283,7 +1283,8 @@ def _compile(alike: Sequence[CompilationSummary], shown: Overview) -> Finding:
     each, outcome = alike[0], labels.outcome(alike[0])
     if len(alike) > 1:
         outcome += f" {count(len(alike))} times"
-    known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason)
+    kernels = f"kernels: {listed(each.kernels, MOST_DETAILS)}" if each.kernels else ""
+    known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason, each.notes, kernels)
     detail = "\n".join([clean(text) for text in known if text])
     took = duration(sum(one.duration_ns for one in alike))
     return Finding(each.name, outcome, took, labels.compile_reason(each), detail, each.fix or "",
