@@ -121,11 +121,9 @@ kernelscope.inspect(scaled)""")
     assert (shown.numbers, shown.current) == (["1"], "Types")
 
 
-@pytest.mark.parametrize("application", ["lab", "notebook"])
-def test_a_kernel_that_is_restarted(notebook: Any, application: str) -> None:
+def test_a_kernel_that_is_restarted(notebook: Any) -> None:
     opened = notebook(KERNELS, "kernelscope.inspect(axpy)", "import time\n"
-                      "kernelscope.views.inspector.widget.compile_parts = lambda *given: time.sleep(20)",
-                      application=application)
+                      "kernelscope.views.inspector.widget.compile_parts = lambda *given: time.sleep(20)")
     shown = Inspector(opened.page)
     shown.tab("ptx")
     assert until(shown.page, lambda: ".visible .entry" in shown.drawn())

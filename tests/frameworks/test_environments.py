@@ -86,14 +86,13 @@ def test_an_environment_is_made_once_and_runs_the_interpreter_that_was_found(
 
     def install(python: Path, requirements: Sequence[str]) -> None:
         asked.append((*requirements,))
-        packages, = python.parents[1].glob("lib/python*/site-packages")
-        (packages / f"installed_{requirements[0]}.py").touch()
+        (environments.packages_of(python.parents[1]) / f"installed_{requirements[0]}.py").touch()
 
     monkeypatch.setattr(environments, "pip_install", install)
     with ExitStack() as held:
         python, again, other = (environments.environment("toy", each, held) for each in (["a", "b"], ["b", "a"], ["c"]))
     assert python == again != other and asked == [("common",), ("a", "b"), ("c",)]
-    code = "import sys, installed_a, installed_common, pip; print(sys.prefix)"
+    code = "import sys, installed_a, installed_common; print(sys.prefix)"
     prefix = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     assert prefix.stdout.strip() == str(python.parents[1])
 

@@ -106,30 +106,33 @@ def environment(name: str, requirements: Sequence[str], held: ExitStack) -> Path
     """Return the interpreter of an environment that has `requirements`: one that studies keep, in their folder.
 
     It is made where there is none yet; nothing removes it while `held` is open. What all have in common is installed
-    once, in an environment whose packages the others see after their own. Raises what `run_tests` raises.
+    once, in an environment whose files the others link. Raises what `run_tests` raises.
     """
     python = find_python()
 
     def make(name: str, requirements: Sequence[str], common: Path | None) -> Path:
         def build(folder: Path) -> None:
             subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-            if common is None:
-                subprocess.run([folder / "bin" / "python", "-m", "ensurepip"], stdout=subprocess.DEVNULL, check=True)
-            else:
-                packages, = common.glob("lib/python*/site-packages")
-                here, = folder.glob("lib/python*/site-packages")
-                # Unlike a line with the folder alone, this reads its .pth files too, of which numba-cuda has one.
-                (here / "common.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
+            if common is not None:
+                shutil.copytree(packages_of(common), packages_of(folder), copy_function=os.link, dirs_exist_ok=True)
             pip_install(folder / "bin" / "python", requirements)
 
-        request = [_version(python), os.path.realpath(python), str(common), *sorted(requirements)]
+        request = [_version(python), os.path.realpath(python), *sorted(requirements)]
         return cached_environment(name, request, build, held, print)
 
     return make(name, requirements, make("frameworks", common_requirements(), None)) / "bin" / "python"
 
 
+def packages_of(environment: Path) -> Path:
+    """Return the folder of an environment's packages."""
+    (folder,) = environment.glob("lib/python*/site-packages")
+    return folder
+
+
 def pip_install(python: Path, requirements: Sequence[str]) -> None:
     """Install into the environment of that interpreter what is not there; raises `CannotInstallError`."""
+    if not (packages_of(python.parents[1]) / "pip").exists():
+        subprocess.run([python, "-m", "ensurepip"], stdout=subprocess.DEVNULL, check=True)
     # Python compiles what is imported, which is a small part of what is installed.
     ran = _run(python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-compile", *requirements)
     if ran.returncode:
