@@ -277,7 +277,7 @@ def test_all_by_keyboard(opened: Opened, shown: Inspector) -> None:
 
 
 def test_copy(opened: Opened, shown: Inspector) -> None:
-    opened._context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     shown.tab("ptx")
     shown.code(1).get_by_role("button", name=re.compile("Copy", re.IGNORECASE)).first.click()
     assert until(shown.page, lambda: "add.s32 %r30, %r29, 29;" in shown.page.evaluate("navigator.clipboard.readText()"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import FRAME, in_both_fonts
+from browsing import FRAME
 from handmade import MS, US, Script
 from jupyter_pages import ROOT, Opened, Server, svg_of, until
 
@@ -328,12 +328,11 @@ WIDTHS = """() => {
 }"""
 
 
-@in_both_fonts
-def test_views_are_as_wide_as_their_cell(notebook: Any, artifacts: Path, font: str) -> None:
+def test_views_are_as_wide_as_their_cell(notebook: Any, artifacts: Path) -> None:
     opened = notebook(
         f"import kernelscope\nthreads = kernelscope.load({str(THREADS)!r})\nkernelscope.timeline(threads)",
         "kernelscope.graph(kernelscope.load('kinds.kscope'))", "display(threads)",
-        "%load_ext kernelscope\n" + KERNEL, "%%kernelscope\naxpy[2, 32](a, 2.0, a)", font=font, is_run=False)
+        "%load_ext kernelscope\n" + KERNEL, "%%kernelscope\naxpy[2, 32](a, 2.0, a)", is_run=False)
     page = opened.page
     opened.command("application:toggle-left-area")
     page.set_viewport_size({"width": 1600, "height": 5000})

@@ -46,8 +46,6 @@ if __name__ == "__main__":
     work(launches)
     if end == "raises":
         raise ValueError("on purpose")
-    elif end == "os._exit":
-        os._exit(0)
     elif end == "lives":
         print("ready", flush=True)
         sys.stdin.read()
@@ -55,7 +53,7 @@ if __name__ == "__main__":
     elif end.startswith("SIG"):
         os.kill(os.getpid(), getattr(signal, end))
 """
-ENDS = {"returns": 1, "raises": 2, "os._exit": 3, "SIGTERM": 4, "SIGKILL": 5, "SIGINT": 6, "lives": 7}
+ENDS = {"raises": 2, "SIGTERM": 4, "SIGKILL": 5, "SIGINT": 6, "lives": 7}
 
 MAIN = """
 import json, multiprocessing, os, subprocess, sys
@@ -137,13 +135,14 @@ def test_how_children_ended_is_said(family: tuple[kernelscope.Recording, dict[st
     found = launches_by_process(recording)
     by_count = {found[row.process_id]: row for row in recording.processes.itertuples()}
     status = {end: by_count[count].status for end, count in ENDS.items()}
-    assert status == {"returns": "ok", "raises": "ok", "os._exit": "killed", "SIGTERM": "terminated",
-                      "SIGKILL": "killed", "SIGINT": "ok", "lives": "ok"}
+    assert status == {"raises": "ok", "SIGTERM": "terminated", "SIGKILL": "killed", "SIGINT": "ok", "lives": "ok"}
+    assert by_count[10].status == "ok"  # it returned
+    assert by_count[30].status == "killed"  # by os._exit
     assert "replaced by os.exec: recovered from its journal" in by_count[ENDS["SIGKILL"]].message
     cells = {row.process_id: row for row in recording.cells.itertuples()}
     assert cells[by_count[ENDS["raises"]].process_id].error == "ValueError: on purpose"
     # They end as they would without a recording.
-    assert codes == {"returns": 0, "raises": 1, "os._exit": 0, "SIGTERM": -15, "SIGKILL": -9, "SIGINT": -2, "lives": 0}
+    assert codes == {"raises": 1, "SIGTERM": -15, "SIGKILL": -9, "SIGINT": -2, "lives": 0}
 
 
 def test_children_say_who_started_them(family: tuple[kernelscope.Recording, dict[str, int]]) -> None:

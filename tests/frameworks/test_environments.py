@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -82,11 +82,18 @@ def test_an_environment_is_made_once_and_runs_the_interpreter_that_was_found(
     asked: list[tuple[str, ...]] = []
     monkeypatch.setenv("KERNELSCOPE_STUDY_ENVIRONMENTS", str(tmp_path))
     monkeypatch.setattr(environments, "find_python", lambda: sys._base_executable)
-    monkeypatch.setattr(environments, "pip_install", lambda python, requirements: asked.append((*requirements,)))
+    monkeypatch.setattr(environments, "common_requirements", lambda: ["common"])
+
+    def install(python: Path, requirements: Sequence[str]) -> None:
+        asked.append((*requirements,))
+        (environments.packages_of(python.parents[1]) / f"installed_{requirements[0]}.py").touch()
+
+    monkeypatch.setattr(environments, "pip_install", install)
     with ExitStack() as held:
         python, again, other = (environments.environment("toy", each, held) for each in (["a", "b"], ["b", "a"], ["c"]))
-    assert python == again != other and asked == [("a", "b"), ("c",)]
-    prefix = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True, check=True)
+    assert python == again != other and asked == [("common",), ("a", "b"), ("c",)]
+    code = "import sys, installed_a, installed_common; print(sys.prefix)"
+    prefix = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     assert prefix.stdout.strip() == str(python.parents[1])
 
 

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OLDEST = (3, 12)
 #: What the tests inside need besides KernelScope's own dependencies and the framework.
 TEST_TOOLS = ("pytest>=8.2", "pytest-timeout>=2.3", "setuptools>=77")
+#: What the extras of frameworks for CUDA 13 ask for, in common.
+CUDA = "cuda-toolkit[cudart,nvcc,nvjitlink,nvrtc,nvvm]==13.*"
 #: Set inside of such an environment; `tests/frameworks/conftest.py` collects the frameworks' tests there only.
 INSIDE = "KERNELSCOPE_TEST_FRAMEWORK"
 
@@ -88,31 +90,49 @@ def compile_extension(python: Path, root: Path = ROOT) -> None:
                 raise CannotInstallError(done.stdout)
 
 
-def requirements_of(file: Path) -> list[str]:
-    """KernelScope's own dependencies, the test tools, and the lines of a requirements file that say something."""
+def common_requirements() -> list[str]:
+    """KernelScope's own dependencies, the test tools, and CUDA."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [*project["dependencies"], *TEST_TOOLS, CUDA]
+
+
+def requirements_of(file: Path) -> list[str]:
+    """What every framework's environment has, and the lines of a requirements file that say something."""
     lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
-    return [*project["dependencies"], *TEST_TOOLS, *filter(None, lines)]
+    return [*common_requirements(), *filter(None, lines)]
 
 
 def environment(name: str, requirements: Sequence[str], held: ExitStack) -> Path:
     """Return the interpreter of an environment that has `requirements`: one that studies keep, in their folder.
 
-    It is made where there is none yet; nothing removes it while `held` is open. Raises what `run_tests` raises.
+    It is made where there is none yet; nothing removes it while `held` is open. What all have in common is installed
+    once, in an environment whose files the others link. Raises what `run_tests` raises.
     """
     python = find_python()
 
-    def build(folder: Path) -> None:
-        subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-        pip_install(folder / "bin" / "python", requirements)
+    def make(name: str, requirements: Sequence[str], common: Path | None) -> Path:
+        def build(folder: Path) -> None:
+            subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+            if common is not None:
+                shutil.copytree(packages_of(common), packages_of(folder), copy_function=os.link, dirs_exist_ok=True)
+            pip_install(folder / "bin" / "python", requirements)
 
-    request = [_version(python), os.path.realpath(python), *sorted(requirements)]
-    return cached_environment(name, request, build, held, print) / "bin" / "python"
+        request = [_version(python), os.path.realpath(python), *sorted(requirements)]
+        return cached_environment(name, request, build, held, print)
+
+    return make(name, requirements, make("frameworks", common_requirements(), None)) / "bin" / "python"
+
+
+def packages_of(environment: Path) -> Path:
+    """Return the folder of an environment's packages."""
+    (folder,) = environment.glob("lib/python*/site-packages")
+    return folder
 
 
 def pip_install(python: Path, requirements: Sequence[str]) -> None:
-    """Install into the environment of that interpreter; raises `CannotInstallError`."""
-    subprocess.run([python, "-m", "ensurepip"], stdout=subprocess.DEVNULL, check=True)
+    """Install into the environment of that interpreter what is not there; raises `CannotInstallError`."""
+    if not (packages_of(python.parents[1]) / "pip").exists():
+        subprocess.run([python, "-m", "ensurepip"], stdout=subprocess.DEVNULL, check=True)
     # Python compiles what is imported, which is a small part of what is installed.
     ran = _run(python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-compile", *requirements)
     if ran.returncode:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTS_WITHIN_S = 60
@@ -48,6 +48,7 @@ class Server:
             "IPYTHONDIR": str(folder / "ipython"), "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
             "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"), "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
         }
+        self._contexts: dict[Browser, BrowserContext] = {}
         self._log = (folder / "jupyter.log").open("wb")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
@@ -68,6 +69,12 @@ class Server:
                 time.sleep(0.1)
         self.close()
         raise RuntimeError(f"jupyter did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+    def new_page(self, browser: Browser) -> Page:
+        """Open an empty page; all of a browser share a cache, so that JupyterLab is loaded once."""
+        if browser not in self._contexts:
+            self._contexts[browser] = browser.new_context(viewport={"width": 1400, "height": 1000})
+        return self._contexts[browser].new_page()
 
     def write(self, name: str, *cells: str) -> Path:
         """Write a notebook of code cells and return its path."""
@@ -112,7 +119,7 @@ class Opened:
     page : Page
         Playwright's.
     left : list of str
-        Addresses of other machines that the page asked for; all were refused.
+        Addresses of other machines that the page asked for; `browsing.ARGUMENTS` lets none be found.
     errors : list of str
         What was logged as an error, and exceptions that nothing caught.
     """
@@ -121,9 +128,10 @@ class Opened:
         self.server = server
         self.left: list[str] = []
         self.errors: list[str] = []
-        self._context = browser.new_context(viewport={"width": 1400, "height": 1000})
-        self._context.route(lambda url: not url.startswith((server.url, "data:", "blob:")), self._refuse)
-        self.page: Page = self._context.new_page()
+        self.page = server.new_page(browser)
+        # Without a route, with which Chromium would keep nothing in its cache.
+        self.page.on("request", lambda each: None if each.url.startswith((server.url, "data:", "blob:"))
+                     else self.left.append(each.url))
         self.page.on("console", lambda each: self.errors.append(each.text) if each.type == "error" else None)
         self.page.on("pageerror", lambda each: self.errors.append(str(each)))
         start = {"lab": "lab/tree", "notebook": "notebooks"}[application]
@@ -144,10 +152,6 @@ class Opened:
         }""", timeout=SHOWN_WITHIN_MS)
         # What the application itself says while it starts is not ours.
         self.errors.clear()
-
-    def _refuse(self, route: Any) -> None:
-        self.left.append(route.request.url)
-        route.abort()
 
     def command(self, name: str, arguments: dict[str, Any] | None = None) -> None:
         """Run a command of Jupyter's own, as its menus do."""
@@ -216,7 +220,7 @@ class Opened:
 
     def close(self) -> None:
         """Close the page."""
-        self._context.close()
+        self.page.close()
 
 
 def until(page: Page, condition: Callable[[], bool], seconds: float = 10.0) -> bool:

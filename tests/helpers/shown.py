@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -30,6 +31,8 @@ _FIRST, _LONGEST, _KERNELS, _WIDTH = 4, 100, 4, 110
 
 def plain(value: Any) -> Any:
     """A value without what differs between machines and versions: real numbers of six digits, no NumPy types."""
+    if value is None or type(value) in (str, int):  # most are, of a million
+        return value
     if isinstance(value, dict):
         return {key: plain(each) for key, each in sorted(value.items())}
     if isinstance(value, list | tuple):
@@ -188,7 +191,8 @@ def _tracks(rows: Sequence[tuple[Any, ...]]) -> Iterable[str]:
     for name, *row in rows:
         of.setdefault(name, []).append(tuple(row))
     for name, slices in of.items():
-        slices.sort(key=lambda row: (row[2], as_json(row)))
+        begin = Counter(row[2] for row in slices)
+        slices.sort(key=lambda row: (row[2], as_json(row) if begin[row[2]] > 1 else ""))
         yield f"\n{name}: {len(slices):,} slices, {digest(slices)}"
         for category, title, start, end, arguments in slices[:_FIRST]:
             yield f"  {category}  {cut(title)}  {start}  {end}  {cut(as_json(arguments))}"

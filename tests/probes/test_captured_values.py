@@ -46,13 +46,11 @@ def test_equal_sources_compare_equal_over_processes_and_orders(run_python, tmp_p
     first = session(1)
     assert len(first) >= 30
     assert {outcome for outcome, *_ in first.values()} == {"compiled"}
-    for seed in (2, 3):
-        again = session(seed, PYTHONHASHSEED=str(seed))
-        assert {name: (outcome, code) for name, (outcome, code, _) in again.items()} == dict.fromkeys(
-            first, ("disk", "disk"))
-        unchecked = {name: held for name, (*_, held) in again.items() if "captures_not_checked" in held}
-        assert not unchecked
-    changed = session(4, "SCALE = 2.75")
+    again = session(2, PYTHONHASHSEED="2")
+    assert {name: (outcome, code) for name, (outcome, code, _) in again.items()} == dict.fromkeys(
+        first, ("disk", "disk"))
+    assert not {name: held for name, (*_, held) in again.items() if "captures_not_checked" in held}
+    changed = session(3, "SCALE = 2.75")
     flagged = {name for name, (_, code, _) in changed.items() if code == "disk_unsafe"}
     # `closed` has a device function in its closure: its globals are in the cache's key.
     assert flagged == set(first) - WITHOUT_SCALE - {"closed"}

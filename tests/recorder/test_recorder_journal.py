@@ -386,6 +386,7 @@ def test_a_journal_whose_launches_are_truncated_ends_no_process(run_python: Any,
             assert message.endswith(f"; {lost:,} launches were lost with it") and found["dropped"] == [lost]
 
 
+@pytest.mark.slow
 def test_a_fault_elsewhere_goes_to_the_handler_that_was_there(run_python: Any, tmp_path: Path) -> None:
     """As that of a file of the user's that is mapped and was truncated: faulthandler's is what handles it."""
     fault = ("import mmap; file = open(folder.parent / 'mine', 'w+b'); file.truncate(8192); "
@@ -398,6 +399,7 @@ def test_a_fault_elsewhere_goes_to_the_handler_that_was_there(run_python: Any, t
     assert (alone.returncode, alone.stderr) == (-signal.SIGBUS, "")
 
 
+@pytest.mark.slow
 def test_a_handler_that_is_put_over_ours_stays(run_python: Any, tmp_path: Path) -> None:
     script = HARMED.replace("faulthandler.enable()", "").replace("before = caught()", "before = None").replace(
         "assert caught() == before", "assert faulthandler.is_enabled()")

@@ -29,14 +29,14 @@ def holds(found, truth_us):
 
 
 @pytest.mark.slow
-def test_of_100_studies_of_equal_targets_at_least_95_see_no_difference():
+def test_of_equal_targets_at_least_95_percent_of_studies_see_no_difference():
     widths, unseen = [], 0
-    for seed in range(100):
+    for seed in range(40):
         judgement = judge(study(seed))
         assert len(judgement.differences) == judgement.comparisons == 10
         unseen += {NO_DIFFERENCE} == set(verdicts(judgement).values())
         widths += [found.half_width_us / 10 for found in judgement.differences if found.case == "2 arguments"]
-    assert unseen >= 95
+    assert unseen >= 38
     # Half of the interval of a case of 10 us, as a share of it.
     assert np.median(widths) <= 0.015
 
@@ -45,7 +45,7 @@ def test_of_100_studies_of_equal_targets_at_least_95_see_no_difference():
 def test_two_percent_are_found():
     """With the default settings; over 200 others: of 2 % in all cases any 1.00, each 0.98; in one alone 0.99."""
     found_any = found_each = found_alone = holding = 0
-    for seed in range(100):
+    for seed in range(40):
         judgement = judge(study(1000 + seed, slower={("t1", "*"): 0.02, ("t2", "2 arguments"): 0.02}))
         slower = [one(judgement, "t1", case).verdict == SLOWER for case in CASES]
         found_any += any(slower)
@@ -54,11 +54,11 @@ def test_two_percent_are_found():
         holding += all(holds(found, 0.02 * CASES[found.case] * (found.target == "t1" or found.case == "2 arguments"))
                        for found in judgement.differences)
         assert FASTER not in verdicts(judgement).values()
-    assert found_any >= 98
-    assert found_each >= 0.95 * 500
-    assert found_alone >= 94
+    assert found_any >= 39
+    assert found_each >= 0.95 * 200
+    assert found_alone >= 38
     # Of all ten together, as asked for: each alone is held far more often.
-    assert holding >= 94
+    assert holding >= 38
 
 
 @pytest.mark.parametrize(("noise", "options"), [

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Many times a launch: found on a machine that does other things as well. benchmarks/sensitivity.py tries 2 %.
-SPIN_NS = 100_000
-#: Quicker than the defaults.
-QUICK = {"processes": 4, "repeats": 20, "half_width": None, "install": False, "progress": False}
+SPIN_NS = 200_000
+#: Quicker than the defaults; with fewer processes nothing is known for certain.
+QUICK = {"processes": 3, "repeats": 20, "half_width": None, "install": False, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def result(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> StudyR
     cases = [studies.case("k[1, 1](a)", setup="@cuda.jit\ndef k(a):\n    pass\na = cuda.device_array(3)", name="own"),
              studies.case("nobody()", name="wrong")]
     return studies.launch_overhead(["base=current", "same=current", f"slow={repository}", f"broken={broken}"], cases,
-                                   args="0,1", **QUICK)
+                                   args="0", **QUICK)
 
 
 def test_a_spin_is_found_and_the_same_target_is_not_slower(result: StudyResult) -> None:
     found = {(each.target, each.case): each for each in result.differences}
     planted = spin_us(SPIN_NS)
-    for case in ("0 args", "1 arg", "own"):
+    for case in ("0 args", "own"):
         slow = found["slow", case]
         assert slow.verdict == verdicts.SLOWER, str(result)
         assert planted / 2 < slow.difference_us < 2 * planted, str(result)
@@ -65,16 +65,16 @@ def test_a_spin_is_found_and_the_same_target_is_not_slower(result: StudyResult) 
 def test_what_fails_is_told_and_the_others_are_measured(result: StudyResult) -> None:
     assert [report.error for report in result.targets[:3]] == [None] * 3
     assert "no such thing" in str(result.targets[3].error)
-    assert [report.processes for report in result.targets] == [4, 4, 4, 0]
+    assert [report.processes for report in result.targets] == [3, 3, 3, 0]
     assert all("NameError" in report.unavailable["wrong"] for report in result.targets[:3])
     assert result.targets[2].revision and "whose C sources are the same" in " ".join(result.targets[2].warnings)
 
 
 def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Path) -> None:
-    result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0", "processes": 3})
+    result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0", "processes": 1})
     difference, = result.differences
     assert (difference.baseline, difference.target) == ("HEAD~", "HEAD")
-    assert difference.verdict == verdicts.SLOWER, str(result)
+    assert difference.difference_us > spin_us(SPIN_NS) / 2, str(result)
     assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert git(repository, "status", "--porcelain") == ""
 
