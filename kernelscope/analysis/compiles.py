@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kernelscope.analysis import caches
+from kernelscope.analysis import cache_keys, caches
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
     ints,
@@ -116,7 +116,8 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
             duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
             reason=row["reason"] or "",
-            change=changes(row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
+            change="" if dispatchers[row["dispatcher_id"]]["framework"] in cache_keys.FRAMEWORKS else changes(
+                row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
             cached_on_disk=row["cache_file"] is not None,
             framework=str(dispatchers[row["dispatcher_id"]]["framework"]),
             owner=owner_of(dispatchers[row["dispatcher_id"]]),
@@ -797,6 +798,8 @@ def _scalar(dtype: str) -> str:
 #     It was not compiled: another thread compiled it meanwhile.
 # ``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
 #     See `kernelscope.analysis.caches`.
+# ``new_constexpr``, ``divisibility``, ``new_option``
+#     Of CuPy and cuTile: see `kernelscope.analysis.cache_keys`, which explains their compiles.
 # ``unknown``
 #     What was recorded does not tell.
 #
@@ -807,7 +810,7 @@ def _scalar(dtype: str) -> str:
 REASON_CODES = (
     "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
     "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
-    "eager", "redefined", "recompile", *caches.CODES, "wait", "unknown",
+    "eager", "redefined", "recompile", *caches.CODES, *cache_keys.CODES, "wait", "unknown",
 )
 
 _NEAREST = "the nearest known specialization"
@@ -889,6 +892,7 @@ def explain(recording: Recording) -> Recording:
     same_code = _same_code(dispatchers)
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
+    by_keys = cache_keys.reasons(recording)
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
@@ -897,6 +901,9 @@ def explain(recording: Recording) -> Recording:
 
     # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
     for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
+        if row["compilation_id"] in by_keys:
+            row.update(by_keys[row["compilation_id"]])
+            continue
         held = known.setdefault(row["dispatcher_id"], _Known())
         kernel = kernels.get(row["dispatcher_id"], Kernel())
         if row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only:

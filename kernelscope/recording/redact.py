@@ -338,9 +338,9 @@ WITHHELD = "withheld"
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
-          "cuda.compute", "numba-cuda-mlir", "quadrants")
+          "cuda.compute", "numba-cuda-mlir", "quadrants", "cupy", "cutile")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
-             "numba-cuda-mlir", "cuda-cccl", "quadrants", "pandas", "pyarrow", "kernelscope")
+             "numba-cuda-mlir", "cuda-cccl", "quadrants", "cupy", "cuda-tile", "pandas", "pyarrow", "kernelscope")
 _VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
 
 
@@ -596,6 +596,7 @@ _PASSES = (
     "mlir", "nvvm", "lto", "link", "load", "front end", "code",
     "mlir_type_inference", "mlir_backend", "numba_cuda_mlir_inline_inlinables", "numba_cuda_mlir_literal_unroll",
     "post_inline_whole_function_planners",
+    "nvrtc", "nvcc", "tileiras",
 )
 _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")
@@ -625,7 +626,8 @@ _BUILD_REASONS = _words(
 _REASON_CODES = _words(
     "first_use first_signature new_dtype new_dimensions new_layout new_access new_alignment new_scalar tuple_arity "
     "optional literal new_type argument_count launch_config specialize forall eager redefined recompile new_device "
-    "cache_absent cache_stale cache_unwritable disk disk_unsafe wait unknown")
+    "cache_absent cache_stale cache_unwritable disk disk_unsafe wait unknown new_constexpr divisibility "
+    "new_option")
 
 #: What becomes of every text column but those of ``code``, whose rows are left out, by table.
 RULES: dict[str, dict[str, Rule]] = {

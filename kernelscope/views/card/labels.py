@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
 from kernelscope.analysis.builds import BuildSummary, Miss
+from kernelscope.analysis.cache_keys import FRAMEWORKS
 from kernelscope.analysis.columns import Rows
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
@@ -237,6 +238,7 @@ NEW = {
     "new_scalar": "another type of number", "tuple_arity": "another length of a tuple", "optional": "an optional",
     "literal": "a new literal", "new_type": "a new type", "argument_count": "another number of arguments",
     "launch_config": "a new launch configuration", "redefined": "a new definition", "recompile": "recompile()",
+    "new_constexpr": "another constexpr", "divisibility": "another divisibility", "new_option": "another option",
 }
 
 
@@ -252,7 +254,7 @@ def compile_reason(each: CompilationSummary) -> str:
     """Return why a compile was needed: what is new in brief where that says it all, else the whole sentence."""
     if each.outcome != "compiled" or each.reason_code not in NEW:
         return each.reason
-    if each.reason_code in ("launch_config", "redefined", "recompile", "argument_count"):
+    if each.framework in FRAMEWORKS or each.reason_code in ("launch_config", "redefined", "recompile", "argument_count"):
         return each.reason
     return each.change or NEW[each.reason_code]
 
