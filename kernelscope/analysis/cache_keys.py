@@ -62,7 +62,7 @@ class Change:
             return {"target": "new_device", "constant": "new_constexpr", "option": "new_option"}.get(
                 self.kind, "redefined")
         if self.aspect == "type":
-            if None in (self.known, self.wanted):
+            if None in (self.known, self.wanted) or "array" in f"{self.known} {self.wanted}":
                 return "new_type"
             return "new_dtype" if self.is_array else "new_scalar"
         return {"ndim": "new_dimensions", "layout": "new_layout", "index": "new_type"}.get(self.aspect, "divisibility")

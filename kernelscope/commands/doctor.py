@@ -224,6 +224,19 @@ _OPTIONAL = {
     "nbconvert": ("kernelscope demo", "pip install 'kernelscope[notebook]'"),
 }
 
+#: Frameworks by package: what is recorded of each where it is imported.
+_FRAMEWORKS = {
+    "numba-cuda": "launches with all phases, compiles and the disk cache with reasons",
+    "numba-cuda-mlir": "launches, compiles and the disk cache with reasons",
+    "cuda-core": "launches and graphs",
+    "cuda-cccl": "calls of cuda.compute, requests to its build cache with reasons",
+    "quadrants": "calls of kernels, compiles with reasons, graphs",
+    "cuda-tile": "launches with grids, compiles and the disk cache with reasons by argument",
+    **dict.fromkeys(("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+                    "compiles and the disk cache with reasons; launches and graphs with CUPTI"),
+    **dict.fromkeys(("torch", "jax", "warp-lang", "nvidia-cutlass-dsl"), "launches and graphs with CUPTI"),
+}
+
 # CUDA's libraries by the names of cuda.pathfinder, and what they are for.
 _LIBRARIES = {"nvvm": "compiles kernels", "nvrtc": "compiles CUDA C++", "nvJitLink": "links kernels",
               "cupti": "what the GPU itself did"}
@@ -314,6 +327,8 @@ def examine() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": packages,
+        "frameworks": [{"package": name, "version": version, "recorded": recorded}
+                       for name, recorded in _FRAMEWORKS.items() if (version := _version(name)) is not None],
         "recorder": _recorder(),
         "at_start": at_start(),
         "gpu": {**device, "trial": real},
@@ -340,6 +355,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     probes = [f"{row['probe']}: {row['status']}" + (f", {row['message']}" if row["message"] else "")
               + (f"; fix: {row['fix']}" if row["fix"] else "") for row in found["probes"]]
     shown += _section("probes", probes or ["not tried, since no launch worked"])
+    frameworks = [f"{row['package']} {row['version']}: {row['recorded']}" for row in found["frameworks"]]
+    shown += _section("records", frameworks or ["none is installed that is recorded"])
     shown += _section("own cost", calibration_lines(found["own_cost"]))
     used = {**_LIBRARIES, "nvdisasm": "shows machine code"}
     shown += _section("CUDA", [f"{name} ({used[name]}): {path or 'not found'}"

@@ -20,7 +20,7 @@ from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Stored, store, stored
 from kernelscope.studies import calibration as studies_calibration
 
-SECTIONS = ("GPU", "dry run", "recorder", "at start", "probes", "own cost", "CUDA", "packages", "missing")
+SECTIONS = ("GPU", "dry run", "recorder", "at start", "probes", "records", "own cost", "CUDA", "packages", "missing")
 
 
 @pytest.mark.slow
@@ -32,6 +32,8 @@ def test_a_machine_with_the_dry_run(cli: Any, tmp_path: Path) -> None:
     assert "numba-cuda" in [row["probe"] for row in found["probes"]]
     assert found["packages"]["numba-cuda"]
     assert found["own_cost"]["problems"] == []
+    assert [row["recorded"] for row in found["frameworks"] if row["package"] == "numba-cuda"] == [
+        "launches with all phases, compiles and the disk cache with reasons"]
     assert all({"what", "command"} == set(row) for row in found["missing"])
     text = doctor.lines(found)
     assert [line.split("  ")[0] for line in text if line[:1].strip()][1:-1] == list(SECTIONS)
@@ -56,6 +58,7 @@ def test_a_machine_on_which_nothing_works(process: Any, tmp_path: Path) -> None:
 
 FOUND = {
     "kernelscope": "1", "python": "3", "platform": "p", "packages": {"numpy": "2"}, "simulator": True, "libraries": {},
+    "frameworks": [{"package": "cuda-tile", "version": "1.7.0", "recorded": "launches"}],
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
