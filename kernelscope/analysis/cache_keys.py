@@ -164,7 +164,8 @@ def _reason(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappi
         error = row["error"] or "it raised"
         sentence += f"; the compile failed: {error}"
         fix = (f"it was interrupted; the next {words.call} compiles it" if error.startswith("KeyboardInterrupt") else
-               f"correct what the error names; a failed compile leaves nothing behind, so each {words.call} tries again")
+               "correct what the error names; a failed compile leaves nothing behind, so each "
+               f"{words.call} tries again")
     return code, sentence, fix, argument, nearest
 
 
@@ -270,8 +271,8 @@ class _Words:
             return self._option(change)
         if change.kind == "constant":
             if self.name == "CuPy":
-                return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all in "
-                        "name_expressions compiles them at once")
+                return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all "
+                        "in name_expressions compiles them at once")
             return (f"{self.call} with {name}={old} every time; or, where the kernel does not need `{name}` as a "
                     "constant, annotate it otherwise than with Constant")
         module = "cupy" if self.name == "CuPy" else "np"

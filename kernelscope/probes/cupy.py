@@ -30,8 +30,8 @@ _NVRTC = ("_compile_using_nvrtc_no_warning", "compile_using_nvrtc")
 # calls of NVRTC and NVCC below it tell a compile from a load, and the cache's ``load`` tells the key. Kernels and
 # modules are of compiled types without hooks: who launches one is not seen here.
 #
-# A specialization has the kernel's name as its entry name, so that launches that CUPTI reports are of it, unless several
-# have the name: an ElementwiseKernel's does not have its dtypes.
+# A specialization has the kernel's name as its entry name, so that launches that CUPTI reports are of it, unless
+# several have the name: an ElementwiseKernel's does not have its dtypes.
 
 
 class CupyProbe(Probe):

@@ -151,7 +151,6 @@ class Hooks:
         """Return what is called in the place of ``ct.launch``."""
         sink, local, known, now = self._sink, self._local, self.known, self._sink.seconds
 
-        @functools.wraps(original)
         def launch(*args: Any, **kwargs: Any) -> Any:
             if not self.enabled or len(args) != 4:
                 try:
@@ -186,7 +185,7 @@ class Hooks:
             return result
 
         hook_codes.add(launch.__code__)
-        return launch
+        return functools.update_wrapper(launch, original)
 
     def _launched(self, state: Any, start: float, args: tuple[Any, ...], error: BaseException | None,
                   compiled: int | None, end: float | None = None) -> None:

@@ -254,7 +254,8 @@ def compile_reason(each: CompilationSummary) -> str:
     """Return why a compile was needed: what is new in brief where that says it all, else the whole sentence."""
     if each.outcome != "compiled" or each.reason_code not in NEW:
         return each.reason
-    if each.framework in FRAMEWORKS or each.reason_code in ("launch_config", "redefined", "recompile", "argument_count"):
+    if each.framework in FRAMEWORKS or each.reason_code in (
+            "launch_config", "redefined", "recompile", "argument_count"):
         return each.reason
     return each.change or NEW[each.reason_code]
 
