@@ -215,7 +215,8 @@ def _described(change: Change, attributes: Mapping[str, Any]) -> str:
     if change.kind == "constant":
         return f"the constant {name} is {new}; {_NEAREST} has {old}"
     if change.kind == "option":
-        return f"{change.name} is {_shown(new)}; {_NEAREST} has {_shown(old)}"
+        present, was = ("not given" if each is None else "given" if each is True else f"{each}" for each in (new, old))
+        return f"{change.name} is {present}; in {_NEAREST} it is {was}"
     if change.kind == "code":
         return f"its code is new; {_NEAREST} of this name has another one"
     if change.aspect == "type":
@@ -235,10 +236,6 @@ def _described(change: Change, attributes: Mapping[str, Any]) -> str:
 
 def _by(value: Any) -> str:
     return " x ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _shown(value: Any) -> str:
-    return "not given" if value is None else str(value)
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def test_hints_and_definitions(make: Any) -> None:
     _, hinted, redefined = compiles(recorder.recording)
     assert (hinted["reason_code"], hinted["fix"]) == (
         "new_option", "define the kernel with opt_level=3, and launch that one every time")
-    assert hinted["reason"] == "opt_level is 1; the nearest known specialization has 3"
+    assert hinted["reason"] == "opt_level is 1; in the nearest known specialization it is 3"
     assert (redefined["reason_code"], redefined["outcome"]) == ("redefined", "compiled")
     assert redefined["reason"] == "the definition ran again with new code, which has to be compiled"
 
