@@ -154,10 +154,11 @@ CHANGES = [
     Change("source of a RawKernel", raw(), raw("x[0] = n + 1;", "double* x, const int n"), "redefined", None,
            "its code is new; the nearest known specialization of this name has another one; `x` differs too",
            "nothing avoids it: new code has to be compiled; what changes from call to call can be an argument"),
-    Change("option", raw(), raw(), "new_option", None, "--use_fast_math is given; in the nearest known specialization "
-           "it is not given", "make the kernel without --use_fast_math every time",
+    Change("option", raw(), raw(), "new_option", None,
+           "--use_fast_math is given; in the nearest known specialization it is not given", "make the kernel without --use_fast_math every time",
            ({}, {"options": ("--use_fast_math",)})),
-    Change("value of an option", raw(), raw(), "new_option", None, "-DN is 8; in the nearest known specialization it is 4",
+    Change("value of an option", raw(), raw(), "new_option", None,
+           "-DN is 8; in the nearest known specialization it is 4",
            "make the kernel with -DN=4 every time", ({"options": ("-DN=4",)}, {"options": ("-DN=8",)})),
     Change("architecture", raw(), raw(), "new_device", None, "it was compiled for sm_80; the nearest known "
            "specialization is for sm_90", "nothing avoids it: each architecture", ({}, {"arch": "80"})),
