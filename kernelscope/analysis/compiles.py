@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kernelscope.analysis import caches, torch_reasons, triton
+from kernelscope.analysis import cache_keys, caches, torch_reasons, triton
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
     ints,
@@ -122,7 +122,8 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
             duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
             reason=row["reason"] or "",
-            change=_changes(dispatchers[row["dispatcher_id"]])(
+            change="" if dispatchers[row["dispatcher_id"]]["framework"] in cache_keys.FRAMEWORKS else _changes(
+                dispatchers[row["dispatcher_id"]])(
                 row["signature"], row["nearest_signature"] or "", arguments[row["dispatcher_id"]]),
             notes=torch_reasons.notes(row["attributes"]),
             kernels=tuple(torch_reasons.kernels(row["attributes"])),
@@ -812,7 +813,8 @@ def _scalar(dtype: str) -> str:
 # ``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
 #     See `kernelscope.analysis.caches`.
 # ``new_constexpr``, ``divisibility``, ``equal_to_1``, ``new_option``, ``new_setting``, ``new_global``
-#     Of Triton, whose compiles are explained by `kernelscope.analysis.triton`.
+#     Of Triton, whose compiles are explained by `kernelscope.analysis.triton`; some of CuPy and cuTile, explained by
+#     `kernelscope.analysis.cache_keys`.
 # ``static_size`` and others
 #     Of torch.compile: see `kernelscope.analysis.torch_reasons`.
 # ``unknown``
@@ -908,7 +910,7 @@ def explain(recording: Recording) -> Recording:
     same_code = _same_code(dispatchers)
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
-    of_others = {**triton.reasons(recording), **torch_reasons.reasons(recording)}
+    of_others = {**triton.reasons(recording), **torch_reasons.reasons(recording), **cache_keys.reasons(recording)}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":

@@ -224,7 +224,7 @@ _OPTIONAL = {
     "nbconvert": ("kernelscope demo", "pip install 'kernelscope[notebook]'"),
 }
 
-#: Frameworks with a probe, by package: what is recorded of each where it is imported.
+#: Frameworks by package: what is recorded of each where it is imported.
 _FRAMEWORKS = {
     "numba-cuda": "launches with all phases, compiles and the disk cache with reasons",
     "numba-cuda-mlir": "launches, compiles and the disk cache with reasons",
@@ -233,6 +233,10 @@ _FRAMEWORKS = {
     "quadrants": "calls of kernels, compiles with reasons, graphs",
     "triton": "launches with grids and options, compiles with stages and reasons by argument",
     "torch": "compiles of torch.compile with stages, reasons by argument, graph breaks, caches, CUDA graph trees",
+    "cuda-tile": "launches with grids, compiles and the disk cache with reasons by argument",
+    **dict.fromkeys(("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+                    "compiles and the disk cache with reasons; launches and graphs with CUPTI"),
+    **dict.fromkeys(("jax", "warp-lang", "nvidia-cutlass-dsl"), "launches and graphs with CUPTI"),
 }
 
 # CUDA's libraries by the names of cuda.pathfinder, and what they are for.
@@ -354,7 +358,7 @@ def lines(found: dict[str, Any]) -> list[str]:
               + (f"; fix: {row['fix']}" if row["fix"] else "") for row in found["probes"]]
     shown += _section("probes", probes or ["not tried, since no launch worked"])
     frameworks = [f"{row['package']} {row['version']}: {row['recorded']}" for row in found["frameworks"]]
-    shown += _section("records", frameworks or ["none is installed that a probe records"])
+    shown += _section("records", frameworks or ["none is installed that is recorded"])
     shown += _section("own cost", calibration_lines(found["own_cost"]))
     used = {**_LIBRARIES, "nvdisasm": "shows machine code"}
     shown += _section("CUDA", [f"{name} ({used[name]}): {path or 'not found'}"

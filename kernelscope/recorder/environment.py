@@ -14,7 +14,7 @@ from kernelscope.distributions import version
 from kernelscope.recorder.launcher import launched_by
 
 _PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
-             "quadrants", "triton", "torch", "numpy", "nvtx", "ipython")
+             "quadrants", "triton", "torch", "cuda-tile", "numpy", "nvtx", "ipython")
 # Of /proc/cpuinfo, which has an entry for each core.
 _MOST_BYTES = 8192
 #: When this module was loaded: with the pid, what tells a process from every other, a fork's child included.

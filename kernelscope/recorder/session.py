@@ -19,6 +19,8 @@ from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.cupy import CupyProbe
+from kernelscope.probes.cutile import CutileProbe
 from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
 from kernelscope.probes.lines import UserCode, text_of
@@ -209,8 +211,7 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
-    probes.append(TritonProbe())
-    probes.append(TorchProbe())
+    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe()]
     probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems

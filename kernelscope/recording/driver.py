@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The framework of launches that no probe recorded.
 FRAMEWORK = "driver"
+#: Frameworks of which compiles are recorded and launches come from CUPTI.
+_BY_CUPTI = (FRAMEWORK, "cupy")
 
 # A kernel has a row of ``launches`` where a probe recorded its launch. Of the others CUPTI says which call of the
 # driver or the runtime launched them, and that call becomes a row: its start and end are the launch's, and all of it is
@@ -34,7 +36,7 @@ def is_launch(call: str) -> bool:
 def are_hooked(recording: Recording) -> np.ndarray:
     """Return which launches a probe recorded (bool, one a launch): the driver's own cost nothing of a hook."""
     frameworks = recording.arrow("dispatchers").column("framework").to_pylist()
-    hooked = np.array([*(framework != FRAMEWORK for framework in frameworks), False])
+    hooked = np.array([*(framework not in _BY_CUPTI for framework in frameworks), False])
     return hooked[recording.column("launches", "dispatcher_id")]
 
 

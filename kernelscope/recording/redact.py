@@ -338,9 +338,10 @@ WITHHELD = "withheld"
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
-          "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile")
+          "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
-             "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "pandas", "pyarrow", "kernelscope")
+             "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "cupy", "cuda-tile", "pandas", "pyarrow",
+             "kernelscope")
 _VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
 
 
@@ -599,6 +600,7 @@ _PASSES = (
     "ir_initialization", "ttir", "ttgir", "llir", "ptx", "cubin", "store_results",
     "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
     "Triton and C++", "cache load",
+    "nvrtc", "nvcc", "tileiras",
 )
 _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")

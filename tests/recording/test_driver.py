@@ -10,7 +10,7 @@ import pytest
 import kernelscope
 from kernelscope.errors import UnknownFrameworkError
 from kernelscope.recording.build import RawRecording, build
-from kernelscope.recording.driver import library_of, split_name, without_scopes
+from kernelscope.recording.driver import are_hooked, library_of, split_name, without_scopes
 from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS, RawActivities
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -37,18 +37,20 @@ def columns(rows: list[dict[str, int]], names: tuple[str, ...]) -> dict[str, np.
 
 
 def recorded(calls: list[dict[str, int]], activities: list[dict[str, int]],
-             launches: list[tuple[int, int]] = ()) -> Recording:  # type: ignore[assignment]
-    """Return what is built of driver calls and kernels, beside numba's launches at the given times."""
+             launches: list[tuple[int, int]] = (),  # type: ignore[assignment]
+             framework: str = "numba-cuda") -> Recording:
+    """Return what is built of driver calls and kernels, beside launches of a framework's `axpy` at the given times."""
     raw = RawRecording(
         threads=[{"ident": IDENT, "name": "MainThread"}],
         cells=[{"execution_count": 1, "start_ns": 0, "end_ns": 10_000, "status": "ok", "source": "x"}],
         activities=RawActivities(
             columns(activities, ACTIVITY_COLUMNS), columns(calls, CALL_COLUMNS), NAMES, ENTRIES,
             [(4, 1, 1, 128, 1, 1, None, None, None, 512)]))
-    if launches:
-        raw.dispatchers = [{"framework": "numba-cuda", "name": "axpy"}]
+    if launches or framework != "numba-cuda":
+        raw.dispatchers = [{"framework": framework, "name": "axpy"}]
         raw.specializations = [{"dispatcher_id": 0, "signature": "()", "entry_name": "axpy_entry",
                                 "origin": "before"}]
+    if launches:
         raw.configurations = [{"griddim_x": 4}]
         raw.targets = [{"dispatcher_id": 0, "specialization_id": 0, "device_id": UNKNOWN, "error": None}]
         start, end = (np.array(each, np.int64) for each in zip(*launches, strict=True))
@@ -115,6 +117,14 @@ def test_a_kernel_that_a_probe_knows_stays_its_own() -> None:
     found = recorded([call(0, 205, 215, 1), call(0, 300, 310, 2)],
                      [kernel(220, 230, 1, entry=1), kernel(320, 330, 2, entry=1)], launches=[(200, 220)])
     assert found.launches.dispatcher_id.tolist() == [0, 0] and len(found.dispatchers) == 1
+
+
+def test_launches_of_kernels_whose_compiles_were_recorded_are_of_these() -> None:
+    found = recorded([call(0, 100, 110, 5)], [kernel(120, 150, 5, entry=1)], framework="cupy")
+    (launch,) = found.rows("launches")
+    assert (launch["dispatcher_id"], launch["specialization_id"], launch["execute_ns"]) == (0, 0, 30)
+    assert [row["framework"] for row in found.rows("dispatchers")] == ["cupy"]
+    assert are_hooked(found).tolist() == [False], "CUPTI saw it, no hook was at it"
 
 
 def test_times_that_are_not_known_stay_unknown() -> None:

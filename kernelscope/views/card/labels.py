@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
 from kernelscope.analysis.builds import BuildSummary, Miss
+from kernelscope.analysis.cache_keys import FRAMEWORKS
 from kernelscope.analysis.columns import Rows
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
@@ -257,7 +258,8 @@ def outcome(each: CompilationSummary) -> str:
 def compile_reason(each: CompilationSummary) -> str:
     """Return why a compile was needed: what is new in brief where that says it all, else the whole sentence."""
     why = each.change or NEW.get(each.reason_code, "")
-    if each.outcome != "compiled" or each.reason_code not in NEW or each.reason_code in _NEEDS_SENTENCE:
+    is_said = each.reason_code in NEW and each.reason_code not in _NEEDS_SENTENCE and each.framework not in FRAMEWORKS
+    if each.outcome != "compiled" or not is_said:
         why = each.reason
     return f"{why}; {each.notes}" if each.notes else why
 

@@ -1,0 +1,320 @@
+"""Why each compile of CuPy and cuTile was needed, told from the parts of their caches' keys, and what would avoid it.
+
+Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
+divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
+specialization that differs least. Codes beside those of `kernelscope.analysis.compiles`:
+
+``new_constexpr``
+    An argument that is a constant has another value.
+``divisibility``
+    An address, a length or a stride is divisible by a power of two and was not, or the other way round.
+``new_option``
+    An option of the compiler, or a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelscope.analysis.columns import json_object, mapping, texts
+from kernelscope.recording.model import Recording
+from kernelscope.units import listed
+
+#: Codes that compiles of numba have not.
+CODES = ("new_constexpr", "divisibility", "new_option")
+
+_NEAREST = "the nearest known specialization"
+#: So many differences are named beside the first.
+_MOST = 3
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a specialization differs from a known one, in one thing.
+
+    Attributes
+    ----------
+    kind : str
+        ``target``, ``argument``, ``constant``, ``option`` or ``code``.
+    name : str
+        The argument or the option.
+    aspect : str
+        Of an argument: ``type``, ``ndim``, ``layout``, ``index``, or what is divisible, as ``address``.
+    known, wanted : object
+        What it was and what it is; None where there was or is none.
+    is_array : bool
+        Whether it is about an array on both sides.
+    """
+
+    kind: str
+    name: str = ""
+    aspect: str = ""
+    known: Any = None
+    wanted: Any = None
+    is_array: bool = False
+
+    @property
+    def code(self) -> str:
+        """Return the reason code."""
+        if self.kind != "argument":
+            return {"target": "new_device", "constant": "new_constexpr", "option": "new_option"}.get(
+                self.kind, "redefined")
+        if self.aspect == "type":
+            if None in (self.known, self.wanted) or "array" in f"{self.known} {self.wanted}":
+                return "new_type"
+            return "new_dtype" if self.is_array else "new_scalar"
+        return {"ndim": "new_dimensions", "layout": "new_layout", "index": "new_type"}.get(self.aspect, "divisibility")
+
+
+_ORDER = ("target", "code", "argument", "constant", "option")
+_ASPECTS = ("type", "ndim", "index", "layout")
+
+
+def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change, ...]:
+    """Return how two specializations differ, worst first.
+
+    Code that CuPy has generated counts only where nothing else differs: it has dtypes, dimensions and options in it.
+
+    Parameters
+    ----------
+    wanted, known : mapping
+        Their ``attributes``: ``arguments``, a mapping by name; ``constants`` and ``options``; ``target``; ``code``,
+        and whether it is ``generated``.
+    """
+    found: list[Change] = []
+    if wanted.get("target") != known.get("target"):
+        found.append(Change("target", known=known.get("target"), wanted=wanted.get("target")))
+    new, old = mapping(wanted.get("arguments")), mapping(known.get("arguments"))
+    for name in dict.fromkeys((*new, *old)):
+        found += _argument(name, mapping(new.get(name)), mapping(old.get(name)))
+    for kind, part in (("constant", "constants"), ("option", "options")):
+        new, old = mapping(wanted.get(part)), mapping(known.get(part))
+        found += [Change(kind, name, "", old.get(name), new.get(name)) for name in dict.fromkeys((*new, *old))
+                  if new.get(name) != old.get(name)]
+    if wanted.get("code") != known.get("code") and not (found and wanted.get("generated")):
+        found.append(Change("code"))
+    return tuple(sorted(found, key=lambda each: _ORDER.index(each.kind)))
+
+
+def _argument(name: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Change]:
+    """How one argument differs: of another number of dimensions nothing else is told."""
+    if ("ndim" in new) != ("ndim" in old) or not new or not old:
+        texts_of = [(f"an array of {held['type']}" if "ndim" in held else held.get("type")) if held else None
+                    for held in (old, new)]
+        kinds = [None if "array" in f"{each}" else each for each in texts_of]
+        if None in kinds:  # a number and an array, or nothing at all
+            return [Change("argument", name, "type", texts_of[0], texts_of[1])]
+    aspects = dict.fromkeys((*_ASPECTS, *new, *old))
+    found = [Change("argument", name, aspect, old.get(aspect), new.get(aspect), "ndim" in new and "ndim" in old)
+             for aspect in aspects if new.get(aspect) != old.get(aspect)]
+    if any(each.aspect == "ndim" for each in found):
+        found = [each for each in found if each.aspect in ("type", "ndim")]
+    return found
+
+
+@dataclass
+class _Kernel:
+    """What a kernel had compiled so far, newest last."""
+
+    row: Mapping[str, Any]
+    known: list[tuple[str, Mapping[str, Any], int]] = field(default_factory=list[tuple[str, Mapping[str, Any], int]])
+
+
+def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
+    """Return the columns of a reason for each compile of these frameworks that has none, by its id.
+
+    These are ``reason_code``, ``reason``, ``fix``, ``argument`` and ``nearest_signature``.
+    """
+    kernels = {row["dispatcher_id"]: _Kernel(row) for row in recording.rows("dispatchers")
+               if row["framework"] in _FRAMEWORKS}
+    if not kernels:
+        return {}
+    held = {row["specialization_id"]: json_object(row["attributes"]) for row in recording.rows("specializations")
+            if row["dispatcher_id"] in kernels}
+    found: dict[int, dict[str, Any]] = {}
+    for row in sorted(recording.rows("compilations"), key=lambda each: each["start_ns"]):
+        kernel = kernels.get(row["dispatcher_id"])
+        if kernel is None:
+            continue
+        attributes = json_object(row["attributes"])
+        wanted = held.get(row["specialization_id"]) or mapping(attributes.get("requested"))
+        if row["reason_code"] is None:
+            code, sentence, fix, argument, nearest = _reason(row, attributes, wanted, kernel, list(kernels.values()))
+            found[row["compilation_id"]] = {"reason_code": code, "reason": sentence, "fix": fix, "argument": argument,
+                                            "nearest_signature": nearest}
+        if row["outcome"] in ("compiled", "disk") and wanted:
+            kernel.known.append((row["signature"], wanted, row["end_ns"] or row["start_ns"]))
+    return found
+
+
+Reason = tuple[str, str, str | None, str | None, str | None]
+
+
+def _reason(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mapping[str, Any], kernel: _Kernel,
+            kernels: Sequence[_Kernel]) -> Reason:
+    """Return code, sentence, fix, argument and nearest signature."""
+    words = _FRAMEWORKS[kernel.row["framework"]]
+    code, sentence, fix, argument, nearest = _cause(row, attributes, wanted, kernel, kernels, words)
+    if row["outcome"] == "disk":
+        because = "" if code in ("first_use", "recompile") else f"; it was asked for because {sentence}"
+        return "disk", f"not compiled: {words.name}'s disk cache had it{because}", None, argument, nearest
+    if row["outcome"] == "failed":
+        error = row["error"] or "it raised"
+        sentence += f"; the compile failed: {error}"
+        fix = (f"it was interrupted; the next {words.call} compiles it" if error.startswith("KeyboardInterrupt") else
+               "correct what the error names; a failed compile leaves nothing behind, so each "
+               f"{words.call} tries again")
+    return code, sentence, fix, argument, nearest
+
+
+def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mapping[str, Any], kernel: _Kernel,
+           kernels: Sequence[_Kernel], words: _Words) -> Reason:
+    known, again = kernel.known, ""
+    if not known:
+        same = [each for each in kernels if each.known
+                and all(each.row[name] == kernel.row[name] for name in ("framework", "module", "name"))]
+        if not same:
+            first = f"the kernel had no specialization yet: this is its first; {words.first}"
+            return "first_use", first.partition("; ")[0], words.first, None, None
+        known = max(same, key=lambda each: each.known[-1][2]).known
+        again = "the definition ran again"
+    if not wanted:
+        return "unknown", "the record does not tell what was new", None, None, None
+    signature, nearest, ended = min(reversed(known), key=lambda each: len(compare(wanted, each[1])))
+    found = compare(wanted, nearest)
+    if again and (not found or found[0].kind == "code"):
+        how = "with new code, which has to be compiled" if found else (
+            "with the same code: the new kernel has none of the specializations of the one before")
+        fix = "nothing avoids it: new code has to be compiled" if found else (
+            "keep the definition out of the cell, loop or function that runs again")
+        return "redefined", f"{again} {how}", fix, None, signature
+    if not found:
+        if ended > row["start_ns"]:
+            return ("recompile", "another thread compiled the same at the same time",
+                    f"{words.call} once in one thread before the others start", None, signature)
+        return "recompile", words.again(attributes), words.keep(attributes), None, signature
+    others = found[1:]
+    sentence = _described(found[0], attributes)
+    if others:
+        named = list(dict.fromkeys(f"`{each.name}`" for each in others if each.name not in ("", found[0].name)))
+        sentence += f"; {listed(named, _MOST)} differ{'s' if len(named) == 1 else ''} too" if named else ""
+    if found[0].kind == "code":
+        return "redefined", sentence, words.new_code, None, signature
+    argument = found[0].name if found[0].kind in ("argument", "constant") else None
+    fixes = list(dict.fromkeys(filter(None, (words.fix(each, wanted) for each in found))))
+    return found[0].code, sentence, "; ".join(fixes[:_MOST]) or None, argument, signature
+
+
+def _described(change: Change, attributes: Mapping[str, Any]) -> str:
+    """Describe what is new, and what the nearest known specialization has."""
+    name, new, old = f"`{change.name}`", change.wanted, change.known
+    if change.kind == "target":
+        return f"it was compiled for {new}; {_NEAREST} is for {old}"
+    if change.kind == "constant":
+        return f"the constant {name} is {new}; {_NEAREST} has {old}"
+    if change.kind == "option":
+        present, was = ("not given" if each is None else "given" if each is True else f"{each}" for each in (new, old))
+        return f"{change.name} is {present}; in {_NEAREST} it is {was}"
+    if change.kind == "code":
+        return f"its code is new; {_NEAREST} of this name has another one"
+    if change.aspect == "type":
+        return f"argument {name} is {new or 'gone'}; {_NEAREST} has {old or 'none'}"
+    if change.aspect == "ndim":
+        return f"argument {name} has {new} dimension{'s' * (new != 1)}; {_NEAREST} has {old}"
+    if change.aspect == "layout":
+        return f"argument {name} is {new}; {_NEAREST} is for one that is {old}"
+    if change.aspect == "index":
+        return f"argument {name} is indexed with {new}; {_NEAREST} with {old}"
+    shape = texts([str(each) for each in mapping(attributes.get("shapes")).get(change.name, ())])
+    of = f" (its shape is {' x '.join(shape)})" if shape and change.aspect == "lengths" else ""
+    what = {"address": "address", "lengths": "lengths", "strides": "strides"}.get(change.aspect, change.aspect)
+    return (f"the {what} of argument {name}{of} {'is' if what == 'address' else 'are'} divisible by {_by(new)}; "
+            f"{_NEAREST} is for {_by(old)}")
+
+
+def _by(value: Any) -> str:
+    return " x ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How the causes and fixes of one framework are said."""
+
+    name: str
+    call: str
+    first: str
+    new_code: str
+
+    def again(self, attributes: Mapping[str, Any]) -> str:
+        """Return why the same was compiled again."""
+        if attributes.get("in_memory"):
+            return "the same was compiled before: CUPY_CACHE_IN_MEMORY is set, which leaves the disk cache out"
+        return "the same was compiled before, and was not found any more"
+
+    def keep(self, attributes: Mapping[str, Any]) -> str:
+        """Return what avoids that."""
+        if attributes.get("in_memory"):
+            return "unset CUPY_CACHE_IN_MEMORY, or keep the kernel object"
+        return "keep the kernel object, and the folder of the disk cache"
+
+    def fix(self, change: Change, wanted: Mapping[str, Any]) -> str | None:
+        """Return what would avoid a compile for this change."""
+        name, old = change.name, change.known
+        if change.kind == "target":
+            return "nothing avoids it: each architecture needs machine code of its own"
+        if change.kind == "option":
+            return self._option(change)
+        if change.kind == "constant":
+            if self.name == "CuPy":
+                return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all "
+                        "in name_expressions compiles them at once")
+            return (f"{self.call} with {name}={old} every time; or, where the kernel does not need `{name}` as a "
+                    "constant, annotate it otherwise than with Constant")
+        module = "cupy" if self.name == "CuPy" else "np"
+        if change.aspect == "type":
+            if old is None or change.wanted is None or "array" in f"{old} {change.wanted}":
+                return f"pass `{name}` as {old} in every {self.call}"
+            if change.is_array:
+                return f"pass `{name}` with the dtype {old} in every {self.call}, if the values allow it"
+            return f"pass `{name}` as {old} in every {self.call}, if the values allow it"
+        if change.aspect == "ndim":
+            return f"pass `{name}` with {old} dimension{'s' * (old != 1)} in every {self.call}, as .reshape makes it"
+        if change.aspect == "layout":
+            if "contiguous" in str(old) and not str(old).startswith("not"):
+                return f"pass {module}.ascontiguousarray({name}) in every {self.call}"
+            return f"pass `{name}` in one layout in every {self.call}"
+        if change.aspect == "index":
+            return f"nothing avoids it: an array of this size needs {change.wanted} for its indices"
+        return self._divisible(change)
+
+    def _option(self, change: Change) -> str:
+        if self.name == "CuPy":
+            how = f"with {change.name}={change.known}" if change.known not in (None, True) else (
+                f"with {change.name}" if change.known else f"without {change.name}")
+            return f"make the kernel {how} every time, or keep one kernel for each"
+        return f"define the kernel with {change.name}={change.known}, and launch that one every time"
+
+    def _divisible(self, change: Change) -> str:
+        if change.aspect == "address":
+            return f"slice `{change.name}` at a multiple of {_widest(change)} bytes in every {self.call}"
+        if change.aspect == "lengths":
+            return f"pad `{change.name}` to lengths of a multiple of {_widest(change)} in every {self.call}"
+        return f"pass `{change.name}` with strides that are a multiple of {_widest(change)} in every {self.call}"
+
+
+def _widest(change: Change) -> int:
+    numbers = [value for each in (change.known, change.wanted)
+               for value in (each if isinstance(each, list | tuple) else [each]) if isinstance(value, int)]
+    return max(numbers, default=1)
+
+
+_FRAMEWORKS = {
+    "cupy": _Words("CuPy", "call", "call it once before it matters; CuPy's disk cache keeps it for the next process",
+                   "nothing avoids it: new code has to be compiled; what changes from call to call can be an argument "
+                   "of the kernel instead of a part of its source"),
+    "cutile": _Words("cuTile", "launch", "launch it once before it matters; cuTile's disk cache keeps it for the next "
+                     "process", "nothing avoids it: new code has to be compiled"),
+}
+FRAMEWORKS = tuple(_FRAMEWORKS)
