@@ -24,14 +24,14 @@ _FORGET = "() => { try { sessionStorage.clear(); } catch { /* nothing to forget 
 
 
 # Not of the whole session: while Playwright runs, no other test of the process can run an event loop.
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
-    """Return the running Chromium with one of `browsing.FONTS`, one for all tests of this folder."""
+    """Return the running Chromium with one of `browsing.FONTS`, one for all tests of a file."""
     with chromiums(tmp_path_factory.mktemp("chromium")) as with_font:
         yield with_font
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium(chromium_with: Callable[[str], Any]) -> Any:
     """A running Chromium for what does not depend on a font."""
     return chromium_with("wide")
@@ -53,7 +53,7 @@ class Watched:
         self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def idle() -> dict[str, list[Watched]]:
     """Pages that no test uses now, by font: opening one takes longer than most tests."""
     return {}

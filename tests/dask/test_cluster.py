@@ -359,7 +359,7 @@ def test_a_killed_worker_loses_nothing_that_was_completed_and_what_comes_for_it_
     (died,) = recording.by_task().query("task == 'die'").itertuples()
     assert (died.tasks, died.unfinished, died.launches) == (1, 1, 7)
     card = recording.summary()
-    assert re.search(r"\d killed: .*worker 0", card) and re.search(r"^ *worker 0 .* killed$", card, re.M)
+    assert re.search(r"\d killed \(.*worker 0", card) and re.search(r"^ *worker 0 .* killed$", card, re.M)
     assert re.search(r"^Tasks: 8, 2 prefixes, 1 not ended$", card, re.M)
     assert left() == []
 
