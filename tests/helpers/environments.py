@@ -25,7 +25,8 @@ OLDEST = (3, 12)
 #: What the tests inside need besides KernelScope's own dependencies and the framework.
 TEST_TOOLS = ("pytest>=8.2", "pytest-timeout>=2.3", "setuptools>=77")
 #: What the extras of frameworks for CUDA 13 ask for, in common.
-CUDA = "cuda-toolkit[cudart,nvcc,nvjitlink,nvrtc,nvvm]==13.*"
+# cuda.tile 1.7 does not take 13.5.
+CUDA = "cuda-toolkit[cudart,nvcc,nvjitlink,nvrtc,nvvm]==13.*,<13.5"
 #: Set inside of such an environment; `tests/frameworks/conftest.py` collects the frameworks' tests there only.
 INSIDE = "KERNELSCOPE_TEST_FRAMEWORK"
 
