@@ -25,8 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpe
 from cupti_stand_in import StandIn, built
 
 from kernelscope.clock import now
+from kernelscope.native.log import LaunchLog
 from kernelscope.probes.cupti.library import Cupti
 from kernelscope.probes.cupti.tracing import Tracing
+from kernelscope.recording.columns import CALL_SITE
 from kernelscope.recording.joins import Neighbours, RawActivities, join
 
 NAMES = [f"_ZN6cudapy{4 + len(str(at))}axpy{at}E5ArrayIfLi1E1C7mutable7alignedE" for at in range(20)]
@@ -41,7 +43,7 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true", help="print where the time goes in the last round")
     options = parser.parse_args()
     stand_in = StandIn(built())
-    cupti = Cupti(stand_in.path)
+    cupti = Cupti(stand_in.path, stand_in.stamp)
     times = []
     for number in range(options.rounds):
         profile = cProfile.Profile() if options.profile and number == options.rounds - 1 else None
@@ -59,7 +61,7 @@ def main() -> int:
 
 def measure(stand_in: StandIn, cupti: Cupti, count: int, copies: int, profile: cProfile.Profile | None) -> list[float]:
     """Record, and return the seconds of the drain and of the join: wall and processor time of each."""
-    tracing = Tracing(cupti)
+    tracing = Tracing(cupti, LaunchLog().ring)
     start = now()
     parts = copies or 1
     length = count // parts
@@ -75,6 +77,7 @@ def measure(stand_in: StandIn, cupti: Cupti, count: int, copies: int, profile: c
     launches = {
         "start_ns": begin, "submit_start_ns": begin + 1_000, "submit_end_ns": begin + 6_000, "end_ns": begin + 7_000,
         "thread_id": np.zeros(count, np.int32), "specialization_id": kernel, "configuration_id": kernel,
+        **{name: np.full(count, -1, np.int32) for name in CALL_SITE},
     }
     around = Neighbours(
         [{"ident": threading.get_ident()}], [{"ordinal": 0}],

@@ -108,10 +108,11 @@ class Collections:
         """
 
 class CallSites:
-    """Logs where in the user's code the driver is called: CUPTI calls `callback`, with `context` as first argument.
+    """Logs when and where in the user's code the driver is called: CUPTI calls `callback`, with `context` first.
 
     `forward` is the address of a callback of the same kind that is called as well: for every function, unless `log`
-    says otherwise.
+    says otherwise. `stamp` is that of a function that gives time and thread instead of the clock's, for tests: it takes
+    CUPTI's site of the callback, an ``int64_t *`` and a ``uint32_t *``.
     """
 
     elsewhere: int
@@ -120,15 +121,19 @@ class CallSites:
     def unanswered(self) -> int:
         """How many calls have no site because Python was busy."""
     @property
+    def lost(self) -> int:
+        """How many calls were not logged for want of memory."""
+    @property
     def callback(self) -> int: ...
     @property
     def context(self) -> int: ...
-    def __init__(self, forward: int) -> None: ...
-    def start(self, ask: Callable[[CodeType, int], int], ask_path: Callable[[list[tuple[CodeType, int]]], int] | None,
+    def __init__(self, forward: int, stamp: int = 0) -> None: ...
+    def start(self, ask: Callable[[CodeType, int], int] | None,
+              ask_path: Callable[[list[tuple[CodeType, int]]], int] | None,
               ring: Ring, /) -> None:
-        """Log from now on; `ask` and `ask_path` give ids, as `Ring.new_site` and `Ring.new_stack` do.
+        """Log from now on; `ask` and `ask_path` give ids, as `Ring.new_site` and `Ring.new_stack` do; None: no sites.
 
-        What hooks submit that write to `ring` is left out: the launches have lines.
+        What hooks submit that write to `ring` has no site here: the launches have lines.
         """
     def stop(self) -> None:
         """Log no more; what was logged stays until `clear`."""
@@ -143,8 +148,12 @@ class CallSites:
         """
     def answer(self, number: int, site: int, /) -> None:
         """Answer what `wait` returned."""
-    def rows(self) -> bytearray:
-        """What was logged: correlation ids as uint32 and sites as int32, in turn; calls without a site are left out."""
+    def take(self) -> bytearray:
+        """Return the calls that ended since this was called last.
+
+        Each is int64 start and end, uint32 correlation id and thread, int32 site, negative for none, and result, uint32
+        domain and function.
+        """
 
 class Hook:
     """Stands for a callable, or has the calls of a Python function run through it, and records them.

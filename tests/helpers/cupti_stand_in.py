@@ -15,7 +15,7 @@ from kernelscope.dryrun.build import find_compiler
 
 SOURCE = Path(__file__).resolve().parent.parent / "probes" / "cupti" / "stand_in.c"
 DRIVER, RUNTIME = 1, 2
-KERNEL, MEMCPY, MEMSET, DRIVER_RECORD, RUNTIME_RECORD, MEMCPY_PEER, SYNCHRONIZATION = 10, 1, 2, 4, 5, 22, 38
+KERNEL, MEMCPY, MEMSET, MEMCPY_PEER, SYNCHRONIZATION = 10, 1, 2, 22, 38
 #: Numbers of functions have gaps, as the real ones have.
 FUNCTIONS = {
     DRIVER: {3: "cuLaunchKernel", 4: "cuLaunchKernelEx", 20: "cuMemcpyHtoD_v2", 21: "cuMemAlloc_v2",
@@ -37,7 +37,7 @@ def build(folder: Path) -> Path:
 
 
 class StandIn:
-    """Writes CUPTI's records; times are the host clock's, and `offset` away on CUPTI's."""
+    """Calls back and writes records as CUPTI does; times are the host clock's, and `offset` away on CUPTI's."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
@@ -54,12 +54,18 @@ class StandIn:
 
     def call(self, name: str = "cuLaunchKernelEx", start: int | None = None, end: int | None = None, *,
              thread: int | None = None, result: int = 0, domain: int = DRIVER, id: int = 0) -> int:
-        """Write a driver or runtime call and return its correlation id."""
+        """Tell of a driver or runtime call and return its correlation id."""
         start = now() if start is None else start
         end = start + 2_000 if end is None else end
         thread = threading.get_ident() if thread is None else thread
         return self.library.stand_in_call(
-            domain, NUMBERS[domain, name], ctypes.c_uint64(thread), self._time(start), self._time(end), result, id)
+            domain, NUMBERS[domain, name], ctypes.c_uint64(thread), ctypes.c_uint64(start), ctypes.c_uint64(end),
+            result, id)
+
+    @property
+    def stamp(self) -> int:
+        """The address of what gives the times and threads of calls, for `Cupti`."""
+        return ctypes.cast(self.library.stand_in_stamp, ctypes.c_void_p).value or 0
 
     def kernel(self, id: int, name: str | None, start: int, end: int, *, device: int = 0, stream: int = 7,
                grid: tuple[int, ...] = (1, 1, 1), block: tuple[int, ...] = (32, 1, 1),

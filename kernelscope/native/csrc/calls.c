@@ -1,4 +1,7 @@
-/* The type CallSites: where in the user's code each call of the driver is made, as CUPTI tells of it.
+/* The type CallSites: when and where in the user's code each call of the driver is made, as CUPTI tells of it.
+ *
+ * CUPTI's own records of calls make every call of the runtime slower, also those that are not recorded: 2 us a launch of
+ * torch's on an H200's host. Its callbacks are of the calls alone that are logged.
  *
  * CUPTI calls back on the thread that calls the driver, which mostly has given the interpreter's lock away. Its frames
  * stand still meanwhile and nobody else changes them, so that they are read without the lock. Only what is seen for the
@@ -14,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { DOMAINS = 2, MOST_FUNCTIONS = 2048, CHUNK = 4096, BEFORE = 0 };
+enum { DOMAINS = 2, MOST_FUNCTIONS = 2048, CHUNK = 4096, BEFORE = 0, AFTER = 1, DEPTH = 8 };
 
 /* How long a thread waits for the line of an instruction that is new, and after how often in vain it hardly does. */
 #define PATIENCE_NS INT64_C(500000000)
@@ -25,7 +28,8 @@ enum { MOST_IN_VAIN = 4 };
 typedef struct {
     int site;
     const char *name;
-    const void *params, *result;
+    const void *params;
+    const int32_t *result;
     const char *symbol;
     void *context;
     uint32_t context_id;
@@ -35,16 +39,21 @@ typedef struct {
 
 typedef void (*callback)(void *, int, uint32_t, const void *);
 
-/* As `rows` hands them out. */
+/* Gives a call's time and thread in the clock's place. */
+typedef void (*stamp)(int, int64_t *, uint32_t *);
+
+/* As `take` hands them out. */
 typedef struct {
-    uint32_t correlation;
-    int32_t site;
-} call_site;
+    int64_t start, end;
+    uint32_t correlation, thread;
+    int32_t site, result;
+    uint32_t domain, function;
+} logged_call;
 
 typedef struct chunk {
     struct chunk *following;
     _Atomic size_t count;
-    call_site rows[CHUNK];
+    logged_call rows[CHUNK];
 } chunk;
 
 /* What one thread has called. It lives as long as the recording, be the thread gone. */
@@ -53,7 +62,10 @@ typedef struct thread_calls {
     ks_sites sites;
     ks_paths paths;
     chunk *first, *last;
-    uint32_t latest;
+    size_t taken; /* of the first chunk's rows */
+    uint32_t latest; /* the correlation id of the call that began last */
+    size_t depth;
+    logged_call under_way[DEPTH];
 } thread_calls;
 
 enum { WAITS, TAKEN, ANSWERED, GIVEN_UP };
@@ -82,12 +94,13 @@ typedef struct {
     PyObject_HEAD
     _Atomic uint64_t token; /* of no other recording of the process; 0: there is none */
     _Atomic size_t inside;  /* threads that are in a callback */
-    PyObject *ask, *ask_path; /* `ask_path`: NULL where call paths are not recorded */
-    ks_log *log;            /* of the launches that hooks record meanwhile */
+    PyObject *ask, *ask_path; /* NULL where lines, or call paths, are not recorded */
+    ks_log *log;              /* of the launches that hooks record meanwhile */
     callback forward;
+    stamp stamp; /* NULL: the clock's */
     bool logged[DOMAINS][MOST_FUNCTIONS], forwarded[DOMAINS][MOST_FUNCTIONS];
     _Atomic int32_t elsewhere; /* the site of threads that Python does not know */
-    _Atomic uint64_t unanswered;
+    _Atomic uint64_t unanswered, lost;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t asked, answered;
     bool is_served;
@@ -116,22 +129,22 @@ static thread_calls *calls_here(ks_calls *self, uint64_t token) {
     return made;
 }
 
-static void append(thread_calls *calls, uint32_t correlation, int32_t site) {
+static void append(ks_calls *self, thread_calls *calls, const logged_call *call) {
     size_t count = calls->last == NULL ? CHUNK : atomic_load_explicit(&calls->last->count, memory_order_relaxed);
     if (count == CHUNK) {
         chunk *made = malloc(sizeof *made);
-        if (made == NULL)
+        if (made == NULL) {
+            atomic_fetch_add(&self->lost, 1);
             return;
+        }
         made->following = NULL;
         atomic_init(&made->count, 0);
-        if (calls->last == NULL)
-            __atomic_store_n(&calls->first, made, __ATOMIC_RELEASE);
-        else
-            __atomic_store_n(&calls->last->following, made, __ATOMIC_RELEASE);
-        calls->last = made;
+        chunk *before = calls->last;
+        calls->last = made; /* first: who takes the rows frees a chunk that another one follows */
+        __atomic_store_n(before == NULL ? &calls->first : &before->following, made, __ATOMIC_RELEASE);
         count = 0;
     }
-    calls->last->rows[count] = (call_site){correlation, site};
+    calls->last->rows[count] = *call;
     atomic_store_explicit(&calls->last->count, count + 1, memory_order_release);
 }
 
@@ -271,12 +284,53 @@ static int32_t site_here(ks_calls *self, thread_calls *calls) {
     return ks_sites_of(&calls->sites, thread, elsewhere, &asker);
 }
 
-/* Whether a hook records the call as that of a launch, whose line it has; not what callbacks call that run meanwhile. */
-static inline bool is_submitted(const ks_calls *self) {
-    if (ks_this_thread.token != self->log->token)
+/* Whether the call has a line to be found: not where a hook records it as that of a launch, whose line it has; what
+ * callbacks call that run meanwhile has. */
+static inline bool has_line(const ks_calls *self) {
+    if (self->ask == NULL)
         return false;
+    if (ks_this_thread.token != self->log->token)
+        return true;
     const ks_slot *slot = ks_this_thread.state->slot;
-    return slot->submit_start_ns != KS_UNKNOWN && slot->submit_end_ns == KS_UNKNOWN;
+    return slot->submit_start_ns == KS_UNKNOWN || slot->submit_end_ns != KS_UNKNOWN;
+}
+
+static inline void put_stamp(const ks_calls *self, int site, int64_t *time, uint32_t *thread) {
+    if (KS_LIKELY(self->stamp == NULL))
+        *time = ks_now();
+    else
+        self->stamp(site, time, thread);
+}
+
+/* Its time begins when its line is found, and ends before anything else is done. */
+static inline void begin_call(ks_calls *self, thread_calls *calls, unsigned place, uint32_t function,
+                              uint32_t correlation) {
+    if (calls->latest == correlation ||
+        (calls->depth > 0 && calls->under_way[calls->depth - 1].correlation == correlation))
+        return; /* a driver's call inside of a runtime's has the same */
+    calls->latest = correlation;
+    int32_t site = has_line(self) ? site_here(self, calls) : KS_NOT_THE_USERS; /* which may run Python, and come here */
+    if (calls->depth == DEPTH)
+        calls->depth = 0; /* CUPTI told of no end of these */
+    logged_call *made = &calls->under_way[calls->depth++];
+    *made = (logged_call){.correlation = correlation, .thread = (uint32_t)(uintptr_t)pthread_self(), .site = site,
+                          .domain = place + 1, .function = function};
+    put_stamp(self, BEFORE, &made->start, &made->thread);
+}
+
+static inline void end_call(ks_calls *self, thread_calls *calls, unsigned place, uint32_t function,
+                            const call_data *call) {
+    size_t depth = calls->depth;
+    for (logged_call *each; depth > 0; depth--) {
+        each = &calls->under_way[depth - 1];
+        if (each->correlation != call->correlation || each->domain != place + 1 || each->function != function)
+            continue;
+        put_stamp(self, AFTER, &each->end, &each->thread);
+        each->result = call->result == NULL ? 0 : *call->result;
+        calls->depth = depth - 1;
+        append(self, calls, each);
+        return;
+    }
 }
 
 KS_HOT static void call_back(void *user, int domain, uint32_t function, const void *data) {
@@ -284,15 +338,15 @@ KS_HOT static void call_back(void *user, int domain, uint32_t function, const vo
     const call_data *call = data;
     unsigned place = (unsigned)domain - 1;
     bool is_usual = call != NULL && place < DOMAINS && function < MOST_FUNCTIONS;
-    if (is_usual && call->site == BEFORE && self->logged[place][function]) {
+    if (is_usual && self->logged[place][function]) {
         atomic_fetch_add(&self->inside, 1);
         uint64_t token = atomic_load(&self->token);
-        thread_calls *calls = token == 0 || is_submitted(self) ? NULL : calls_here(self, token);
-        if (KS_LIKELY(calls != NULL && calls->latest != call->correlation)) {
-            calls->latest = call->correlation; /* a driver's call inside of a runtime's has the same */
-            int32_t site = site_here(self, calls);
-            if (site >= 0)
-                append(calls, call->correlation, site);
+        thread_calls *calls = token == 0 ? NULL : calls_here(self, token);
+        if (KS_LIKELY(calls != NULL)) {
+            if (call->site == BEFORE)
+                begin_call(self, calls, place, function, call->correlation);
+            else
+                end_call(self, calls, place, function, call);
         }
         atomic_fetch_sub(&self->inside, 1);
     }
@@ -338,14 +392,15 @@ static void free_retired(ks_calls *self) {
 }
 
 static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"forward", NULL};
-    unsigned long long forward;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "K:CallSites", names, &forward))
+    static char *names[] = {"forward", "stamp", NULL};
+    unsigned long long forward, stamped = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "K|K:CallSites", names, &forward, &stamped))
         return NULL;
     ks_calls *self = (ks_calls *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
     self->forward = (callback)(uintptr_t)forward;
+    self->stamp = (stamp)(uintptr_t)stamped;
     memset(self->forwarded, 1, sizeof self->forwarded);
     pthread_mutex_init(&self->lock, NULL);
     pthread_condattr_t monotonic;
@@ -366,11 +421,13 @@ static PyObject *calls_start(ks_calls *self, PyObject *args) {
     }
     if (!PyArg_ParseTuple(args, "OOO!:start", &ask, &ask_path, &ks_log_type, &log))
         return NULL;
+    ask = ask == Py_None ? NULL : ask;
     Py_XSETREF(self->ask_path, ask_path == Py_None ? NULL : Py_NewRef(ask_path));
     Py_XSETREF(self->log, (ks_log *)Py_NewRef(log));
-    Py_XSETREF(self->ask, Py_NewRef(ask));
+    Py_XSETREF(self->ask, Py_XNewRef(ask));
     atomic_store(&self->elsewhere, KS_NOT_THE_USERS);
     atomic_store(&self->unanswered, 0);
+    atomic_store(&self->lost, 0);
     pthread_mutex_lock(&self->lock);
     self->is_served = true;
     pthread_mutex_unlock(&self->lock);
@@ -495,20 +552,37 @@ static PyObject *calls_log(ks_calls *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *calls_rows(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
+/* Adds a chunk's rows to what is found. */
+static int add_rows(PyObject **found, const chunk *from, size_t first, size_t end) {
+    size_t bytes = (end - first) * sizeof(logged_call);
+    Py_ssize_t before = PyByteArray_GET_SIZE(*found);
+    if (PyByteArray_Resize(*found, before + (Py_ssize_t)bytes) < 0)
+        return -1;
+    memcpy(PyByteArray_AS_STRING(*found) + before, &from->rows[first], bytes);
+    return 0;
+}
+
+static PyObject *calls_take(ks_calls *self, PyObject *Py_UNUSED(ignored)) {
     PyObject *found = PyByteArray_FromStringAndSize(NULL, 0);
     pthread_mutex_lock(&self->lock);
     thread_calls *calls = self->threads;
     pthread_mutex_unlock(&self->lock);
     for (; calls != NULL && found != NULL; calls = calls->following) /* new ones come before the first */
-        for (chunk *each = __atomic_load_n(&calls->first, __ATOMIC_ACQUIRE); each != NULL && found != NULL;
-             each = __atomic_load_n(&each->following, __ATOMIC_ACQUIRE)) {
-            size_t bytes = atomic_load_explicit(&each->count, memory_order_acquire) * sizeof(call_site);
-            Py_ssize_t before = PyByteArray_GET_SIZE(found);
-            if (PyByteArray_Resize(found, before + (Py_ssize_t)bytes) < 0)
+        for (chunk *each = __atomic_load_n(&calls->first, __ATOMIC_ACQUIRE); each != NULL;) {
+            /* In this order: a chunk that another one follows is full. */
+            chunk *next = __atomic_load_n(&each->following, __ATOMIC_ACQUIRE);
+            size_t end = atomic_load_explicit(&each->count, memory_order_acquire);
+            if (add_rows(&found, each, calls->taken, end) < 0) {
                 Py_CLEAR(found);
-            else
-                memcpy(PyByteArray_AS_STRING(found) + before, each->rows, bytes);
+                break;
+            }
+            calls->taken = end;
+            if (next != NULL) {
+                calls->first = next;
+                calls->taken = 0;
+                free(each);
+            }
+            each = next;
         }
     return found;
 }
@@ -527,6 +601,10 @@ static int set_elsewhere(ks_calls *self, PyObject *value, void *Py_UNUSED(closur
 
 static PyObject *get_unanswered(ks_calls *self, void *Py_UNUSED(closure)) {
     return PyLong_FromUnsignedLongLong(atomic_load(&self->unanswered));
+}
+
+static PyObject *get_lost(ks_calls *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromUnsignedLongLong(atomic_load(&self->lost));
 }
 
 static PyObject *get_callback(ks_calls *Py_UNUSED(self), void *Py_UNUSED(closure)) {
@@ -566,8 +644,8 @@ static void calls_dealloc(ks_calls *self) {
 static PyMethodDef methods[] = {
     {"start", (PyCFunction)calls_start, METH_VARARGS,
      "start($self, ask, ask_path, ring, /)\n--\n\n"
-     "Log from now on; `ask` gives a code object and an offset in it an id, `ask_path`, or None, a list of such pairs.\n"
-     "What hooks submit that write to the ring is left out."},
+     "Log from now on; `ask` gives a code object and an offset in it an id, `ask_path` a list of such pairs; None where\n"
+     "calls have no sites, or no call paths. What hooks submit that write to the ring has no site here."},
     {"stop", (PyCFunction)calls_stop, METH_NOARGS, "Log no more; what was logged stays until `clear`."},
     {"clear", (PyCFunction)calls_clear, METH_NOARGS, "Let go of what was logged."},
     {"wait", (PyCFunction)calls_wait, METH_NOARGS,
@@ -577,8 +655,9 @@ static PyMethodDef methods[] = {
     {"log", (PyCFunction)calls_log, METH_VARARGS,
      "log($self, domain, function, logged, forwarded, /)\n--\n\n"
      "Say of a function of the driver's or the runtime's interface whether its calls are logged, and handed on."},
-    {"rows", (PyCFunction)calls_rows, METH_NOARGS,
-     "What was logged: correlation ids as uint32 and sites as int32, in turn; calls without a site are left out."},
+    {"take", (PyCFunction)calls_take, METH_NOARGS,
+     "Calls that ended since this was called last, each as int64 start and end, uint32 correlation id and thread, int32\n"
+     "site, negative for none, and result, uint32 domain and function."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -586,6 +665,7 @@ static PyGetSetDef attributes[] = {
     {"elsewhere", (getter)get_elsewhere, (setter)set_elsewhere, "The site of threads that run none of the user's code.",
      NULL},
     {"unanswered", (getter)get_unanswered, NULL, "How many calls have no site because Python was busy.", NULL},
+    {"lost", (getter)get_lost, NULL, "How many calls were not logged for want of memory.", NULL},
     {"callback", (getter)get_callback, NULL, "The address of the function that CUPTI calls.", NULL},
     {"context", (getter)get_context, NULL, "The address that CUPTI hands to it.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -595,7 +675,7 @@ PyTypeObject ks_calls_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "kernelscope.native._core.CallSites",
     .tp_basicsize = sizeof(ks_calls),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = PyDoc_STR("CallSites(forward)\n--\n\nLogs where in the user's code the driver is called."),
+    .tp_doc = PyDoc_STR("CallSites(forward, stamp=0)\n--\n\nLogs when and where in the user's code the driver is called."),
     .tp_new = calls_new,
     .tp_dealloc = (destructor)calls_dealloc,
     .tp_traverse = (traverseproc)calls_traverse,

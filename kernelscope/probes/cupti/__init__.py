@@ -89,8 +89,8 @@ class CuptiProbe(Probe):
                 except Exception as problem:  # what was read before stays
                     sink.swallow(self.name, problem)
         sink.gpu = columns
-        if self._tracing is not None and self._tracing.lines is not None:
-            sink.gpu.sites = self._tracing.lines.rows()
+        if self._tracing is not None and self._tracing.log.has_lines:
+            sink.gpu.sites = self._tracing.log.sites()
         if self._given is None and self._is_here():
             for ordinal in np.unique(sink.gpu.activities["device"]).tolist():
                 if ordinal >= 0:
@@ -134,7 +134,7 @@ class CuptiProbe(Probe):
         assert self.sink is not None
         try:
             cupti = self._given or _loaded()
-            self._tracing = Tracing(cupti, self.sink.clock, self.sink.driver_calls,
+            self._tracing = Tracing(cupti, self.sink.log.ring, self.sink.clock, self.sink.driver_calls,
                                     None if self.sink.user_code is None else self.sink)
             self._injection.offer(cupti.path)
         except CuptiError as problem:
@@ -238,8 +238,8 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
                            "dropped": tracing.dropped,
                            "message": f"GPU times are on the host clock within {tracing.clock_error_ns / 1e3:.1f} µs; "
                                       "what CUPTI itself adds to a launch is not in the stated cost"}
-    if tracing.lines is not None and tracing.lines.unanswered:
-        calls = counted(tracing.lines.unanswered, "call")
+    if tracing.log.unanswered:
+        calls = counted(tracing.log.unanswered, "call")
         row["message"] += f"; {calls} of the driver without a line, as Python was busy when their code was new"
     if tracing.dropped:
         records = "record" if tracing.dropped == 1 else "records"

@@ -216,6 +216,8 @@ class Cupti:
     ----------
     path : str
         The library's file.
+    stamp : int
+        See `kernelscope.native.CallSites`; for tests.
 
     Attributes
     ----------
@@ -225,8 +227,8 @@ class Cupti:
         CUPTI's API version.
     is_guarded : bool
         Whether its callbacks leave an exception alone that is on its way to the user.
-    call_sites : CallSites or None
-        Logs where the driver is called; None where Python's frames cannot be read for it.
+    call_sites : CallSites
+        Logs when and where the driver is called.
 
     Raises
     ------
@@ -234,7 +236,7 @@ class Cupti:
         It cannot be loaded, or is too old.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, stamp: int = 0) -> None:
         try:
             self._library = ctypes.CDLL(path)
         except OSError as error:
@@ -246,9 +248,7 @@ class Cupti:
         self._callback = guard or callback
         self.is_guarded = guard is not None
         self._called: Callable[[int], None] | None = None
-        self.call_sites: core.CallSites | None = None
-        if core.READS_FRAMES:
-            self.call_sites = core.CallSites(ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+        self.call_sites = core.CallSites(ctypes.cast(self._callback, ctypes.c_void_p).value or 0, stamp)
         self._watched: set[tuple[int, int]] = set()
         self._logged: set[tuple[int, int]] = set()
         self._library.cuptiEnableCallback.argtypes = (
@@ -274,9 +274,7 @@ class Cupti:
         `called` is called with the address of CUPTI's ``CUpti_CallbackData`` before and after each `watch`-ed function.
         """
         holder = ctypes.create_string_buffer(128)
-        callback, context = ctypes.cast(self._callback, ctypes.c_void_p), ctypes.c_void_p()
-        if self.call_sites is not None:
-            callback, context = ctypes.c_void_p(self.call_sites.callback), ctypes.c_void_p(self.call_sites.context)
+        callback, context = ctypes.c_void_p(self.call_sites.callback), ctypes.c_void_p(self.call_sites.context)
         self._watched, self._logged = set(), set()
         if hasattr(self._library, "cuptiSubscribe_v2"):
             # Each version accepts its own size of the parameters only, and none but the newest have all of them.
@@ -309,8 +307,7 @@ class Cupti:
     def _switch(self, which: set[tuple[int, int]], domain: int, function: int, on: bool) -> bool:
         key = domain, function
         which.add(key) if on else which.discard(key)
-        if self.call_sites is not None:
-            self.call_sites.log(domain, function, key in self._logged, key in self._watched)
+        self.call_sites.log(domain, function, key in self._logged, key in self._watched)
         wanted = key in self._watched or key in self._logged
         result = self._library.cuptiEnableCallback(int(wanted), self._subscriber, domain, function)
         if result == _INVALID:  # CUPTI may be newer than the driver, and know functions that this one does not have
@@ -342,17 +339,6 @@ class Cupti:
     def disable(self, kind: int) -> None:
         """Record no activities of one kind any more."""
         self._check(f"cuptiActivityDisable({kind})", self._library.cuptiActivityDisable(kind))
-
-    def select(self, domain: int, functions: dict[int, bool]) -> int:
-        """Say of functions of the driver's or the runtime's interface whether calls are recorded; return the refusals.
-
-        The kind of activity must have been enabled before: in CUDA 13.0 functions that are enabled alone give nothing.
-        """
-        name = "cuptiActivityEnableDriverApi" if domain == DRIVER_API else "cuptiActivityEnableRuntimeApi"
-        function = getattr(self._library, name, None)
-        if function is None:  # before CUDA 12.5 all are recorded
-            return 0
-        return sum(function(number, int(on)) != 0 for number, on in functions.items())
 
     def functions(self, domain: int) -> dict[int, str]:
         """Return the names of the driver's or the runtime's functions that calls are recorded of, by number."""

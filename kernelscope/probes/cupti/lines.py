@@ -1,4 +1,4 @@
-"""The lines of the driver's calls that only CUPTI sees: kernels, copies and waits of torch, CuPy and others."""
+"""The log of the driver's calls, which only CUPTI sees, with their lines: of torch, CuPy and others too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from kernelscope.schema import UNKNOWN
 
 _AUTOGRAD = "torch.autograd.graph"
 _ENGINE = "_engine_run_backward"
-_ROW = np.dtype([("correlation_id", np.uint32), ("site", np.int32)])
+#: A call as `kernelscope.native.CallSites` hands it out.
+CALL = np.dtype([("start_ns", np.int64), ("end_ns", np.int64), ("correlation_id", np.uint32), ("ident", np.uint32),
+                 ("site", np.int32), ("result", np.int32), ("domain", np.uint32), ("function", np.uint32)])
 
 
 class Resolver(Protocol):
@@ -45,69 +47,96 @@ class Resolver(Protocol):
         ...
 
 
-class CallLines:
-    """Has the driver's calls logged with their lines, from `begin` until `end`.
+class CallLog:
+    """Has the driver's calls logged, from `begin` until `end`.
 
     Parameters
     ----------
     calls : kernelscope.native.CallSites
         The log, which CUPTI writes to.
-    resolver : Resolver
-        Gives what is new its id.
+    ring : kernelscope.native.Ring
+        Where hooks write the launches that have their lines from them.
+    resolver : Resolver, optional
+        Gives what is new its id; without it calls have no lines.
     """
 
-    def __init__(self, calls: core.CallSites, resolver: Resolver) -> None:
+    def __init__(self, calls: core.CallSites, ring: core.Ring, resolver: Resolver | None) -> None:
         self._calls = calls
-        self._resolver = resolver
+        self._ring = ring
+        self._resolver = resolver if core.READS_FRAMES else None
         self._backward = BackwardWatch(self._caller, self._is_elsewhere)
-        self._kept: np.ndarray | None = None
+        self._sites: list[tuple[np.ndarray, np.ndarray]] = []
+        self._left: np.ndarray | None = None
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether calls have lines."""
+        return self._resolver is not None
 
     def begin(self) -> None:
         """Log from now on."""
         self._calls.clear()
-        path = self._path if self._resolver.has_stacks else None
-        self._calls.start(self._site, path, self._resolver.log.ring)
+        if self._resolver is None:
+            self._calls.start(None, None, self._ring)
+            return
+        self._calls.start(self._site, self._path if self._resolver.has_stacks else None, self._ring)
         # None of `threading`'s: users who count or join those, or set a profiler for them, do not meet it.
         _thread.start_new_thread(_serve, (self._calls, self._site, self._path))
         self._backward.begin()
 
     def end(self) -> None:
-        """Log no more."""
+        """Log no more; `take` hands out the rest."""
         self._backward.end()
-        if self._kept is None:
+        if self._left is None:
             self._calls.stop()
-            self._kept = self._logged()
+            self._left = np.frombuffer(self._calls.take(), CALL)
             self._calls.clear()
 
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return correlation ids and sites (int64) of the calls that have a site, sorted by correlation id."""
-        found = self._logged() if self._kept is None else self._kept
-        order = np.argsort(found["correlation_id"], kind="stable")
-        return found["correlation_id"][order].astype(np.int64), found["site"][order].astype(np.int64)
+    def take(self) -> np.ndarray:
+        """Return the calls that ended since this was called last, in the order of their ends by thread: see `CALL`."""
+        if self._left is None:
+            found = np.frombuffer(self._calls.take(), CALL)
+        else:
+            found, self._left = self._left, np.empty(0, CALL)
+        with_site = found[found["site"] >= 0]
+        if len(with_site):
+            self._sites.append((with_site["correlation_id"].astype(np.int64), with_site["site"].astype(np.int64)))
+        return found
+
+    def sites(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return correlation ids and sites (int64) of the taken calls that have a site, sorted by correlation id."""
+        nothing = np.empty(0, np.int64)
+        ids, sites = (np.concatenate([nothing, *parts]) for parts in (
+            [ids for ids, _ in self._sites], [sites for _, sites in self._sites]))
+        order = np.argsort(ids, kind="stable")
+        return ids[order], sites[order]
 
     @property
     def unanswered(self) -> int:
         """How many calls have no line because Python was busy elsewhere when their code was new."""
         return self._calls.unanswered
 
-    def _logged(self) -> np.ndarray:
-        return np.frombuffer(self._calls.rows(), _ROW)
+    @property
+    def lost(self) -> int:
+        """How many calls were lost for want of memory."""
+        return self._calls.lost
 
     def _site(self, code: CodeType, offset: int) -> int:
         if code.co_name == "_bootstrap" and code.co_filename == threading.__file__:
             return NO_LINE  # a thread that Python has started; of the others some work for another thread's line
-        return self._asked(self._resolver.site_of_call, code, offset)
+        return self._asked("site_of_call", code, offset)
 
     def _path(self, frames: list[tuple[CodeType, int]]) -> int:
-        return self._asked(self._resolver.site_of_path, frames)
+        return self._asked("site_of_path", frames)
 
     def _caller(self) -> int:
-        return self._asked(self._resolver.site_of_caller)
+        return self._asked("site_of_caller")
 
-    def _asked(self, ask: Callable[..., int], *about: Any) -> int:
+    def _asked(self, what: str, *about: Any) -> int:
         """What the resolver answers; where it fails that is said in health, and the user's call goes on."""
+        assert self._resolver is not None
         try:
-            return ask(*about)
+            return getattr(self._resolver, what)(*about)
         except Exception as problem:
             if from_signal_handler(problem):  # the user's
                 raise

@@ -19,9 +19,9 @@ from kernelscope.probes.sink import MEMSET as IS_MEMSET
 from kernelscope.probes.sink import SYNC as IS_SYNC
 from kernelscope.probes.sink import GpuColumns, Places, constant, translated
 
-#: One buffer holds about 900 launches with their calls.
+#: One buffer holds about 1,000 kernels.
 BUFFER_BYTES = 256 * 1024
-#: What is reserved, not taken: 15 million launches. CUPTI drops and counts what comes then.
+#: What is reserved, not taken: 17 million kernels. CUPTI drops and counts what comes then.
 MOST_BYTES = 4 << 30
 LEAST_BYTES = 64 << 20
 #: Linux's MAP_NORESERVE, which Python has a name for from 3.13 on.
@@ -179,8 +179,7 @@ def _reserved() -> mmap.mmap:
 # the first record of it is met. Source of the layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that
 # are read stand where they stood in 12.0.
 
-MEMCPY, MEMSET, DRIVER, RUNTIME, KERNEL, MARKER, MARKER_DATA, MEMCPY_PEER, SYNCHRONIZATION = (
-    1, 2, 4, 5, 10, 12, 13, 22, 38)
+MEMCPY, MEMSET, KERNEL, MARKER, MARKER_DATA, MEMCPY_PEER, SYNCHRONIZATION = 1, 2, 10, 12, 13, 22, 38
 
 #: Of each kind the fields that are read: name, dtype, offset in bytes. What has all bits set is then -1, as unknown.
 FIELDS: dict[int, list[tuple[str, str, int]]] = {
@@ -211,17 +210,12 @@ FIELDS: dict[int, list[tuple[str, str, int]]] = {
         ("type", "i4", 4), ("start", "u8", 8), ("end", "u8", 16), ("correlation", "u4", 24),
         ("stream", "i4", 32),
     ],
-    DRIVER: [
-        ("function", "i4", 4), ("start", "u8", 8), ("end", "u8", 16), ("thread", "u4", 28), ("correlation", "u4", 32),
-        ("result", "i4", 36),
-    ],
     MARKER: [
         ("flags", "i4", 4), ("timestamp", "u8", 8), ("id", "u4", 16), ("thread", "u4", 28),
         ("name", "u8", 40), ("domain", "u8", 48),
     ],
     MARKER_DATA: [("id", "u4", 8), ("color", "u4", 24), ("category", "u4", 28)],
 }
-FIELDS[RUNTIME] = FIELDS[DRIVER]
 
 #: The fields of a kernel that are its launch configuration.
 SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "cluster_x", "cluster_y", "cluster_z",
@@ -429,7 +423,7 @@ class Converter:
     columns : GpuColumns
         What is added to.
     functions : dict of int to (dict of int to str)
-        The names of the driver's and the runtime's functions, by the kind of their records and their number.
+        The names of the driver's and the runtime's functions, by domain and number.
     """
 
     def __init__(self, columns: GpuColumns, functions: dict[int, dict[int, str]]) -> None:
@@ -454,7 +448,6 @@ class Converter:
             What ended before, in CUPTI's nanoseconds, is left out.
         """
         activities: list[dict[str, np.ndarray]] = []
-        calls: list[dict[str, np.ndarray]] = []
         markers: list[dict[str, np.ndarray]] = []
         marker_data: list[dict[str, np.ndarray]] = []
         for kind in FIELDS:
@@ -462,9 +455,7 @@ class Converter:
             if rows is None:
                 continue
             seen = _recent(fields(arena, rows, kind) | {"at": rows}, since)
-            if kind in (DRIVER, RUNTIME):
-                calls.append(self._calls(seen, self._functions.get(kind, {}), clock))
-            elif kind == KERNEL:
+            if kind == KERNEL:
                 activities.append(self._kernels(seen, arena, clock))
             elif kind in (MEMCPY, MEMCPY_PEER):
                 activities.append(self._copies(seen, clock))
@@ -476,7 +467,23 @@ class Converter:
                 markers.append(self._markers(seen, clock))
             elif kind == MARKER_DATA:
                 marker_data.append(seen)
-        self._columns.extend(activities, calls, markers, marker_data)
+        self._columns.extend(activities, [], markers, marker_data)
+
+    def add_calls(self, logged: np.ndarray, is_recorded: Callable[[str], bool]) -> None:
+        """Add calls as `kernelscope.probes.cupti.lines.CALL` has them: those whose function's name is recorded."""
+        key = logged["domain"].astype(np.int64) << 32 | logged["function"]
+        recorded = translated(key, lambda code: int(is_recorded(self._function(code)))) != 0
+        logged, key = logged[recorded], key[recorded]
+        if len(logged):
+            self._columns.extend([], [{
+                "name": self._worded(key, self._function), "ident": logged["ident"].astype(np.int64),
+                "start_ns": logged["start_ns"].copy(), "end_ns": logged["end_ns"].copy(),
+                "correlation_id": logged["correlation_id"].astype(np.int64), "result": logged["result"].copy(),
+            }])
+
+    def _function(self, code: int) -> str:
+        number = code & 0xFFFFFFFF
+        return self._functions.get(code >> 32, {}).get(number, f"function {number}")
 
     def _kernels(self, seen: dict[str, np.ndarray], arena: np.ndarray, clock: Any) -> dict[str, np.ndarray]:
         symbol = functools.cache(_text)
@@ -508,13 +515,6 @@ class Converter:
         known = np.isin(seen["type"], list(_WAITS))  # the others make a stream wait, not the host
         seen = {name: values[known] for name, values in seen.items()}
         return {**_common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
-
-    def _calls(self, seen: dict[str, np.ndarray], functions: dict[int, str], clock: Any) -> dict[str, np.ndarray]:
-        return {
-            "name": self._worded(seen["function"], lambda code: functions.get(code, f"function {code}")),
-            "ident": seen["thread"], **_interval(seen, clock),
-            "correlation_id": seen["correlation"], "result": seen["result"],
-        }
 
     def _markers(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         return {

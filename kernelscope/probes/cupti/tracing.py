@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.clock import Clock, now
+from kernelscope.native import core
 from kernelscope.probes.cupti import records
 from kernelscope.probes.cupti.library import (
     DRIVER_API,
@@ -19,13 +20,12 @@ from kernelscope.probes.cupti.library import (
     CuptiError,
     Interruptions,
 )
-from kernelscope.probes.cupti.lines import CallLines, Resolver
+from kernelscope.probes.cupti.lines import CallLog, Resolver
 from kernelscope.probes.cupti.records import Converter
 from kernelscope.probes.sink import DriverCalls, GpuColumns
 
 _KINDS = (records.KERNEL, records.MEMCPY, records.MEMCPY_PEER, records.MEMSET, records.SYNCHRONIZATION,
           records.MARKER, records.MARKER_DATA)
-_RECORDS = {DRIVER_API: records.DRIVER, RUNTIME_API: records.RUNTIME}
 #: Calls that are recorded: those that give the GPU work, wait for it, or are slow.
 _CALLS = {
     DRIVER_API: ("cuLaunch", "cuMemcpy", "cuMemset", "cuGraphLaunch", "cuGraphInstantiate", "cuGraphExecUpdate",
@@ -43,6 +43,7 @@ _WITH_LINES = {
                   "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventQuery", "cudaStreamWaitEvent"),
 }
 _PREFIXES = tuple(prefix for prefixes in _CALLS.values() for prefix in prefixes)
+_LOGGED = {domain: tuple({*_CALLS[domain], *_WITH_LINES[domain]}) for domain in _CALLS}
 
 
 def is_recorded(function: str) -> bool:
@@ -74,6 +75,8 @@ class Tracing:
         The host clock, in nanoseconds.
     calls : DriverCalls, optional
         Who wants to be told of the driver's calls.
+    ring : kernelscope.native.Ring
+        Where hooks write launches.
     resolver : Resolver, optional
         Gives the lines of calls their ids; without it calls have no lines.
 
@@ -89,8 +92,8 @@ class Tracing:
         By how much the clocks moved against each other between two readings, where that is no drift; else 0.
     captures : Captures
         The captures under way.
-    lines : CallLines or None
-        The lines of calls; None where they are not recorded.
+    log : CallLog
+        The driver's calls.
     problem : str or None
         What was wrong with records that had to be left out.
 
@@ -100,12 +103,10 @@ class Tracing:
         CUPTI refuses; whatever was switched on is off again.
     """
 
-    def __init__(self, cupti: Cupti, clock: Clock = now, calls: DriverCalls | None = None,
+    def __init__(self, cupti: Cupti, ring: core.Ring, clock: Clock = now, calls: DriverCalls | None = None,
                  resolver: Resolver | None = None) -> None:
         self._cupti = cupti
-        self.lines: CallLines | None = None
-        if resolver is not None and cupti.call_sites is not None:
-            self.lines = CallLines(cupti.call_sites, resolver)
+        self.log = CallLog(cupti.call_sites, ring, resolver)
         self._calls = calls or DriverCalls()
         self._clock = clock
         self.columns = GpuColumns()
@@ -142,7 +143,7 @@ class Tracing:
             try:
                 self._cupti.flush(unfinished=True)
                 self._sample()
-                self.dropped += self._cupti.dropped()
+                self.dropped += self._cupti.dropped() + self.log.lost
             except CuptiError as problem:
                 first = problem
         try:
@@ -168,29 +169,28 @@ class Tracing:
     def forget(self) -> None:
         """In a child of fork(): undo what is Python's, and leave CUPTI, which is the parent's, alone."""
         self._interruptions.end()
-        if self.lines is not None:
-            self.lines.end()
+        self.log.end()
         self._undo.clear()
 
     def _switch_on(self) -> None:
         cupti = self._cupti
-        functions = {_RECORDS[domain]: _functions(cupti, domain) for domain in _CALLS}
+        functions = {domain: _functions(cupti, domain) for domain in _CALLS}
         self._converter = Converter(self.columns, functions)
         cupti.subscribe(self._called)
         self._undo.append(cupti.unsubscribe)
         for domain in _CALLS:
-            for function in Captures.watched(functions[_RECORDS[domain]]):
+            for function in Captures.watched(functions[domain]):
                 cupti.watch(domain, function)
-        if self.lines is not None:
-            self._undo.append(self.lines.end)
-            self.lines.begin()
-            for domain, prefixes in _WITH_LINES.items():
-                for function, name in functions[_RECORDS[domain]].items():
-                    if name.startswith(prefixes):
-                        cupti.log(domain, function)
+        self._undo.append(self.log.end)
+        self.log.begin()
+        logged = _LOGGED if self.log.has_lines else _CALLS
+        for domain, prefixes in logged.items():
+            for function, name in functions[domain].items():
+                if name.startswith(prefixes):
+                    cupti.log(domain, function)
         self._undo.append(self._interruptions.end)
         self._interruptions.begin()
-        source = CuptiCalls(cupti, functions[records.DRIVER])
+        source = CuptiCalls(cupti, functions[DRIVER_API])
         self._undo.append(lambda: self._calls.withdraw(source))
         if cupti.is_guarded:  # libraries destroy graphs while an exception of theirs is on its way
             self._calls.offer(source)
@@ -200,12 +200,6 @@ class Tracing:
         for kind in _KINDS:
             cupti.enable(kind)
             self._undo.append(lambda kind=kind: cupti.disable(kind))
-        for domain, prefixes in _CALLS.items():
-            kind = _RECORDS[domain]
-            cupti.enable(kind)
-            self._undo.append(lambda kind=kind: cupti.disable(kind))
-            unwanted = {number: False for number, name in functions[kind].items() if not name.startswith(prefixes)}
-            cupti.select(domain, unwanted)
 
     def _called(self, data: int) -> None:
         """CUPTI tells of a call; `data` is the address of its ``CUpti_CallbackData``."""
@@ -257,6 +251,7 @@ class Tracing:
         buffers = self._cupti.buffers
         buffers.read(self._cupti.size_of,
                      lambda arena, found: self._converter.add(arena, found, self._to_host, since))
+        self._converter.add_calls(self.log.take(), is_recorded)
         self.problem = self.problem or buffers.problem
 
     def _to_host(self, times: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ _alive = []
 
 @pytest.fixture
 def record(stand_in):
-    cupti = Cupti(stand_in.path)
+    cupti = Cupti(stand_in.path, stand_in.stamp)
     _alive.append(cupti)
 
     def make(memory=None, graphs_first=False):

@@ -39,7 +39,7 @@ _alive = []
 
 @pytest.fixture
 def cupti(stand_in):
-    _alive.append(Cupti(stand_in.path))  # as in a real process: it may be called as long as that lives
+    _alive.append(Cupti(stand_in.path, stand_in.stamp))  # as in a real process: it may be called as long as that lives
     return _alive[-1]
 
 

@@ -18,7 +18,7 @@
 #define FAILURES 16
 
 enum { OK = 0, INVALID_PARAMETER = 1, MAX_LIMIT_REACHED = 12, INVALID_KIND = 21, HELD = 39 };
-enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, RUNTIME = 5, KERNEL = 10, MEMCPY_PEER = 22, SYNCHRONIZATION = 38 };
+enum { MEMCPY = 1, MEMSET = 2, KERNEL = 10, MEMCPY_PEER = 22, SYNCHRONIZATION = 38 };
 
 typedef void (*Requested)(uint8_t **, size_t *, size_t *);
 typedef void (*Completed)(void *, uint32_t, uint8_t *, size_t, size_t);
@@ -51,7 +51,7 @@ static Completed completed;
 static Buffer open_buffer;
 static Called called;
 static void *context;
-static bool awaited, enabled[KINDS], deselected[3][FUNCTIONS], watched[3][FUNCTIONS];
+static bool awaited, enabled[KINDS], watched[3][FUNCTIONS];
 static size_t sizes[KINDS];
 static struct { char name[48]; int code; } failures[FAILURES];
 static char client[64], holder[64];
@@ -68,13 +68,13 @@ EXPORT void stand_in_reset(void)
 {
     requested = NULL, completed = NULL;
     open_buffer = (Buffer){0};
-    memset(enabled, 0, sizeof enabled), memset(deselected, 0, sizeof deselected);
+    memset(enabled, 0, sizeof enabled);
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
     params_size = 40, version = 130001, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
     signal_at_request = signal_at_flush = request_us = 0;
     fixed_time = 0, clock_offset = 1700000000000000000;
-    sizes[KERNEL] = 248, sizes[DRIVER] = sizes[RUNTIME] = 40, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
+    sizes[KERNEL] = 248, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
     sizes[MEMCPY_PEER] = 96, sizes[SYNCHRONIZATION] = 56;
 }
 
@@ -97,7 +97,7 @@ EXPORT void stand_in_deliver(int how) { delivery = how; }
 EXPORT void stand_in_time(int64_t fixed, int64_t offset) { fixed_time = fixed, clock_offset = offset; }
 EXPORT void stand_in_function(int domain, int number, const char *name) { functions[domain][number] = strdup(name); }
 EXPORT int stand_in_enabled(int kind) { return enabled[kind]; }
-EXPORT int stand_in_selected(int domain, int number) { return !deselected[domain][number]; }
+EXPORT int stand_in_watched(int domain, int number) { return watched[domain][number]; }
 EXPORT int stand_in_registrations(void) { return registrations; }
 EXPORT int stand_in_outstanding(void) { return outstanding; }
 EXPORT const char *stand_in_client(void) { return client; }
@@ -195,21 +195,30 @@ static uint8_t *room(int kind, size_t bytes)
 
 /* ---- records ---- */
 
+/* What `stand_in_stamp` says of the calling thread's call. */
+typedef struct { int64_t times[2]; uint32_t thread; } Script;
+static __thread Script scripted;
+
+/* Gives the times and the thread that tests have written down. */
+EXPORT void stand_in_stamp(int site, int64_t *time, uint32_t *thread)
+{
+    *time = scripted.times[site];
+    *thread = scripted.thread;
+}
+
 /* A driver or runtime call; returns its correlation id, a new one where none is given. */
 EXPORT uint32_t stand_in_call(int domain, uint32_t function, uint64_t thread, uint64_t start, uint64_t end, int result,
                               uint32_t id)
 {
     if (!id) id = __atomic_add_fetch(&correlation, 1, __ATOMIC_SEQ_CST);
     CallbackData data = {.name = functions[domain][function], .result = &result, .correlation_id = id};
-    for (data.site = 0; client[0] && watched[domain][function] && data.site < 2; data.site++)
+    Script before = scripted; /* of a call that this one is made in */
+    for (data.site = 0; client[0] && watched[domain][function] && data.site < 2; data.site++) {
+        scripted = (Script){{(int64_t)start, (int64_t)end}, (uint32_t)thread};
         called(context, domain, function, &data);
+    }
+    scripted = before;
     __atomic_add_fetch(&called_back, 1, __ATOMIC_SEQ_CST);
-    if (deselected[domain][function]) return id;
-    int kind = domain == 1 ? DRIVER : RUNTIME;
-    RECORD(kind)
-        PUT(uint32_t, 4, function); PUT(uint64_t, 8, start); PUT(uint64_t, 16, end); PUT(uint32_t, 24, getpid());
-        PUT(uint32_t, 28, thread); PUT(uint32_t, 32, id); PUT(uint32_t, 36, result);
-    END;
     return id;
 }
 
@@ -299,7 +308,7 @@ EXPORT void stand_in_many(uint32_t count, uint32_t function, uint64_t thread, co
                           const int32_t *shape)
 {
     for (uint32_t i = 0; i < count; i++, start += 10000) {
-        uint32_t id = stand_in_call(1, function, thread, start, start + 2000, 0, 0);
+        uint32_t id = stand_in_call(1, function, thread, start - (uint64_t)clock_offset, start - (uint64_t)clock_offset + 2000, 0, 0);
         RECORD(KERNEL)
             PUT(uint16_t, 6, 24); PUT(uint64_t, 16, start + 4000); PUT(uint64_t, 24, start + 7000);
             PUT(uint32_t, 48, 7); memcpy(record + 52, shape, 24); PUT(int32_t, 80, shape[9]);
@@ -357,7 +366,9 @@ EXPORT int cuptiUnsubscribe(void *subscriber)
 EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t number)
 {
     FAIL_IF_TOLD();
-    if (subscriber != client || number >= FUNCTIONS) return INVALID_PARAMETER;
+    if (subscriber != client || number >= FUNCTIONS || !functions[domain][number] ||
+        !strncmp(functions[domain][number], "refused", 7))
+        return INVALID_PARAMETER;
     watched[domain][number] = on;
     return OK;
 }
@@ -410,7 +421,6 @@ EXPORT int cuptiActivityEnable(int kind)
 {
     FAIL_IF_TOLD();
     enabled[kind] = true;
-    if (kind == DRIVER || kind == RUNTIME) memset(deselected[kind == DRIVER ? 1 : 2], 0, FUNCTIONS);
     return OK;
 }
 
@@ -420,17 +430,6 @@ EXPORT int cuptiActivityDisable(int kind)
     enabled[kind] = false;
     return OK;
 }
-
-static int select_function(int domain, uint32_t function, uint8_t on)
-{
-    if (function >= FUNCTIONS || !functions[domain][function] || !strncmp(functions[domain][function], "refused", 7))
-        return INVALID_PARAMETER;
-    deselected[domain][function] = !on;
-    return OK;
-}
-
-EXPORT int cuptiActivityEnableDriverApi(uint32_t function, uint8_t on) { return select_function(1, function, on); }
-EXPORT int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t on) { return select_function(2, function, on); }
 
 EXPORT int cuptiGetCallbackName(int domain, uint32_t number, const char **name)
 {

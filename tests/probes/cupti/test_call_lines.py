@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.every_python,
 #: A library in C, as far as Python is concerned, with a module around it that is installed.
 INSTALLED = """
 def call(domain, number, id=0):
-    start = now() + OFFSET
+    start = now()
     return function(domain, number, ident(), start, start + 1000, 0, id)
 def soon():
     start = now() + 2000
@@ -282,3 +282,24 @@ def test_what_goes_wrong_for_us_is_said_and_the_call_goes_on(
     recording = recorded("k(x)")
     assert lines_of(recording, "activities") == {("", 0)}
     assert any(row["errors"] and "ours" in row["message"] for row in health(recording))
+
+
+def test_a_call_that_is_made_while_a_line_is_looked_up(
+        stand_in: StandIn, cupti: Cupti, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python runs meanwhile, and what it lets go of may call the driver: both are recorded, each with its times."""
+    site_of_call = Sink.site_of_call
+    asked: list[Any] = []
+
+    def releasing(*about: Any) -> int:
+        asked.append(about)
+        if len(asked) == 1:
+            stand_in.call("cuMemAlloc_v2", now(), now() + 10)
+        return site_of_call(*about)
+
+    monkeypatch.setattr(Sink, "site_of_call", releasing)
+    with Recorder(probes=[CuptiProbe(cupti)]) as recorder:
+        run_program(program_of(folder, "k(x)  # <"), theirs(stand_in, folder, ctypes.PyDLL(stand_in.path)))
+    assert lines_of(recorder.recording, "activities") == named_lines(folder, "k(x)  # <")
+    assert [row["name"] for row in recorder.recording.rows("api_calls")] == ["cuMemAlloc_v2"]
+    (launch,) = recorder.recording.rows("activities")
+    assert launch["submit_end_ns"] - launch["submit_start_ns"] == 1_000

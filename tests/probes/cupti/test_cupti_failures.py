@@ -29,7 +29,7 @@ from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import Cupti
 from kernelscope.recorder.recorder import Recorder
 stand_in = StandIn({library!r})
-cupti = Cupti(stand_in.path)
+cupti = Cupti(stand_in.path, stand_in.stamp)
 """
 
 
@@ -82,7 +82,7 @@ def test_a_missing_library_and_an_old_one(tmp_path, stand_in):
     assert "kernelscope[cupti]" in caught.value.fix
     stand_in.library.stand_in_version(17, 40)
     with pytest.raises(CuptiError, match="CUPTI 17 is too old"):
-        Cupti(stand_in.path)
+        Cupti(stand_in.path, stand_in.stamp)
 
 
 def test_no_memory_is_a_reason(stand_in, monkeypatch):
@@ -91,7 +91,7 @@ def test_no_memory_is_a_reason(stand_in, monkeypatch):
 
     monkeypatch.setattr(records.mmap, "mmap", refused)
     with pytest.raises(CuptiError, match="64 MiB"):
-        Cupti(stand_in.path)
+        Cupti(stand_in.path, stand_in.stamp)
 
 
 @pytest.mark.parametrize("function", ["cuptiActivityFlushAll", "cuptiGetTimestamp", "cuptiActivityDisable"])
@@ -117,7 +117,7 @@ def test_dropped_records_are_counted(record, stand_in, cupti, monkeypatch):
         for _ in range(3):
             stand_in.launch()
     [row] = health(recorder.recording)
-    assert row["dropped"] == 6 and row["status"] == "degraded" and "lost 6 records" in row["message"]
+    assert row["dropped"] == 3 and row["status"] == "degraded" and "lost 3 records" in row["message"]
     assert len(recorder.recording.activities) == 0
 
 
@@ -126,7 +126,7 @@ def test_many_buffers_of_any_thread(record, stand_in, monkeypatch, delivery):
     monkeypatch.setattr(records, "BUFFER_BYTES", 4096)
     monkeypatch.setattr(library, "BUFFER_BYTES", 4096)
     stand_in.library.stand_in_deliver(delivery)
-    with Recorder(probes=[CuptiProbe(Cupti(stand_in.path))]) as recorder:
+    with Recorder(probes=[CuptiProbe(Cupti(stand_in.path, stand_in.stamp))]) as recorder:
         stand_in.many(2_000, "axpy", now())
     activities = recorder.recording.activities
     assert len(activities) == 2_000

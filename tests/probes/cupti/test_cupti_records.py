@@ -110,7 +110,7 @@ def test_a_record_beyond_the_end_is_none():
     assert in_order(positions(arena, np.array([0]), np.array([44]), sizes, size_of(arena))[0]) == [(0, 4)]
 
 
-@pytest.mark.parametrize(("kind", "size"), [(4, 32), (10, 184), (4, 44), (128, 64), (-1, 64), (51, 0)])
+@pytest.mark.parametrize(("kind", "size"), [(1, 72), (10, 184), (1, 84), (128, 64), (-1, 64), (51, 0)])
 def test_sizes_that_cannot_be_are_refused(kind, size):
     with pytest.raises(ValueError, match="activity record"):
         Sizes().learn(kind, size)
