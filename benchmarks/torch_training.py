@@ -1,7 +1,7 @@
 """What recording adds to training steps in PyTorch, and what torch.profiler adds, in turn in one process, on a GPU.
 
 Steps of a transformer encoder of four layers (512 wide, batch 16, 128 tokens), launched kernel by kernel. A round is
-20 steps without and 20 with recording, in random order; start and stop are not counted. Kineto keeps CUPTI once
+100 steps without and 100 with recording, in random order; start and stop are not counted. Kineto keeps CUPTI once
 torch.profiler has run, so that what comes after it is recorded through it.
 """
 
@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import kernelscope
 
-_STEPS = 20
+_STEPS = 100
 
 
 class Training:
@@ -75,10 +75,10 @@ def main() -> None:
     """Measure and print."""
     training = Training()
     training.run()
-    training.compare("nothing, once more", training.run, 25)
-    training.compare("recorded", training.recorded, 40)
-    training.compare("torch.profiler", training.profiled, 12)
-    training.compare("recorded through Kineto", training.recorded, 10)
+    training.compare("nothing, once more", training.run, 15)
+    training.compare("recorded", training.recorded, 30)
+    training.compare("torch.profiler", training.profiled, 4)
+    training.compare("recorded through Kineto", training.recorded, 6)
 
 
 if __name__ == "__main__":
