@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import signal
 import threading
 import weakref
@@ -193,14 +192,22 @@ def test_launches_in_launches(hooks: Hooks, function: Function) -> None:
     assert function.launcher is not None
     function.before = lambda: hooks(other, grid=(2, 1, 1))
     function.launcher.run = lambda: (hooks(other, grid=(3, 1, 1)), hooks.launcher(launcher, 6, 1, 1, 0, 0))
-    function.after = lambda: hooks.launcher(launcher, 9, 1, 1, 0, 0)
+    function.after = lambda: (hooks(other, grid=(8, 1, 1)), hooks.launcher(launcher, 9, 1, 1, 0, 0), ended())[1]
     launcher.run = lambda: function
+    submit_ends: list[float] = []
+
+    def ended() -> None:
+        submit_ends.append(hooks.launches.state().submit_end)
+
     for _ in range(2):
         assert hooks(function) is function
-    assert [configuration for _, configuration in hooks.launches.ids()] == [4, 2, 3, 6, 9] * 2
-    rows = hooks.launches.rows()
-    assert rows[0]["submit_start_ns"] <= rows[2]["start_ns"] <= rows[3]["end_ns"] <= rows[0]["submit_end_ns"]
-    assert rows[4]["start_ns"] >= rows[0]["submit_end_ns"] and rows[4]["end_ns"] <= rows[0]["end_ns"]
+    assert [configuration for _, configuration in hooks.launches.ids()] == [4, 2, 3, 6, 8, 9] * 2
+    for rows, seen in zip((hooks.launches.rows()[:6], hooks.launches.rows()[6:]), submit_ends, strict=True):
+        times = [rows[0][f"{name}_ns"] for name in ("start", "submit_start", "submit_end", "end")]
+        assert round(seen * 1e9) == times[2], "the thread is in the outer launch again"
+        for first, last, inside in ((0, 1, rows[1:2]), (1, 2, rows[2:4]), (2, 3, rows[4:])):
+            for row in inside:
+                assert times[first] <= row["start_ns"] <= row["submit_end_ns"] <= row["end_ns"] <= times[last]
     assert hooks.launches.state().kernel is None
 
 
@@ -248,7 +255,7 @@ def test_ctrl_c_in_the_middle(hooks: Hooks, function: Function) -> None:
     hooks(function)
     for owner, name in ((function, "before"), (function.launcher, "run"), (function, "after")):
         usual = getattr(owner, name)
-        setattr(owner, name, lambda: os.kill(os.getpid(), signal.SIGINT))
+        setattr(owner, name, lambda: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             hooks(function)
             pytest.fail("it came too late")

@@ -98,28 +98,29 @@ KS_HOT static PyObject *body_run(ks_hook *hook, PyObject *const *args, size_t na
     return result;
 }
 
+/* What a launcher is called with, as a tuple; without memory None, as if it had not been called. */
+KS_RARE static PyObject *given_to(PyObject *const *args) {
+    PyObject *given = PyTuple_New(GIVEN);
+    if (given == NULL) {
+        PyErr_Clear();
+        return Py_NewRef(Py_None);
+    }
+    for (int each = 0; each < GIVEN; each++)
+        PyTuple_SET_ITEM(given, each, Py_NewRef(args[each]));
+    return given;
+}
+
 /* The launcher's call of a launch that ``run`` has begun: its submit. */
 KS_HOT static PyObject *submit(ks_hook *hook, ks_state *state, PyObject *const *args, size_t nargsf,
                                PyObject *kwnames) {
     ks_slot *slot = state->slot;
-    ks_ids found = {KS_UNKNOWN, KS_UNKNOWN};
-    PyObject *launched = NULL;
-    if (KS_LIKELY(look_up(hook, args, &found))) {
-        /* all is said by the ids */
-    } else if ((launched = PyTuple_New(GIVEN)) != NULL) {
-        for (int each = 0; each < GIVEN; each++)
-            PyTuple_SET_ITEM(launched, each, Py_NewRef(args[each]));
-    } else {
-        PyErr_Clear();
-        launched = Py_NewRef(Py_None);
-    }
-    Py_XSETREF(state->kernel, launched);
+    bool is_known = look_up(hook, args, &state->found);
+    Py_XSETREF(state->kernel, KS_LIKELY(is_known) ? NULL : given_to(args));
     if (hook->phases)
         slot->dispatch_end_ns = slot->submit_start_ns = ks_clock(state);
     PyObject *result = ks_original(hook, args, nargsf, kwnames);
     if (result != NULL && hook->phases) /* where it raises it never returned: the boundary stays unknown */
         slot->submit_end_ns = ks_clock(state);
-    state->found = found; /* now: it may have launched something itself */
     return result;
 }
 
