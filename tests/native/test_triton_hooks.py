@@ -134,7 +134,7 @@ def test_warm_ups_and_refused_calls_are_no_launches(hooks: Hooks, function: Func
     assert hooks.run(function, grid=(1, 1, 1), warmup=True) is function
     assert hooks.run(function, grid=(1, 1, 1), warmup=1) is function
     for call in (lambda: hooks.run(function, grid=(1, 1, 1)), lambda: hooks.run(), lambda: hooks.run(warmup=False),
-                 lambda: hooks.launcher(function.launcher, 1, 1, 1), lambda: hooks.launcher(function.launcher, gridX=1)):
+                 lambda: hooks.launcher(function.launcher, 1, 1), lambda: hooks.launcher(function.launcher, gridX=1)):
         with pytest.raises(TypeError, match="missing|required|argument"):
             call()
     with pytest.raises(LookupError):  # asked by Triton itself too
@@ -219,7 +219,8 @@ def test_failures_have_what_was_launched(hooks: Hooks, function: Function) -> No
         hooks(function)
     assert hooks.ended.pop() == (function, None, (launcher, 4, 1, 1, 0), "LookupError")
     row = hooks.launches.rows()[-1]
-    assert row["submit_start_ns"] > 0 and row["submit_end_ns"] == -1 and (row["target"], row["configuration"]) == (100, 9)
+    assert row["submit_start_ns"] > 0 and row["submit_end_ns"] == -1
+    assert (row["target"], row["configuration"]) == (100, 9)
     launcher.run = lambda: None
     hooks(function)
     hooks.ended.clear()
@@ -309,23 +310,24 @@ def test_odd_dimensions_are_asked_each_time(hooks: Hooks, function: Function, od
 def test_references_to_what_is_launched(hooks: Hooks, function: Function, case: str) -> None:
     argument, problem = object(), OSError("a handler's")
     grids = iter(range(1, 10**6))
-    call: Callable[[], Any] = lambda: hooks(function, argument)
     assert function.launcher is not None
-    if case == "new":
-        call = lambda: hooks(function, argument, grid=(next(grids), 1, 1))
-    elif case == "alone":
-        call = lambda: hooks.launcher(function.launcher, next(grids), 1, 1, 0, 0, argument)
-    elif case.startswith("failed"):
-        owner, name = (function.launcher, "run") if case == "failed" else (function, "before")
-        setattr(owner, name, refused)
-        call = failing(call)
-    elif case != "known":
+    if case == "failed before":
+        function.before = refused
+    elif case in ("failed", "interrupted", "handler"):
         function.launcher.run = refused
+    if case in ("interrupted", "handler"):
         hooks.answers["end"] = interrupted if case == "interrupted" else lambda: (1, 2, problem)
-        call = failing(call)
+
+    def call() -> None:
+        if case == "alone":
+            hooks.launcher(function.launcher, next(grids), 1, 1, 0, 0, argument)
+        else:
+            hooks(function, argument, grid=(next(grids) if case == "new" else 4, 1, 1))
+
+    made_once = call if case in ("known", "new", "alone") else failing(call)
 
     def once() -> None:
-        call()
+        made_once()
         hooks.ended.clear()
         hooks.alone.clear()
         problem.__traceback__ = problem.__context__ = None
