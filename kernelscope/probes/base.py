@@ -520,13 +520,14 @@ def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found 
     return None, users
 
 
-def ids(probe: str, sink: Sink, look: Callable[[], tuple[int, int]]) -> tuple[Any, ...] | None:
+def ids(probe: str, sink: Sink, look: Callable[[], tuple[int, int] | None]) -> tuple[Any, ...] | None:
     """Look up two ids for a native hook whose launch has ended; see `looked_up`.
 
     Returns
     -------
     tuple or None
-        The ids, and as a third value what the user's signal handler raised meanwhile; None where they cannot be had.
+        The ids, and as a third value what the user's signal handler raised meanwhile; None where they cannot be had,
+        or `look` says that there are none.
 
     Raises
     ------
@@ -583,14 +584,14 @@ class NativeHooks(ABC):
             self._know("configurations", table_key, *found)
         return found
 
-    def _know(self, table: str, key: Any, first: int, second: int) -> None:
-        hook = self._hooks.get(self.outermost)
+    def _know(self, table: str, key: Any, first: int, second: int, kind: str | None = None) -> None:
+        hook = self._hooks.get(kind or self.outermost)
         if hook is not None:  # else the recording ended while this launch was under way
             hook.know(table, key, first, second)
 
-    def _make(self, kind: str) -> Callable[[Any], Any]:
+    def _make(self, kind: str, begin: Callable[..., tuple[int, int] | None] | None = None) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:
-            self._hooks[kind] = self.sink.log.hook(kind, original, self.begin, self.end, self.most)
+            self._hooks[kind] = self.sink.log.hook(kind, original, begin or self.begin, self.end, self.most)
             return self._hooks[kind]
 
         return make

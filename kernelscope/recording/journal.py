@@ -592,7 +592,8 @@ class _Numbering:
         found = UNKNOWN if number is None else self._places[table].get(number, UNKNOWN)
         if found != UNKNOWN or (may_be_null and number in (None, UNKNOWN)):
             return found
-        self.unknown += 1
+        # A launch of Triton under way has no configuration before its grid is known.
+        self.unknown += (table, number) != ("configurations", UNKNOWN)
         if may_be_null:
             return UNKNOWN
         if table not in self._stand_ins:

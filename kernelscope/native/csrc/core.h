@@ -42,6 +42,11 @@ typedef struct {
     PyObject *states;    /* list of those that threads remember by address */
 } ks_log;
 
+/* What was launched, and how. */
+typedef struct {
+    int32_t target, configuration;
+} ks_ids;
+
 /* One thread's: the launch that it is in the middle of. `slot` is `spare` where there is none or no room for one. */
 typedef struct {
     PyObject_HEAD
@@ -52,6 +57,7 @@ typedef struct {
     /* What it launched last, and the ids of that: mostly it is launched again. They are held. */
     PyObject *last_config, *last_kernel;
     int32_t last_configuration, last_begun, last_target;
+    ks_ids found; /* those of the launch under way, once Triton has called its launcher */
     int site; /* the thread's own, for where no line is known */
     bool found_plain, last_is_plain; /* whether the kernel is not launch-config sensitive */
     bool is_held;                    /* by the ring's list */
@@ -107,7 +113,8 @@ PyObject *ks_before_end(PyObject *module, PyObject *arguments);
     X(launch_config, "launch_config") X(launcher, "_launcher") X(name, "__name__")                                     \
     X(sensitive, "launch_config_sensitive") X(shmem_size, "shmem_size")                                                \
     X(specialized, "_launch_config_is_specialized") X(stream, "stream") X(temp_storage, "temp_storage")                \
-    X(argtypes, "argtypes") X(collected, "collected") X(generation, "generation") X(uncollectable, "uncollectable")
+    X(argtypes, "argtypes") X(collected, "collected") X(generation, "generation") X(uncollectable, "uncollectable")      \
+    X(warmup, "warmup")
 #define KS_DECLARE(variable, text) extern PyObject *ks_str_##variable;
 KS_NAMES(KS_DECLARE)
 #undef KS_DECLARE
@@ -262,6 +269,6 @@ bool ks_end_slowly(ks_hook *hook, PyObject **args, size_t count, ks_launch *laun
 
 /* The bodies of hooks, by the framework that they are for. */
 extern const ks_body ks_body_call, ks_body_found, ks_body_submit, ks_body_load, ks_body_core, ks_body_algorithm,
-    ks_body_request, ks_body_marshal, ks_body_types;
+    ks_body_request, ks_body_marshal, ks_body_types, ks_body_run, ks_body_launcher;
 
 #endif

@@ -251,6 +251,8 @@ static const struct {
     {"request", &ks_body_request, {&PyBaseObject_Type, &PyDict_Type, &PyBaseObject_Type}},
     {"marshal", &ks_body_marshal, {NULL}},
     {"types", &ks_body_types, {NULL}},
+    {"run", &ks_body_run, {NULL}},
+    {"launcher", &ks_body_launcher, {NULL}},
 };
 
 static bool has_tools(size_t kind, PyObject *tools) {

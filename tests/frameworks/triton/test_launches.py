@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import triton
 from triton.backends.nvidia.driver import CudaLauncher
@@ -14,11 +21,16 @@ from triton.runtime.jit import JITFunction
 
 import kernelscope
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.native import core
 from kernelscope.probes import triton as probes
 from kernelscope.probes.base import Patches, numbers_of
 from kernelscope.probes.cost import measure
 from kernelscope.probes.sink import Sink
+from kernelscope.probes.triton.kernels import KernelRows
+from kernelscope.probes.triton.launch import LaunchHooks
 from kernelscope.recording.model import Recording
+
+OURS = Path(kernelscope.__file__).parent
 
 
 def triton_health(recording: Recording) -> list[tuple[str, str | None]]:
@@ -142,8 +154,8 @@ def test_everything_is_undone_exactly(make: Any, x: Any) -> None:
     before = state()
     with kernelscope.record() as recorder:
         axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
-        assert vars(JITFunction)["run"].__code__ is not before[0]["run"][1]
-    assert state() == before
+        assert set(core.taken()) == {JITFunction.run, CudaLauncher.__call__}
+    assert state() == before and core.taken() == []
     axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
     assert len(recorder.recording.launches) == 1
 
@@ -235,6 +247,161 @@ def test_launches_inside_of_launches(make: Any, x: Any) -> None:
     grids = [recorder.recording.rows("configurations")[row["configuration_id"]]["griddim_x"] for row in rows]
     assert grids == [2, 3] and [row["parent_launch_id"] for row in rows] == [None, 0]
     assert rows[0]["submit_start_ns"] > rows[1]["end_ns"]
+
+
+def test_more_launches_than_are_known_at_once(make: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LaunchHooks, "most", 3)
+    axpy, others = make(), [make() for _ in range(4)]
+    with kernelscope.record() as recorder:
+        for _ in range(2):
+            for grid in range(1, 9):
+                axpy[(grid,)](x, x, 16, 2.0, BLOCK=16)
+            for each in others:
+                each[(9,)](x, x, 16, 2.0, BLOCK=16)
+    recording = recorder.recording
+    grids = recording.configurations["griddim_x"][recording.launches["configuration_id"]].tolist()
+    assert grids == [*range(1, 9), 9, 9, 9, 9] * 2
+    assert sorted(recording.configurations["griddim_x"]) == [*range(1, 10)]
+    assert recording.launches["specialization_id"].nunique() == recording.launches["dispatcher_id"].nunique() == 5
+
+
+def test_launchers_that_are_gone(make: Any, x: Any) -> None:
+    """A kernel that is compiled anew has a launcher of its own, where the one before it was in memory."""
+    axpy = make()
+    with kernelscope.record() as recorder:
+        for block in (16, 32, 64, 128) * 3:
+            axpy.device_caches.clear()
+            gc.collect()
+            axpy[(1,)](x, x, 16, 2.0, BLOCK=block)
+    recording = recorder.recording
+    signatures = recording.specializations["signature"][recording.launches["specialization_id"]]
+    assert [each.rpartition("=")[2] for each in signatures] == ["16", "32", "64", "128"] * 3
+
+
+def test_dimensions_of_other_types(make: Any, x: Any) -> None:
+    axpy = make()
+    with kernelscope.record() as recorder:
+        for _ in range(2):
+            axpy[(numpy.int64(5), True)](x, x, 16, 2.0, BLOCK=16)
+    (shape,) = recorder.recording.rows("configurations")
+    assert (shape["griddim_x"], shape["griddim_y"]) == (5, 1) and len(recorder.recording.launches) == 2
+
+
+def test_a_kernel_that_a_hook_keeps_from_being_compiled_is_no_launch(
+        make: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    axpy = make()
+    monkeypatch.setattr(triton.knobs.runtime, "jit_cache_hook", lambda **_: True)
+    with kernelscope.record() as recorder:
+        assert axpy[(1,)](x, x, 16, 2.0, BLOCK=16) is None
+    assert len(recorder.recording.launches) == 0
+    assert [status for status, _ in triton_health(recorder.recording)] == ["ok"]
+
+
+@pytest.mark.parametrize("place", ["grid", "submit", "hook"])
+def test_ctrl_c_in_the_middle_of_a_launch(make: Any, x: Any, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    axpy = make()
+    kernel = axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+
+    def interrupt(*_: Any, **__: Any) -> tuple[int]:
+        signal.raise_signal(signal.SIGINT)
+        return (1,)
+
+    with kernelscope.record() as recorder:
+        axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as raised:
+            if place == "submit":
+                patch.setattr(kernel._run, "launch", interrupt)
+            elif place == "hook":
+                axpy.add_pre_run_hook(interrupt)
+            axpy[interrupt if place == "grid" else (1,)](x, x, 16, 2.0, BLOCK=16)
+        axpy.pre_run_hooks.clear()
+        axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    assert not any(Path(frame.path).is_relative_to(OURS) for frame in raised.traceback)
+    rows = recorder.recording.rows("launches")
+    assert [row["error"] for row in rows] == [None, "KeyboardInterrupt", None]
+    assert len({row["dispatcher_id"] for row in rows}) == 1
+    assert (rows[1]["specialization_id"] is None) == (place != "submit")
+
+
+def test_our_own_errors_are_counted_and_the_launch_is_made(
+        make: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("ours")
+
+    axpy = make()
+    axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+    monkeypatch.setattr(KernelRows, "shape", fail)
+    with kernelscope.record() as recorder:
+        assert type(axpy[(1,)](x, x, 16, 2.0, BLOCK=16)).__name__ == "CompiledKernel"
+    assert len(recorder.recording.launches) == 0
+    assert any(status == "degraded" and "RuntimeError: ours" in (message or "")
+               for status, message in triton_health(recorder.recording))
+
+
+KILLED = """
+import os, signal, sys
+import kernelscope, triton
+import triton.language as tl
+
+@triton.jit
+def fill(x, n):
+    tl.store(x, n)
+
+x = kernelscope.dryrun.array(16)
+with kernelscope.record("killed", journal=sys.argv[1]):
+    fill[(2,)](x, 3)
+    fill[lambda _: os.kill(os.getpid(), signal.SIGKILL)](x, 3)
+"""
+
+
+def test_a_killed_process_leaves_the_launch_that_it_was_in(tmp_path: Path) -> None:
+    script, journals = tmp_path / "killed.py", tmp_path / "journals"
+    script.write_text(KILLED)
+    ran = subprocess.run([sys.executable, script, journals], env={**os.environ, "KERNELSCOPE_DRYRUN": "1"},
+                         capture_output=True, text=True, check=False)
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    (journal,) = journals.iterdir()
+    recording = kernelscope.recover(journal)
+    whole, last = recording.rows("launches")
+    shapes = recording.rows("configurations")
+    assert shapes[whole["configuration_id"]]["griddim_x"] == 2 and whole["error"] is None
+    assert shapes[last["configuration_id"]]["griddim_x"] is None and last["error"] == "unfinished"
+    assert last["dispatcher_id"] == whole["dispatcher_id"] and last["specialization_id"] is None
+    assert not any("unknown" in (row["message"] or "") for row in recording.rows("health")), "nothing was lost"
+
+
+def test_kernels_of_numba_in_the_same_cell(make: Any, x: Any) -> None:
+    """Each launch is counted once, with its own framework, also where one is made inside the other."""
+    from numba import cuda
+
+    @cuda.jit
+    def scale(out: Any, n: Any) -> None:
+        if cuda.grid(1) < n:
+            out[0] = n
+
+    axpy, out = make(), cuda.device_array(16, "float32")
+
+    def grid(_: Any) -> tuple[int]:
+        scale[3, 32](out, 1)
+        return (2,)
+
+    inside = scale[4, 32]
+    inside.pre_launch_callbacks.append(lambda *_: axpy[(5,)](x, x, 16, 2.0, BLOCK=16))
+    with kernelscope.record() as recorder:
+        for _ in range(2):
+            axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
+            scale[1, 32](out, 1)
+            axpy[grid](x, x, 16, 2.0, BLOCK=16)
+            inside(out, 1)
+    recording = recorder.recording
+    found = [(recording.rows("dispatchers")[row["dispatcher_id"]]["framework"],
+              recording.rows("configurations")[row["configuration_id"]]["griddim_x"], row["parent_launch_id"])
+             for row in recording.rows("launches")]
+    assert found == [each for first in (0, 6) for each in (
+        ("triton", 1, None), ("numba-cuda", 1, None), ("triton", 2, None), ("numba-cuda", 3, first + 2),
+        ("numba-cuda", 4, None), ("triton", 5, first + 4))]
+    assert all(row["error"] is None and row["specialization_id"] is not None for row in recording.rows("launches"))
+    assert recording.select(framework="triton").launches.shape[0] == 6
 
 
 def test_cost_of_hooks_is_measured() -> None:
