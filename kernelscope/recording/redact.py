@@ -274,7 +274,8 @@ def _cut_values(value: Any, cut: Callable[[str], str], code: Collection[str] = (
 
 
 _CODE_CUTTERS: dict[str, Callable[[list[tuple[re.Pattern[str], str]], str], str]] = {
-    "types": _cut_json, "mlir": _cut_mlir, "llvm": _cut_code_text, "ptx": _cut_code_text, "sass": _cut_code_text}
+    "types": _cut_json, **dict.fromkeys(("mlir", "ttir", "ttgir"), _cut_mlir),
+    **dict.fromkeys(("llvm", "ptx", "sass"), _cut_code_text)}
 
 
 # Neutral names, and numba's types with neutral names in the place of a user's.

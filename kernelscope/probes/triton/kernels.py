@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
+import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kernelscope.errors import CubinError
-from kernelscope.probes.driver import device
+from kernelscope.probes.code import CodeCapture
+from kernelscope.probes.driver import device, with_context
 from kernelscope.probes.functions import written
 from kernelscope.probes.numba_cuda.kernels import SIZES
 from kernelscope.probes.sink import Sink
@@ -23,6 +26,8 @@ _FOUND = frozenset({
     "hash", "target", "triton_version", "name", "shared", "tmem_size", "global_scratch_size", "global_scratch_align",
     "profile_scratch_size", "profile_scratch_align", "tensordesc_meta", "extern_libs", "backend_name", "cluster_dims",
 })
+#: Stages of a compile whose texts are kept, and what the table ``code`` calls them.
+_STAGES = {"ttir": "ttir", "ttgir": "ttgir", "llir": "llvm", "ptx": "ptx"}
 #: So long is the text of a constexpr's or a global's value at most.
 _MOST_TEXT = 60
 #: So many names of kernels are remembered after their recording.
@@ -94,23 +99,28 @@ class KernelRows:
                     self.specialization(function, kernel, "before")
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
-        """Fill in sizes from the machine code of what was launched, as far as it still exists."""
-        for target, _ in used:
-            number = self._sink.targets.rows[target]["specialization_id"]
-            if number == UNKNOWN or number in self._described:
-                continue
-            row, held = self._sink.specializations.rows[number], self._sink.specializations.objects[number]
-            if not isinstance(held, list):
-                continue  # another framework's
-            self._described.add(number)
-            kernel = held[0]()
+        """Fill in sizes of every compiled kernel that still exists, and ask for the occupancy of what was launched."""
+        for number, row in enumerate(self._sink.specializations.rows):
+            held = self._sink.specializations.objects[number]
+            kernel = _own(held) if number not in self._described else None
             if kernel is not None:
+                # What is loaded only later is asked once more.
+                if getattr(kernel, "module", None) is not None:
+                    self._described.add(number)
                 self._describe(row, kernel)
+        done = {(entry["specialization_id"], entry["configuration_id"], entry["device_id"])
+                for entry in self._sink.occupancies}
+        for target, configuration in used:
+            launched = self._sink.targets.rows[target]
+            place = launched["specialization_id"], configuration, launched["device_id"]
+            if UNKNOWN not in place and place not in done:
+                done.add(place)
+                self._occupancy(*place)
 
     def _describe(self, row: dict[str, Any], kernel: Any) -> None:
         """Sizes, of the machine code; of the driver what Triton has asked it when it loaded the kernel."""
         code = kernel.asm.get("cubin")
-        if isinstance(code, bytes):
+        if isinstance(code, bytes) and "cubin_bytes" not in row:
             row["cubin_bytes"] = len(code)
             try:
                 from kernelscope import cubin
@@ -125,6 +135,21 @@ class KernelRows:
             row["regs"], row["local_bytes"] = int(kernel.n_regs), 4 * int(kernel.n_spills)
             row["max_threads"] = int(kernel.n_max_threads)
 
+    def _occupancy(self, specialization: int, configuration: int, device: int) -> None:
+        """Ask the driver, in the context that the kernel was loaded in; without that, nothing is known."""
+        kernel = _own(self._sink.specializations.objects[specialization])
+        function, driver = getattr(kernel, "function", None), with_context()
+        if not isinstance(function, int) or driver is None:
+            return
+
+        def active(threads: int, shared: int) -> int | None:
+            blocks = ctypes.c_int()
+            error = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                ctypes.byref(blocks), ctypes.c_void_p(function), ctypes.c_int(threads), ctypes.c_size_t(shared))
+            return None if error else blocks.value
+
+        self._sink.add_occupancy(specialization, configuration, device, active)
+
     def _row(self, dispatcher: int, kernel: Any, ordinal: int, origin: str) -> dict[str, Any]:
         held = facts(kernel.src, kernel.metadata._asdict())
         arch = kernel.metadata.target.arch
@@ -132,6 +157,48 @@ class KernelRows:
         return {"dispatcher_id": dispatcher, "signature": signature_text(kernel.src, held),
                 "compute_capability": capability, "origin": origin, "entry_name": kernel.name,
                 "attributes": json.dumps({**held, "device": ordinal, "shared": int(kernel.metadata.shared)})}
+
+
+class TritonCodeCapture(CodeCapture):
+    """Adds the rows of Triton's kernel functions and compiled kernels: the texts of its stages, as it made them."""
+
+    framework = FRAMEWORK
+
+    def _is_own(self, number: int) -> bool:
+        row = self._sink.specializations.rows[number]
+        return self._sink.dispatchers.rows[row["dispatcher_id"]]["framework"] == FRAMEWORK
+
+    def _read(self, owner: int, number: int, name: str, live: Any) -> bytes | None:
+        self._add_source_of(owner, name, self._sink.dispatchers.objects[owner])
+        kernel = live[0]()
+        if kernel is None:
+            self._failed("compiled kernel is gone", name)
+            return None
+        for stage, kind in _STAGES.items():
+            text = kernel.asm.get(stage)
+            if isinstance(text, str):
+                self._add(owner, number, kind, text)
+        code = kernel.asm.get("cubin")
+        if not isinstance(code, bytes):
+            return None
+        self._add_cubin(owner, number, code)
+        return code
+
+    def _add_source_of(self, owner: int, name: str, function: Any) -> None:
+        """Add the source as Triton has read it when the function was defined; else what its file has now."""
+        text = getattr(function, "raw_src", None)
+        if function is None or text is None:
+            if function is not None:
+                self._add_source(owner, name, function.fn)
+        elif owner not in self._sources:
+            self._sources.add(owner)
+            self._add(owner, None, "source", "".join(text), int(function.starting_line_number),
+                      file=os.path.abspath(function.fn.__code__.co_filename))
+
+
+def _own(held: Any) -> Any:
+    """Return the compiled kernel that a row's object is of, if it is Triton's and still exists."""
+    return held[0]() if isinstance(held, list) and isinstance(held[0], weakref.ref) else None
 
 
 def facts(src: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,110 @@
+"""The lines of real TTIR, TTGIR, LLVM, PTX and SASS of Triton's, of a kernel that a function was inlined into.
+
+``triton/`` has what Triton 3.4 and 3.9 made of ``softmax`` in ``kernels.py`` for compute capability 9.0, with other
+folders; PTX without its debug sections. 3.4 writes no calls into PTX but in comments, and none into machine code.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelscope.views.inspector.code import Chain, line_map
+
+DATA = Path(__file__).parent / "triton"
+FORMS = {"ttir": "ttir", "ttgir": "ttgir", "llvm": "llir", "ptx": "ptx", "sass": "sass"}
+KERNEL, HELPER, STANDARD = "kernels.py", "helpers.py", "standard.py"
+SOURCES = {name: (DATA / name).read_text().split("\n") for name in (KERNEL, HELPER)}
+
+
+def line_of(name: str, text: str) -> int:
+    """The number of the only line of a source that has a text in it."""
+    (found,) = [at for at, line in enumerate(SOURCES[name], 1) if text in line]
+    return found
+
+
+CALL, LOAD, STORE = (line_of(KERNEL, text) for text in ("e = scaled(", "v = tl.load(x + row", "tl.store(out + row"))
+SUBTRACTED, EXPONENT = line_of(HELPER, "v - by"), line_of(HELPER, "tl.exp(w)")
+#: In each form a part of the lines that compute the exponential, and of those that store the result.
+EXPONENTIAL = {"ttir": "math.exp", "ttgir": "math.exp", "llvm": "@llvm.nvvm.ex2", "ptx": "ex2.approx", "sass": "MUFU.EX2"}
+STORES = {"ttir": "tt.store", "ttgir": "tt.store", "llvm": "st.global", "ptx": "st.global", "sass": "STG"}
+SHORT = {f"/home/u/{name}": name for name in SOURCES} | {"/home/u/site-packages/triton/language/standard.py": STANDARD}
+
+
+def read(version: str, form: str) -> list[tuple[str, Chain]]:
+    """Each line of a form with its places, files by their base names."""
+    text = (DATA / version / f"softmax.{FORMS[form]}").read_text()
+    found = line_map(form, text)
+    lines = text.split("\n")
+    assert set(found.files) <= set(SHORT), "folders are part of a file's name"
+    chains = [tuple((SHORT[name], line) for name, line in found.chains[at]) if at >= 0 else () for at in found.chain]
+    return list(zip(lines, chains, strict=True))
+
+
+def instructions(version: str, form: str, part: str) -> list[Chain]:
+    return [chain for text, chain in read(version, form)
+            if part in text and not text.startswith(("declare", "define", ";"))]
+
+
+@pytest.mark.parametrize("version", ["3.4", "3.9"])
+@pytest.mark.parametrize("form", FORMS)
+def test_lines_of_the_kernel_and_of_what_it_inlines(version: str, form: str) -> None:
+    has_calls = (version, form) != ("3.4", "sass")
+    stores = instructions(version, form, STORES[form])
+    assert stores and set(stores) == {((KERNEL, STORE),)}
+    exponentials = instructions(version, form, EXPONENTIAL[form])
+    wanted = ((HELPER, EXPONENT), (KERNEL, CALL)) if has_calls else ((HELPER, EXPONENT),)
+    assert exponentials and set(exponentials) == {wanted}
+    every = {chain for _, chain in read(version, form) if chain}
+    assert {chain[-1][0] for chain in every} == ({KERNEL} if has_calls else {KERNEL, HELPER, STANDARD})
+    assert ((KERNEL, LOAD),) in every
+    assert any(chain[0] == (HELPER, SUBTRACTED) for chain in every)
+
+
+@pytest.mark.parametrize("form", ["ttir", "ttgir", "llvm", "ptx", "sass"])
+def test_calls_in_calls(form: str) -> None:
+    """``tl.max`` calls what it reduces with."""
+    inner = {chain for _, chain in read("3.9", form) if [name for name, _ in chain] == [STANDARD, STANDARD, KERNEL]}
+    assert {chain[-1][1] for chain in inner} == {CALL, STORE}
+    assert all(chain[1:] in {held for _, held in read("3.9", form)} for chain in inner)
+
+
+@pytest.mark.parametrize("version", ["3.4", "3.9"])
+@pytest.mark.parametrize("form", ["ttir", "ttgir"])
+def test_an_operation_with_a_region_has_its_line_at_both_ends(version: str, form: str) -> None:
+    lines = read(version, form)
+    begins = [chain for text, chain in lines if '"tt.reduce"(' in text]
+    ends = [chain for text, chain in lines if text.strip().startswith("}) :")]
+    assert begins == ends
+    assert [chain[-1] for chain in begins] == [(KERNEL, CALL), (KERNEL, STORE)]
+    assert not any(chain for text, chain in lines if "tt.func" in text or text.startswith(("module", "#", "}", "  }")))
+
+
+def test_a_line_without_a_place_has_none() -> None:
+    (constant,) = [chain for text, chain in read("3.4", "ttir") if "arith.constant" in text]
+    assert constant == (), "loc(unknown)"
+    assert [chain for text, chain in read("3.4", "ttir") if "^bb0" in text] == [(), ()]
+
+
+@pytest.mark.parametrize(("location", "chain"), [
+    ('"k.py":3:1', (("k.py", 3),)),
+    ('"x"("k.py":3:1)', (("k.py", 3),)),
+    ('callsite("a at b("("k.py":3:1) at #a)', (("k.py", 3), ("h.py", 9))),
+    ('callsite(callsite(#a at "k.py":1:1) at callsite("k.py":2:1 at "k.py":3:1))',
+     (("h.py", 9), ("k.py", 1), ("k.py", 2), ("k.py", 3))),
+    ('fused<"x, y">[unknown, #a, "k.py":3:1]', (("h.py", 9),)),
+    ("fused[#none, unknown]", ()),
+    ("#b", ()),
+])
+def test_forms_of_mlir_locations(location: str, chain: Chain) -> None:
+    text = f'module {{\n  x.y loc({location})\n}}\n#a = loc("h.py":9:1)\n'.replace("#a", "#loc1").replace("#b", "#loc2")
+    found = line_map("ttir", text + "#loc2 = loc(callsite(#loc2 at #loc2))\n")
+    assert (found.chains[found.chain[1]] if found.chain[1] >= 0 else ()) == chain
+
+
+def test_a_made_up_tree_of_calls_is_cut() -> None:
+    lines = [f"#loc{at} = loc(callsite(#loc{at + 1} at #loc{at + 1}))" for at in range(1, 30)]
+    text = "\n".join(["  x.y loc(#loc1)", *lines, '#loc30 = loc("k.py":3:1)'])
+    (chain,) = line_map("ttgir", text).chains
+    assert len(chain) == 100
