@@ -131,6 +131,7 @@ const LOOSE: Record<string, RegExp | undefined> = {
   ptx: /(%[a-z]+)\d+\b|(\$L)[\w$]+|(_Z)\w{8,}/g,
   sass: /\b((?:U?R|U?P|B))\d+\b|(\.L_)\w+|(_Z)\w{8,}/g,
   llvm: /(%)(?:"[^"]*"|[\w.$-]+)|([!#])\d+|(label) |(_Z)\w{8,}|^()(?:"[^"]*"|[\w.$-]+):/g,
+  mlir: /(%)[\w$.-]+|(#loc)\d+/g,
   types: /(\$)[\w.]+/g,
 };
 const ADDRESS = /\/\*[\da-f]{4,}\*\//g;

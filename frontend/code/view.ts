@@ -8,7 +8,7 @@ import { CodeFrame } from "./frame";
 import { CodeStates } from "./highlight";
 import { CodeText, type Content, lineElement, widthOf } from "./text";
 
-const TITLES: Record<string, string> = { python: "Source", types: "Types", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
+const TITLES: Record<string, string> = { python: "Source", types: "Types", mlir: "MLIR", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
 const HUES = 8;
 let views = 0;
 

@@ -706,9 +706,9 @@ def _missing(recording: Recording, kernel: Kernel, specialization: Specializatio
         return Code(None, _FROM_DISK[form], "Clear the cache and compile it anew to see it.")
     said = [f"This recording holds no {CODE_KINDS[form]} of this specialization"
             + (f"; it holds {', '.join(specialization.code)}." if held else ".")]
-    if form in ("ttir", "ttgir", "types") and (form == "types") == (kernel.framework == "triton"):
-        said = [f"{'Numba' if form == 'types' else 'Triton'} makes {CODE_KINDS[form]}; this is a kernel of "
-                f"{kernel.framework}."]
+    maker = {"types": "Numba", "ttir": "Triton", "ttgir": "Triton"}.get(form)
+    if maker is not None and (maker == "Triton") != (kernel.framework == "triton"):
+        said = [f"{maker} makes {CODE_KINDS[form]}; this is a kernel of {kernel.framework}."]
     if held and form == "source":
         said.append("It could not be read when it was recorded: that of a function which exec() made is nowhere.")
     said += [f"{row['message']}." for row in recording.rows("health")

@@ -6,14 +6,18 @@ folders; PTX without its debug sections. 3.4 writes no calls into PTX but in com
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from inspected import TRITON as DATA
+from inspected import TRITON_FORMS as FORMS
+from inspected import triton
 
+from kernelscope.recording.redact import shareable_code
 from kernelscope.views.inspector.code import Chain, line_map
+from kernelscope.views.inspector.html import static_html
+from kernelscope.views.inspector.model import code_of, compared, inspect_kernels
+from kernelscope.views.inspector.text import inspection_text
+from kernelscope.views.inspector.widget import code_message
 
-DATA = Path(__file__).parent / "triton"
-FORMS = {"ttir": "ttir", "ttgir": "ttgir", "llvm": "llir", "ptx": "ptx", "sass": "sass"}
 KERNEL, HELPER, STANDARD = "kernels.py", "helpers.py", "standard.py"
 SOURCES = {name: (DATA / name).read_text().split("\n") for name in (KERNEL, HELPER)}
 
@@ -108,3 +112,65 @@ def test_a_made_up_tree_of_calls_is_cut() -> None:
     text = "\n".join(["  x.y loc(#loc1)", *lines, '#loc30 = loc("k.py":3:1)'])
     (chain,) = line_map("ttgir", text).chains
     assert len(chain) == 100
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_kernel_s_own_file_has_no_name_and_the_line_is_where_it_was_inlined(form: str) -> None:
+    recording = triton("3.9")
+    (kernel,) = inspect_kernels(recording)
+    (softmax,) = kernel.specializations
+    found = code_of(recording, kernel, softmax, form)
+    assert found.text is not None and found.lines is not None and found.ties is not None
+    lines = found.text.split("\n")
+    exponentials = [at for at, text in enumerate(lines) if EXPONENTIAL[form] in text and not text.startswith("declare")]
+    assert exponentials and {int(found.lines[at]) for at in exponentials} == {CALL}
+    assert {found.chains[found.ties[at]] for at in exponentials} == {(("/home/u/helpers.py", EXPONENT), ("", CALL))}
+    message, buffers = code_message(found, form)
+    assert message["chains"][found.ties[exponentials[0]]] == [["/home/u/helpers.py", EXPONENT], ["", CALL]]
+    assert len(buffers) == 3
+    assert found.name == f"softmax.{'ll' if form == 'llvm' else form}"
+
+
+def test_machine_code_without_calls_keeps_the_inlined_lines() -> None:
+    recording = triton("3.4")
+    (kernel,) = inspect_kernels(recording)
+    found = code_of(recording, kernel, kernel.specializations[0], "sass")
+    assert found.lines is not None and found.ties is not None
+    alone = [at for at, tie in enumerate(found.ties) if tie >= 0 and found.chains[tie][0][0] == "/home/u/helpers.py"]
+    assert alone and {int(found.lines[at]) for at in alone} == {0}
+    assert {len(found.chains[found.ties[at]]) for at in alone} == {1}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_folders_the_lines_are_the_same(form: str) -> None:
+    text = (DATA / "3.9" / f"softmax.{FORMS[form]}").read_text()
+    cut = shareable_code(form, text)
+    assert "/home" not in cut
+    before, after = line_map(form, text), line_map(form, cut)
+    assert set(after.files) == {KERNEL, HELPER, STANDARD}
+    short = [tuple((SHORT[name], line) for name, line in chain) for chain in before.chains]
+    assert list(after.chains) == short and after.chain == before.chain
+
+
+def test_specializations_of_triton_have_the_rows_of_others() -> None:
+    recording = triton("3.9", "3.4")
+    text = inspection_text(recording, "softmax")
+    for said in ("registers 18, static shared memory 0 B, local memory 0 B", "dynamic shared memory 16 B",
+                 "a block         8 warps, 3 stages, 1 CTA", "100 %"):
+        assert said in text
+    assert "LC-S" not in text and "not recorded" not in text.replace("cache files     not recorded", "")
+    (kernel,) = inspect_kernels(recording)
+    one, other = (compared(each) for each in kernel.specializations)
+    assert {"a block: 4 warps, 3 stages, 1 CTA"} == {line for line in one if line.startswith("a block")} - set(other)
+    html = static_html(recording, [kernel])
+    for said in ("TTIR of #1", "TTGIR of #2", "SASS of #1"):
+        assert said in html
+
+
+def test_what_is_missing_says_why() -> None:
+    recording = triton("3.9", "3.4", without=("ttgir",))
+    (kernel,) = inspect_kernels(recording)
+    loaded = kernel.specializations[1]
+    assert code_of(recording, kernel, loaded, "llvm").text is not None, "Triton's disk cache keeps all forms"
+    assert code_of(recording, kernel, loaded, "ttgir").note.startswith("This recording holds no TTGIR of this special")
+    assert code_of(recording, kernel, loaded, "types").note == "Numba makes inferred types; this is a kernel of triton."
