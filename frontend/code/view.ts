@@ -154,7 +154,9 @@ export class CodeView extends CodeFrame {
     if (scroll && wanted.size) {
       const shown = [...wanted], row = (line: number) => this.folds.rowOf(line), [first, last] = this.rows.sight();
       if (!shown.some((line) => this.folds.isSeen(line) && row(line) >= first && row(line) < last - 1)) {
-        this.reveal(Math.min(...shown));
+        // The keyboard goes on from there.
+        this.cursor = Math.min(...shown);
+        this.reveal(this.cursor);
       }
     }
     this.marks();
