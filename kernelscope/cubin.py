@@ -46,7 +46,8 @@ _MOST_THREADS = 1024
 
 # Attribute numbers in .nv.info, and the format of an attribute that brings data along.
 _SIZED = 4
-_MAX_THREADS, _REQUIRED_THREADS, _FRAME_SIZE, _REGISTERS, _CUDA_VERSION, _ANNOTATIONS = 0x05, 0x10, 0x11, 0x2F, 0x37, 0x55
+_MAX_THREADS, _REQUIRED_THREADS, _FRAME_SIZE = 0x05, 0x10, 0x11
+_REGISTERS, _CUDA_VERSION, _ANNOTATIONS = 0x2F, 0x37, 0x55
 #: The kind of annotation that marks an instruction which stores or loads a spilled register.
 _SPILL = 1
 #: The first CUDA version whose ptxas writes annotations: 12.5's does not, 12.6's does.

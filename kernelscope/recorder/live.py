@@ -15,9 +15,8 @@ from kernelscope.probes import numba_cuda, numba_cuda_mlir
 from kernelscope.probes.driver import device
 from kernelscope.probes.numba_cuda.compile import compile_copy
 from kernelscope.probes.numba_cuda.kernels import KernelRows, NumbaCodeCapture
-from kernelscope.probes.numba_cuda_mlir.kernels import MlirCodeCapture
 from kernelscope.probes.numba_cuda_mlir.kernels import KernelRows as MlirKernelRows
-from kernelscope.probes.numba_cuda_mlir.kernels import compiled
+from kernelscope.probes.numba_cuda_mlir.kernels import MlirCodeCapture, compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.session import Session

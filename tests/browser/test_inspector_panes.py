@@ -14,7 +14,7 @@ from jupyter_pages import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-KERNEL, HELPER = ((TRITON / name).read_text().split("\n") for name in ("kernels.py", "helpers.py"))
+KERNEL, HELPER = ((TRITON / f"{name}.py.txt").read_text().split("\n") for name in ("kernels", "helpers"))
 CALL = next(at for at, line in enumerate(KERNEL, 1) if "e = scaled(" in line)
 EXPONENT = next(at for at, line in enumerate(HELPER, 1) if "tl.exp(w)" in line)
 Open = Callable[..., Inspector]

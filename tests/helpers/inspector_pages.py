@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page
 
 from kernelscope.recording.model import Recording
 from kernelscope.views.inspector.model import code_of, inspect_kernels
-from kernelscope.views.inspector.widget import code_message, code_marks, compile_parts, kernels_message
+from kernelscope.views.inspector.widget import code_marks, code_message, compile_parts, kernels_message
 from kernelscope.views.keys import specialization_keys
 from kernelscope.views.widget import front_end
 

@@ -606,7 +606,7 @@ def _is_dims(value: object) -> TypeGuard[list[int]]:
 
 #: Forms of code that are shown; the machine code itself is only disassembled.
 FORMS = tuple(kind for kind in CODE_KINDS if kind != "cubin")
-_SUFFIXES = {"source": "py", "types": "json", "mlir": "mlir", "ttir": "ttir", "ttgir": "ttgir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}
+_SUFFIXES = {"source": "py", "types": "json", "llvm": "ll"}
 _FROM_DISK = {
     "types": "Numba infers types while it compiles; this kernel was loaded from the disk cache.",
     "llvm": "The disk cache keeps no LLVM IR; this kernel was loaded from it.",
@@ -717,7 +717,7 @@ def _missing(recording: Recording, kernel: Kernel, specialization: Specializatio
 
 
 def _with_lines(kernel: Kernel, form: str, text: str, first: int, note: str, types: Mapping[str, Any] | None) -> Code:
-    found = Code(text, note, "", first, f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES[form]}")
+    found = Code(text, note, "", first, f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES.get(form, form)}")
     if form == "source":
         return found
     found = _tied(found, kernel, form)

@@ -106,7 +106,8 @@ def test_a_kernel_that_is_gone_is_said(make: Any, x: Any) -> None:
         gc.collect()
     assert rows_of(recorder.recording, "ptx") == []
     assert rows_of(recorder.recording, "source") != []
-    (said,) = [row["message"] for row in recorder.recording.rows("health") if "the code of some" in (row["message"] or "")]
+    messages = [row["message"] or "" for row in recorder.recording.rows("health")]
+    (said,) = [each for each in messages if "the code of some" in each]
     assert said == "the code of some kernels is incomplete: compiled kernel is gone: axpy"
 
 

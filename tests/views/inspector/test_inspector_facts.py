@@ -7,8 +7,8 @@ import json
 import zlib
 from typing import Any
 
-import pyarrow.compute as pc
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from handmade import Script
 from inspected import FIRST_LINE, SOURCE, inspected, many

@@ -19,7 +19,7 @@ from kernelscope.views.inspector.text import inspection_text
 from kernelscope.views.inspector.widget import code_message
 
 KERNEL, HELPER, STANDARD = "kernels.py", "helpers.py", "standard.py"
-SOURCES = {name: (DATA / name).read_text().split("\n") for name in (KERNEL, HELPER)}
+SOURCES = {name: (DATA / f"{name}.txt").read_text().split("\n") for name in (KERNEL, HELPER)}
 
 
 def line_of(name: str, text: str) -> int:
@@ -31,7 +31,8 @@ def line_of(name: str, text: str) -> int:
 CALL, LOAD, STORE = (line_of(KERNEL, text) for text in ("e = scaled(", "v = tl.load(x + row", "tl.store(out + row"))
 SUBTRACTED, EXPONENT = line_of(HELPER, "v - by"), line_of(HELPER, "tl.exp(w)")
 #: In each form a part of the lines that compute the exponential, and of those that store the result.
-EXPONENTIAL = {"ttir": "math.exp", "ttgir": "math.exp", "llvm": "@llvm.nvvm.ex2", "ptx": "ex2.approx", "sass": "MUFU.EX2"}
+EXPONENTIAL = {"ttir": "math.exp", "ttgir": "math.exp", "llvm": "@llvm.nvvm.ex2", "ptx": "ex2.approx",
+               "sass": "MUFU.EX2"}
 STORES = {"ttir": "tt.store", "ttgir": "tt.store", "llvm": "st.global", "ptx": "st.global", "sass": "STG"}
 SHORT = {f"/home/u/{name}": name for name in SOURCES} | {"/home/u/site-packages/triton/language/standard.py": STANDARD}
 
