@@ -149,9 +149,10 @@ export class CodePane {
     const answer = answers.get(form), types = answers.get("types");
     if (!answer) return;
     const content = form === "types" ? typesContent(answer, this.hasTemporaries) : contentOf(answer, form);
-    const ties = form === "source" ? Ties.ofSource(content)
-      : form === "types" || !answer.ties ? Ties.ofLines(content, content.lines ?? [])
-        : new Ties(content, answer.chains, answer.ties);
+    const ties = form !== "types" && answer.ties?.length ? new Ties(content, answer.chains, answer.ties)
+      : form === "source" ? Ties.ofSource(content) : Ties.ofLines(content, content.lines ?? []);
+    // Below the kernel there are the functions that it calls, with numbers of their own.
+    if (form === "source" && answer.ties?.length) content.labels = ties.labels();
     content.notes = form === "source" && types?.has_text ? notesOf(types) : form === "source" ? undefined : ties.notes();
     const side = element("div", "ksi-side", ...(isAlone ? [] : [element("div", "ksi-caption", FORMS[form])]));
     host.append(side);

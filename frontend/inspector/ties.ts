@@ -37,6 +37,9 @@ export class Ties {
     return Ties.ofLines(content, text.split("\n").map((_, at) => at + first));
   }
 
+  /** The last place's line of each line, 0 for none. */
+  labels(): number[] { return Array.from(this.ties, (at) => this.chains[at]?.at(-1)?.[1] ?? 0); }
+
   /** Where a line came from; null where that is not known. */
   of(number: number): Chain | null { return this.chains[this.ties[number - this.first] ?? -1] ?? null; }
 

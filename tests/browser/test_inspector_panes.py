@@ -63,7 +63,12 @@ def test_a_line_marks_those_of_all_panes(opened: Open) -> None:
     exponential.click()
     assert until(shown.page, lambda: "MUFU.EX2" in " ".join(texts(shown, 2).values()))
     assert "FMNMX" not in " ".join(texts(shown, 2).values())
-    assert shown.marked(0) == [CALL]
+    # The function's source is below the kernel's, with the numbers of its own file.
+    assert shown.marked(0) == [EXPONENT, CALL]
+    assert texts(shown, 0)[EXPONENT].strip() == "return tl.exp(w)"
+    shown.line(EXPONENT, 0).click()
+    assert until(shown.page, lambda: "MUFU.EX2" in " ".join(texts(shown, 2).values()))
+    exponential.click()
     # Another form is marked likewise; the oldest of three gives way, and the picked line stays.
     shown.beside("ttgir")
     assert until(shown.page, lambda: panes(shown) == ["TTIR", "TTGIR", "SASS"])
@@ -72,7 +77,8 @@ def test_a_line_marks_those_of_all_panes(opened: Open) -> None:
     assert until(shown.page, lambda: panes(shown) == ["TTGIR", "PTX", "SASS"])
     assert until(shown.page, lambda: "ex2.approx" in " ".join(texts(shown, 1).values()))
     shown.tab("source")
-    assert until(shown.page, lambda: panes(shown) == ["Source", "TTGIR", "SASS"] and shown.marked(0) == [CALL])
+    assert until(shown.page, lambda: panes(shown) == ["Source", "TTGIR", "SASS"])
+    assert until(shown.page, lambda: shown.marked(0) == [EXPONENT, CALL])
 
 
 def test_by_keyboard(opened: Open) -> None:

@@ -97,6 +97,10 @@ def triton(*versions: str, without: tuple[str, ...] = ()) -> Recording:
                          arguments="out, x, n, stride, BLOCK")
     made._add("code", None, {"dispatcher_id": kernel, "kind": "source", "lineno": first,
                              "text": "".join(lines[first - 1:first + 6])})
+    helper = (TRITON / "helpers.py.txt").read_text().splitlines(keepends=True)
+    begin = helper.index("@triton.jit\n") + 1
+    made._add("code", None, {"dispatcher_id": kernel, "kind": "functions", "text": json.dumps([
+        {"name": "scaled", "file": "/home/u/helpers.py", "lineno": begin, "text": "".join(helper[begin - 1:])}])})
     for at, version in enumerate(versions or ("3.9",)):
         row = made.specialization(
             kernel, f"*fp32:16, *fp32:16, i32, i32, BLOCK={256 << at}", compute_capability="9.0", regs=18 + at,

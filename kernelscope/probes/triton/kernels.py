@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import inspect
 import json
 import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 from kernelscope.errors import CubinError
@@ -30,6 +32,8 @@ _FOUND = frozenset({
 _STAGES = {"ttir": "ttir", "ttgir": "ttgir", "llir": "llvm", "ptx": "ptx"}
 #: So long is the text of a constexpr's or a global's value at most.
 _MOST_TEXT = 60
+#: So many functions that a kernel calls have their source kept.
+_MOST_CALLED = 50
 #: So many names of kernels are remembered after their recording.
 _MOST_NAMES = 1024
 _ALIGNED = 16
@@ -185,15 +189,32 @@ class TritonCodeCapture(CodeCapture):
         return code
 
     def _add_source_of(self, owner: int, name: str, function: Any) -> None:
-        """Add the source as Triton has read it when the function was defined; else what its file has now."""
-        text = getattr(function, "raw_src", None)
-        if function is None or text is None:
-            if function is not None:
-                self._add_source(owner, name, function.fn)
-        elif owner not in self._sources:
-            self._sources.add(owner)
-            self._add(owner, None, "source", "".join(text), int(function.starting_line_number),
-                      file=os.path.abspath(function.fn.__code__.co_filename))
+        """Add the source of a kernel function, and of the user's own functions that it calls."""
+        if function is None or owner in self._sources:
+            return
+        found = self._source_of(function)
+        if found is None:
+            self._failed("source is not to be found, or has changed since it was imported", name)
+        self._sources.add(owner)
+        if found is not None:
+            self._add(owner, None, "source", found["text"], found["lineno"], file=found["file"])
+        called = [{"name": each.__name__, **source} for each in _all_called(function)
+                  if (source := self._source_of(each)) is not None]
+        if called:
+            self._add(owner, None, "functions", json.dumps(called))
+
+    def _source_of(self, function: Any) -> dict[str, Any] | None:
+        """Return the source as Triton has read it at the definition; before 3.5 what the file has, if it is the same."""
+        lines, first = getattr(function, "raw_src", None), int(function.starting_line_number)
+        code = function.fn.__code__
+        if lines is None:
+            try:
+                lines, first = inspect.getsourcelines(code)
+            except (OSError, TypeError):
+                return None
+            if not self._is_unchanged(code):
+                return None
+        return {"text": "".join(lines), "lineno": first, "file": os.path.abspath(code.co_filename)}
 
 
 def _own(held: Any) -> Any:
@@ -321,6 +342,22 @@ def definition(function: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
         del earlier[:-2]
         at = len(earlier) - 1
     return held, earlier[at - 1][1] if at else None
+
+
+def _all_called(function: Any) -> list[Any]:
+    """Return the kernel functions that one calls, and those that they call, without Triton's own."""
+    found: dict[int, Any] = {}
+    waiting = [function]
+    while waiting:
+        code, scope = waiting[0].fn.__code__, waiting.pop(0).fn.__globals__
+        near = [scope.get(name) for name in code.co_names]
+        held = [vars(each).get(name) for each in near if isinstance(each, ModuleType) for name in code.co_names]
+        for each in (*near, *held):
+            if (type(each).__name__.endswith("JITFunction") and each is not function and id(each) not in found
+                    and not each.__module__.startswith("triton.") and len(found) < _MOST_CALLED):
+                found[id(each)] = each
+                waiting.append(each)
+    return list(found.values())
 
 
 def _called(function: Any) -> Iterator[tuple[str, Any]]:

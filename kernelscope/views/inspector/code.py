@@ -13,7 +13,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
 #: Forms of a specialization's code that a recording can hold, from the source down, and what messages call each.
-CODE_KINDS = {"source": "source", "types": "inferred types", "mlir": "MLIR", "ttir": "TTIR", "ttgir": "TTGIR",
+CODE_KINDS = {"source": "source", "functions": "source of what it calls", "types": "inferred types", "mlir": "MLIR", "ttir": "TTIR", "ttgir": "TTGIR",
               "llvm": "LLVM IR", "ptx": "PTX", "sass": "SASS", "cubin": "machine code"}
 
 
@@ -331,7 +331,7 @@ def _parted(text: str, sign: str) -> list[str]:
 
 
 def type_entries(text: str) -> list[dict[str, Any]]:
-    """Return the entries of a text of inferred types: line, name, type, expression; none where it is no such text."""
+    """Return the entries of a text of types or functions, which is a list as JSON; none where it is no such text."""
     try:
         entries: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -339,6 +339,31 @@ def type_entries(text: str) -> list[dict[str, Any]]:
     # What is no entry keeps its place: entries are lines of the form.
     return [entry if isinstance(entry, dict) else {} for entry in cast("list[Any]", entries)] if isinstance(
         entries, list) else []
+
+
+def with_called(source: str, first: int, functions: str) -> tuple[str, LineMap]:
+    """Return a kernel's source with that of the functions that it calls below, and the place of each line.
+
+    Parameters
+    ----------
+    source : str
+        The kernel's.
+    first : int
+        The number of its first line.
+    functions : str
+        A text of the kind ``functions``: JSON, with ``name``, ``file``, ``lineno`` and ``text`` of each.
+    """
+    lines = source.rstrip("\n").split("\n")
+    places: list[tuple[str, int] | None] = [("", first + at) for at in range(len(lines))]
+    for each in type_entries(functions):
+        file, number, text = each.get("file"), each.get("lineno"), each.get("text")
+        if isinstance(file, str) and isinstance(number, int) and isinstance(text, str):
+            own = text.rstrip("\n").split("\n")
+            lines += [f"# {_base_name(file)}:{number}", *own]
+            places += [None, *((file, number + at) for at in range(len(own)))]
+    distinct = {place: at for at, place in enumerate(dict.fromkeys(filter(None, places)))}
+    chain = [-1 if place is None else distinct[place] for place in places]
+    return "\n".join(lines) + "\n", LineMap(tuple((place,) for place in distinct), chain)
 
 
 def _types(text: str) -> Iterator[Chain]:

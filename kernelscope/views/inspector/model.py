@@ -38,7 +38,15 @@ from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
-from kernelscope.views.inspector.code import CODE_KINDS, Chain, CodeRows, line_map, type_entries
+from kernelscope.views.inspector.code import (
+    CODE_KINDS,
+    Chain,
+    CodeRows,
+    LineMap,
+    line_map,
+    type_entries,
+    with_called,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -604,8 +612,8 @@ def _is_dims(value: object) -> TypeGuard[list[int]]:
 
 # One form of a specialization's code, as it was recorded, or why there is none.
 
-#: Forms of code that are shown; the machine code itself is only disassembled.
-FORMS = tuple(kind for kind in CODE_KINDS if kind != "cubin")
+#: Forms of code that are shown; the machine code is disassembled, and what a kernel calls is below its source.
+FORMS = tuple(kind for kind in CODE_KINDS if kind not in ("functions", "cubin"))
 _SUFFIXES = {"source": "py", "types": "json", "llvm": "ll"}
 _FROM_DISK = {
     "types": "Numba infers types while it compiles; this kernel was loaded from the disk cache.",
@@ -681,6 +689,10 @@ def code_of(recording: Recording, kernel: Kernel, specialization: Specialization
         return _missing(recording, kernel, specialization, form)
     if json_object(found["attributes"]).get("before_lto"):
         note = "This is the PTX from before link-time optimization; the machine code came out of that."
+    if form == "source" and (called := row("functions")) is not None:
+        first = found["lineno"] or 1
+        text, lines = with_called(found["text"], first, called["text"])
+        return replace(_tied(Code(text, note, "", first, _name(kernel, form)), kernel, lines), lines=None)
     return _with_lines(kernel, form, found["text"], found["lineno"] or 1, note, row("types"))
 
 
@@ -717,10 +729,10 @@ def _missing(recording: Recording, kernel: Kernel, specialization: Specializatio
 
 
 def _with_lines(kernel: Kernel, form: str, text: str, first: int, note: str, types: Mapping[str, Any] | None) -> Code:
-    found = Code(text, note, "", first, f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES.get(form, form)}")
+    found = Code(text, note, "", first, _name(kernel, form))
     if form == "source":
         return found
-    found = _tied(found, kernel, form)
+    found = _tied(found, kernel, line_map(form, text))
     if found.lines is not None and form != "types" and types is not None:
         return _without_inlined(found, types["text"], kernel.lineno)
     return found
@@ -749,9 +761,12 @@ def _without_inlined(code: Code, types: str, first: int | None) -> Code:
     return replace(code, note=note, lines=lines, ties=np.where(isnt_own, -1, code.ties).astype(np.int32))
 
 
-def _tied(code: Code, kernel: Kernel, form: str) -> Code:
+def _name(kernel: Kernel, form: str) -> str:
+    return f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES.get(form, form)}"
+
+
+def _tied(code: Code, kernel: Kernel, found: LineMap) -> Code:
     """Return the code with what each of its lines came from; as it is where it has no line information."""
-    found = line_map(form, code.text or "")
     if found.is_empty:
         return code
     outermost = Counter(name for name, line in found.outermost if line)

@@ -26,6 +26,7 @@ from kernelscope.views.card.model import overview
 from kernelscope.views.inspector.code import type_entries
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
+    FORMS,
     Code,
     Kernel,
     Specialization,
@@ -331,7 +332,7 @@ def _specialization(each: Specialization, key: str) -> dict[str, Any]:
         bound=configuration_key(each.launch_config),
         more=[[field.label, field.text] for field in framework_fields(each)], uses=[_fields(use) for use in each.uses],
         compiles=[_fields(made, "compilation_id", "steps") for made in each.compiles],
-        code=[kind for kind in each.code if kind != "cubin"])
+        code=[kind for kind in each.code if kind in FORMS])
 
 
 def _fields(row: Any, *without: str, **more: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gc
+import json
 from typing import Any
 
 import pytest
@@ -59,9 +60,16 @@ def recorded(make: Any, x: Any, **options: Any) -> Recording:
 def test_every_form_has_the_lines_of_the_kernel_and_of_what_it_inlines(make: Any, x: Any) -> None:
     recording = recorded(make, x)
     (kernel,) = inspect_kernels(recording)
-    assert [each.code for each in kernel.specializations] == [("source", *FORMS, "cubin")] * 2
+    assert [each.code for each in kernel.specializations] == [("source", "functions", *FORMS, "cubin")] * 2
     (source,) = rows_of(recording, "source")
     assert source["lineno"] == FIRST and source["text"].startswith("def axpy(")
+    (called,) = json.loads(rows_of(recording, "functions")[0]["text"])
+    assert (called["name"], called["lineno"]) == ("scaled", SCALED - 2)
+    assert called["text"].startswith("@triton.jit\ndef scaled(v, a):\n    return v * a")
+    shown = code_of(recording, kernel, kernel.specializations[0], "source")
+    assert shown.text is not None and shown.ties is not None
+    at = shown.text.split("\n").index("    return v * a")
+    assert shown.chains[shown.ties[at]] == (("", SCALED),)
     for each in kernel.specializations:
         for form in FORMS:
             found = code_of(recording, kernel, each, form)
@@ -80,7 +88,7 @@ def test_it_is_kept_only_where_it_is_asked_for_and_also_of_loads_from_the_disk_c
         axpy[(4,)](x, x, 1024, 2.0, BLOCK=256)
     ((kernel,), recording) = inspect_kernels(recorder.recording), recorder.recording
     assert [made.outcome for made in kernel.specializations[0].compiles] == ["disk"]
-    assert kernel.specializations[0].code == ("source", *FORMS, "cubin")
+    assert kernel.specializations[0].code == ("source", "functions", *FORMS, "cubin")
     # What was there before is known as well, once it is launched.
     with kernelscope.record(code=True) as recorder:
         axpy[(4,)](x, x, 1024, 2.0, BLOCK=256)

@@ -6,13 +6,15 @@ folders; PTX without its debug sections. 3.4 writes no calls into PTX but in com
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from inspected import TRITON as DATA
 from inspected import TRITON_FORMS as FORMS
 from inspected import triton
 
 from kernelscope.recording.redact import shareable_code
-from kernelscope.views.inspector.code import Chain, line_map
+from kernelscope.views.inspector.code import Chain, line_map, with_called
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import code_of, compared, inspect_kernels
 from kernelscope.views.inspector.text import inspection_text
@@ -130,6 +132,24 @@ def test_the_kernel_s_own_file_has_no_name_and_the_line_is_where_it_was_inlined(
     assert message["chains"][found.ties[exponentials[0]]] == [["/home/u/helpers.py", EXPONENT], ["", CALL]]
     assert len(buffers) == 3
     assert found.name == f"softmax.{'ll' if form == 'llvm' else form}"
+
+
+def test_the_source_has_what_it_calls_below_it() -> None:
+    recording = triton("3.9")
+    (kernel,) = inspect_kernels(recording)
+    found = code_of(recording, kernel, kernel.specializations[0], "source")
+    assert found.text is not None and found.ties is not None and found.lines is None
+    lines = found.text.split("\n")
+    places = [found.chains[at] if at >= 0 else () for at in found.ties]
+    assert places[0] == (("", found.first),) and lines[0] == "@triton.jit"
+    assert places[lines.index("    return tl.exp(w)")] == (("/home/u/helpers.py", EXPONENT),)
+    assert places[lines.index(f"# helpers.py:{EXPONENT - 3}")] == ()
+    (row,) = [row for row in recording.rows("code") if row["kind"] == "functions"]
+    assert "/home/u" not in shareable_code("functions", row["text"])
+    assert json.loads(shareable_code("functions", row["text"]))[0]["file"] == "helpers.py"
+    for torn in ("{", "[5]", '[{"file": 5, "lineno": 1, "text": ""}]'):
+        assert with_called("a\n", 3, torn)[0] == "a\n"
+        shareable_code("functions", torn)
 
 
 def test_machine_code_without_calls_keeps_the_inlined_lines() -> None:
