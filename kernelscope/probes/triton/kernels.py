@@ -204,7 +204,7 @@ class TritonCodeCapture(CodeCapture):
             self._add(owner, None, "functions", json.dumps(called))
 
     def _source_of(self, function: Any) -> dict[str, Any] | None:
-        """Return the source as Triton has read it at the definition; before 3.5 what the file has, if it is the same."""
+        """Return the source as Triton read it at the definition; if it keeps none, the file's if it is the same."""
         lines, first = getattr(function, "raw_src", None), int(function.starting_line_number)
         code = function.fn.__code__
         if lines is None:

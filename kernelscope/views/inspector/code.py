@@ -13,8 +13,9 @@ from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
 #: Forms of a specialization's code that a recording can hold, from the source down, and what messages call each.
-CODE_KINDS = {"source": "source", "functions": "source of what it calls", "types": "inferred types", "mlir": "MLIR", "ttir": "TTIR", "ttgir": "TTGIR",
-              "llvm": "LLVM IR", "ptx": "PTX", "sass": "SASS", "cubin": "machine code"}
+CODE_KINDS = {"source": "source", "functions": "source of what it calls", "types": "inferred types", "mlir": "MLIR",
+              "ttir": "TTIR", "ttgir": "TTGIR", "llvm": "LLVM IR", "ptx": "PTX", "sass": "SASS",
+              "cubin": "machine code"}
 
 
 class CodeRows:
