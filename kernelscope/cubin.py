@@ -46,8 +46,7 @@ _MOST_THREADS = 1024
 
 # Attribute numbers in .nv.info, and the format of an attribute that brings data along.
 _SIZED = 4
-_MAX_THREADS, _REQUIRED_THREADS, _FRAME_SIZE = 0x05, 0x10, 0x11
-_REGISTERS, _CUDA_VERSION, _ANNOTATIONS = 0x2F, 0x37, 0x55
+_MAX_THREADS, _FRAME_SIZE, _REGISTERS, _CUDA_VERSION, _ANNOTATIONS = 0x05, 0x11, 0x2F, 0x37, 0x55
 #: The kind of annotation that marks an instruction which stores or loads a spilled register.
 _SPILL = 1
 #: The first CUDA version whose ptxas writes annotations: 12.5's does not, 12.6's does.
@@ -80,7 +79,7 @@ class KernelCode:
     const_bytes : int
         Constant variables of the cubin.
     max_threads : int or None
-        Threads a block at most, where the kernel has launch bounds or, as Triton's, is for blocks of one size only.
+        Threads a block at most, where the kernel has launch bounds.
     spill_store_bytes, spill_load_bytes : int or None
         Bytes a thread that the instructions of the kernel, and of the functions beside it that it may call, store for
         want of registers and load back, each instruction counted once. None where the cubin does not say: it has local
@@ -333,7 +332,7 @@ def _shared_bytes(image: _Image, name: str) -> int:
 def _bound(image: _Image, name: str) -> int | None:
     info = image.by_name.get(f".nv.info.{name}")
     for number, value in image.attributes(info) if info is not None else ():
-        if number in (_MAX_THREADS, _REQUIRED_THREADS) and len(value) >= 12:
+        if number == _MAX_THREADS and len(value) >= 12:
             x, y, z = struct.unpack_from("<III", value)
             if 1 <= x * y * z <= _MOST_THREADS:
                 return x * y * z

@@ -693,7 +693,10 @@ def code_of(recording: Recording, kernel: Kernel, specialization: Specialization
         first = found["lineno"] or 1
         text, lines = with_called(found["text"], first, called["text"])
         return replace(_tied(Code(text, note, "", first, _name(kernel, form)), kernel, lines), lines=None)
-    return _with_lines(kernel, form, found["text"], found["lineno"] or 1, note, row("types"))
+    code = _with_lines(kernel, form, found["text"], found["lineno"] or 1, note, row("types"))
+    if form == "sass" and code.ties is not None and (ptx := row("ptx")) is not None:
+        return _with_calls(code, _with_lines(kernel, "ptx", ptx["text"], 1, "", row("types")))
+    return code
 
 
 def copied_code(recording: Recording, kernel: Kernel, specialization: Specialization, form: str,
@@ -761,6 +764,26 @@ def _without_inlined(code: Code, types: str, first: int | None) -> Code:
     return replace(code, note=note, lines=lines, ties=np.where(isnt_own, -1, code.ties).astype(np.int32))
 
 
+def _with_calls(code: Code, ptx: Code) -> Code:
+    """Return SASS with the calls around inlined lines that only PTX has; as it is where several calls may be meant."""
+    known: dict[tuple[str, int], set[Chain]] = {}
+    for chain in ptx.chains:
+        for at, place in enumerate(chain):
+            known.setdefault(place, set()).add(chain[at + 1:])
+    chains: list[Chain] = []
+    for chain in code.chains:
+        (around, *others) = known.get(chain[-1], {()})
+        chains.append(chain if others else chain + around)
+    return _placed(code, chains)
+
+
+def _placed(code: Code, chains: Sequence[Chain]) -> Code:
+    """Return the code with these places of its lines, and the lines of the kernel's file that follow from them."""
+    # Where a compiler leaves out the calls, code of another file is all that is known.
+    within = [next((line for name, line in reversed(chain) if not name), 0) for chain in chains]
+    return replace(code, chains=tuple(chains), lines=np.array([*within, 0], dtype=np.int32)[code.ties])
+
+
 def _name(kernel: Kernel, form: str) -> str:
     return f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES.get(form, form)}"
 
@@ -774,11 +797,8 @@ def _tied(code: Code, kernel: Kernel, found: LineMap) -> Code:
     if own.isdisjoint(outermost):
         # A cell of a notebook is In [3] to its user, and a temporary file to the compiler: that of most lines.
         own.add(outermost.most_common(1)[0][0])
-    chains = tuple(tuple(("" if name in own else name, line) for name, line in chain) for chain in found.chains)
-    # Where a compiler leaves out the calls, code of another file is all that is known.
-    within = [next((line for name, line in reversed(chain) if not name), 0) for chain in chains]
-    lines = np.array([*within, 0], dtype=np.int32)[found.chain]
-    return replace(code, lines=lines, chains=chains, ties=np.array(found.chain, dtype=np.int32))
+    chains = [tuple(("" if name in own else name, line) for name, line in chain) for chain in found.chains]
+    return _placed(replace(code, ties=np.array(found.chain, dtype=np.int32)), chains)
 
 
 def _is_same(file: str, known: str | None) -> bool:

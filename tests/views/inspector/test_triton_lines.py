@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from handmade import Script
 from inspected import TRITON as DATA
 from inspected import TRITON_FORMS as FORMS
 from inspected import triton
@@ -152,8 +153,44 @@ def test_the_source_has_what_it_calls_below_it() -> None:
         shareable_code("functions", torn)
 
 
-def test_machine_code_without_calls_keeps_the_inlined_lines() -> None:
+def test_machine_code_without_calls_has_those_that_ptx_knows() -> None:
     recording = triton("3.4")
+    (kernel,) = inspect_kernels(recording)
+    found = code_of(recording, kernel, kernel.specializations[0], "sass")
+    assert found.text is not None and found.lines is not None and found.ties is not None
+    exponentials = [at for at, text in enumerate(found.text.split("\n")) if "MUFU.EX2" in text]
+    assert {found.chains[found.ties[at]] for at in exponentials} == {(("/home/u/helpers.py", EXPONENT), ("", CALL))}
+    assert {int(found.lines[at]) for at in exponentials} == {CALL}
+
+
+def test_a_function_that_is_inlined_twice_has_no_call_that_is_not_known() -> None:
+    ptx = """{
+	.loc	2 5 1                          // h.py:5:1 @[ kernels.py:20:1 ]
+	add.s32 %r1, %r1, 1;
+	.loc	2 5 1                          // h.py:5:1 @[ kernels.py:21:1 ]
+	add.s32 %r1, %r1, 1;
+	.loc	2 6 1                          // h.py:6:1 @[ kernels.py:21:1 ]
+	add.s32 %r1, %r1, 1;
+	ret;
+}
+	.file	1 "/u/kernels.py"
+	.file	2 "/u/h.py"
+"""
+    sass = "".join(f'\t//## File "/u/h.py", line {line}\n        /*00{line}0*/    IADD3 ;\n' for line in (5, 6, 7))
+    sass += '\t//## File "/u/kernels.py", line 20\n        /*0080*/    EXIT ;\n'
+    made = Script(name="triton", code=True)
+    kernel = made.kernel("k", framework="triton", filename="/u/kernels.py")
+    row = made.specialization(kernel, "i32")
+    for kind, text in (("ptx", ptx), ("sass", sass)):
+        made._add("code", None, {"dispatcher_id": kernel, "specialization_id": row, "kind": kind, "text": text})
+    recording = made.recording()
+    (kernel,) = inspect_kernels(recording)
+    found = code_of(recording, kernel, kernel.specializations[0], "sass")
+    assert found.chains == ((("/u/h.py", 5),), (("/u/h.py", 6), ("", 21)), (("/u/h.py", 7),), (("", 20),))
+
+
+def test_machine_code_without_calls_keeps_the_inlined_lines() -> None:
+    recording = triton("3.4", without=("ptx",))
     (kernel,) = inspect_kernels(recording)
     found = code_of(recording, kernel, kernel.specializations[0], "sass")
     assert found.lines is not None and found.ties is not None
