@@ -369,23 +369,28 @@ _HEAD_BYTES = 1_000_000
 
 
 def find() -> Path | None:
-    """Return the newest ``nvdisasm`` of a wheel, or else that of the PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda."""
+    """Return the newest ``nvdisasm`` of a wheel; else that of the PATH, CUDA_HOME, /usr/local/cuda, or Triton's."""
     name = "nvdisasm.exe" if os.name == "nt" else "nvdisasm"
-    try:
-        spec = importlib.util.find_spec("nvidia")
-    except (ImportError, ValueError):
-        spec = None
-    places = [] if spec is None else list(spec.submodule_search_locations or ())
     # nvidia/cu13/bin, nvidia/cuda_nvcc/bin: the folder with the greatest version first, those without one last.
-    wheels = [path for place in places for path in Path(place).glob(f"*/bin/{name}") if _runs(path)]
+    wheels = [path for place in _folders_of("nvidia") for path in place.glob(f"*/bin/{name}") if _runs(path)]
     if wheels:
         return max(wheels, key=lambda path: (path.parts[-3].startswith("cu1"), path.parts[-3]))
     on_path = shutil.which("nvdisasm")
     if on_path:
         return Path(on_path)
     homes = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
-    found = (Path(home) / "bin" / name for home in homes if home)
+    found = [*(Path(home) / "bin" / name for home in homes if home),
+             *(place / "backends" / "nvidia" / "bin" / name for place in _folders_of("triton"))]
     return next((path for path in found if _runs(path)), None)
+
+
+def _folders_of(package: str) -> list[Path]:
+    """Return where a package is, without importing it; nothing where it is not installed."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    return [] if spec is None else [Path(each) for each in spec.submodule_search_locations or ()]
 
 
 def disassemble(cubin: bytes, timeout_s: float = _TIMEOUT_S) -> str:

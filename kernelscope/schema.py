@@ -552,8 +552,9 @@ _TABLES = (
     Table("code", "one text of code, recorded only on request", (
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The specialization; null for the function's source.", nullable=True),
-        _word("kind", "Kind of it: source, types (Numba's inferred types, as JSON), llvm, mlir, ptx, sass, or cubin "
-                      "(base64, the machine code itself)."),
+        _word("kind", "Kind of it: source, functions (the source of those that it calls, as JSON), types (Numba's "
+                      "inferred types, as JSON), mlir, ttir or ttgir (Triton's MLIR), llvm, ptx, sass, or cubin (the "
+                      "machine code itself, in base64)."),
         _text("text", "The text itself.", nullable=False),
         _count("lineno", "Of source: the line in its file that the text begins with."),
         _ATTRIBUTES,

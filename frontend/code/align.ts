@@ -131,13 +131,15 @@ const LOOSE: Record<string, RegExp | undefined> = {
   ptx: /(%[a-z]+)\d+\b|(\$L)[\w$]+|(_Z)\w{8,}/g,
   sass: /\b((?:U?R|U?P|B))\d+\b|(\.L_)\w+|(_Z)\w{8,}/g,
   llvm: /(%)(?:"[^"]*"|[\w.$-]+)|([!#])\d+|(label) |(_Z)\w{8,}|^()(?:"[^"]*"|[\w.$-]+):/g,
+  mlir: /(%)[\w$.-]+/g,
   types: /(\$)[\w.]+/g,
 };
-const ADDRESS = /\/\*[\da-f]{4,}\*\//g;
+/** What says where an instruction stands: its address, and the number of its location. */
+const PLACES: Record<string, RegExp | undefined> = { sass: /\/\*[\da-f]{4,}\*\//g, mlir: /#loc\d+/g };
 
-/** What a line is compared by. An instruction's address is its place only, and never compared. */
+/** What a line is compared by. Where an instruction stands is never compared. */
 function comparedAs(language: string, line: string, isLoose: boolean): string {
-  const text = language === "sass" ? line.replace(ADDRESS, "") : line;
+  const place = PLACES[language], text = place ? line.replace(place, "") : line;
   const loose = isLoose && LOOSE[language];
   if (!loose) return text;
   return text.replace(loose, (...groups) => groups.slice(1, -2).find((each) => each !== undefined) ?? "");

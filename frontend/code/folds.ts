@@ -114,11 +114,33 @@ function llvmRegions(text: CodeText) {
   return made;
 }
 
+/** Locations and other aliases, and what a loop or a function holds. */
+function mlirRegions(text: CodeText) {
+  const made: Region[] = [], opened: number[] = [];
+  let run = -1;
+  for (let index = 0; index <= text.count; index++) {
+    const isAlias = index < text.count && text.text.charCodeAt(text.starts[index]) === HASH;
+    if (isAlias && run < 0) run = index;
+    if (isAlias || index === text.count) {
+      if (index === text.count && run >= 0 && index - run > 3) made.push({ start: run, end: index - 1, kind: "metadata" });
+      continue;
+    }
+    if (run >= 0 && index - run > 3) made.push({ start: run, end: index - 1, kind: "metadata" });
+    run = -1;
+    if (firstChar(text, index) === CLOSE) {
+      const start = opened.pop();
+      if (start !== undefined) made.push({ start, end: index, kind: "block" });
+    }
+    if (text.text.charCodeAt(text.starts[index + 1] - 2) === OPEN) opened.push(index);
+  }
+  return made;
+}
+
 const REGIONS: Record<string, ((text: CodeText) => Region[]) | undefined> = {
-  ptx: ptxRegions, sass: sassRegions, llvm: llvmRegions,
+  ptx: ptxRegions, sass: sassRegions, llvm: llvmRegions, mlir: mlirRegions,
 };
 
-const [DOT, OPEN, CLOSE, SEMICOLON, SLASH, BANG, SPACE, LETTER_D] = [...".{};/! d"].map((each) => each.charCodeAt(0));
+const [DOT, OPEN, CLOSE, SEMICOLON, SLASH, BANG, SPACE, LETTER_D, HASH] = [...".{};/! d#"].map((each) => each.charCodeAt(0));
 
 function isSpace(text: CodeText, index: number) { return text.text.charCodeAt(text.starts[index]) <= 32; }
 

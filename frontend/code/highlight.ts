@@ -34,17 +34,19 @@ const LLVM_KEYWORDS = words(`define declare target triple datalayout global cons
 const MLIR_KEYWORDS = words(`module attributes kernel private public nested strided offset loc unknown fused callsite at
   to step iter_args else do true false dense x y z slt sle sgt sge ult ule ugt uge eq ne oeq one olt ole ogt oge`);
 // Operations of MLIR's dialects by what they do; those of none of these compute.
-const MLIR_SPECIAL = /^(?:gpu\.(?:\w*_id|\w*_dim|lane_id|num_subgroups|subgroup_size)|nvvm\.read\.ptx\.sreg\..*)$/;
-const MLIR_STRUCTURE = /^(?:builtin\.module|gpu\.(?:module|func|binary)|(?:llvm|func)\.func|llvm\.mlir\.global)$/;
+const MLIR_SPECIAL = /^(?:tt\.get_(?:program_id|num_programs)|gpu\.(?:\w*_id|\w*_dim|lane_id|num_subgroups|subgroup_size)|nvvm\.read\.ptx\.sreg\..*)$/;
+const MLIR_STRUCTURE = /^(?:builtin\.module|gpu\.(?:module|func|binary)|(?:llvm|func|tt)\.func|llvm\.mlir\.global)$/;
 const MLIR_MEMORY = new RegExp(String.raw`^(?:memref\.|affine\.(?:load|store)|vector\.(?:load|store|transfer)`
   + String.raw`|llvm\.(?:load|store|alloca|getelementptr|atomicrmw|cmpxchg|addrspacecast|mlir\.addressof)`
+  + String.raw`|tt\.(?:load|store|descriptor_\w+|atomic_\w+)|ttn?g\.(?:local_|async_copy|async_tma|tmem_|memdesc)`
   + String.raw`|nvvm\.(?:cp|ldmatrix|stmatrix|mapa|prefetch)|gpu\.(?:alloc|dealloc|memcpy|memset|dynamic_shared))`);
 const MLIR_CONTROL = new RegExp(String.raw`^(?:cf\.|scf\.|func\.(?:call|return)|gpu\.(?:return|barrier|shuffle)`
   + String.raw`|llvm\.(?:br|cond_br|switch|return|call|unreachable|intr\.assume|inline_asm)`
+  + String.raw`|tt\.(?:call|return|reduce|scan)|ttn?g\.(?:barrier|async_wait|async_commit|fence|wait_|init_|warp_\w+_wait)`
   + String.raw`|nvvm\.(?:barrier|bar|mbarrier|shfl|vote|match|fence|cluster|redux|elect))`);
-const MLIR_TENSOR = /^(?:nvgpu\.(?:mma|warpgroup)|nvvm\.(?:w?mma|wgmma|tcgen05)|gpu\.subgroup_mma)/;
+const MLIR_TENSOR = /^(?:tt\.dot|ttng\.(?:warp_group_dot$|tc_gen5_mma)|nvgpu\.(?:mma|warpgroup)|nvvm\.(?:w?mma|wgmma|tcgen05)|gpu\.subgroup_mma)/;
 const MLIR_DIALECTS = words(`arith math index complex memref vector tensor affine cf scf func gpu nvvm nvgpu llvm ub
-  bufferization linalg builtin`);
+  bufferization linalg builtin tt ttg ttng nvws nvg`);
 const PYTHON_KEYWORDS = words(`False None True and as assert async await break class continue def del elif else except
   finally for from global if import in is lambda match nonlocal not or pass raise return try while with yield`);
 const PYTHON_BUILTINS = words(`abs all any bool complex dict divmod enumerate float int len list map max min pow print

@@ -13,6 +13,8 @@ export interface Content {
   name?: string;
   /** The source line that each line came from, 0 for none. */
   lines?: ArrayLike<number>;
+  /** The numbers that are shown, 0 for none, where they are not those of the text's own lines. */
+  labels?: ArrayLike<number>;
   /** What is to stand beside a line, by its number. */
   notes?: Record<number, string[]>;
 }
@@ -46,6 +48,7 @@ export class CodeText {
   readonly first: number;
   readonly name: string;
   readonly lines: ArrayLike<number> | null;
+  readonly labels: ArrayLike<number> | null;
   readonly notes: Record<number, string[]> | null;
   /** Where each line starts, and past the end of the last one. */
   readonly starts: Float64Array;
@@ -58,6 +61,7 @@ export class CodeText {
     this.first = content.first ?? 1;
     this.name = content.name ?? "";
     this.lines = content.lines ?? null;
+    this.labels = content.labels ?? null;
     this.notes = content.notes ?? null;
     this.starts = startsOf(this.text);
     this.count = this.starts.length - 1;
@@ -85,6 +89,9 @@ export class CodeText {
 
   /** A line's number as it is shown, from its index, and the other way round. */
   number(index: number) { return index + this.first; }
+
+  /** What is shown as a line's number. */
+  label(index: number): string { return this.labels ? String(this.labels[index] || "") : String(this.number(index)); }
 
   index(number: number) { return number - this.first; }
 

@@ -8,7 +8,7 @@ import { CodeFrame } from "./frame";
 import { CodeStates } from "./highlight";
 import { CodeText, type Content, lineElement, widthOf } from "./text";
 
-const TITLES: Record<string, string> = { python: "Source", types: "Types", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
+const TITLES: Record<string, string> = { python: "Source", types: "Types", mlir: "MLIR", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
 const HUES = 8;
 let views = 0;
 
@@ -59,7 +59,8 @@ export class CodeView extends CodeFrame {
     Object.assign(this, { cursor: 0, near: new Set(), picked: new Set(), isOwn: false, pointed: -1, widest: 0 });
     this.selection.drop();
     this.rows.clear();
-    const { text } = this, digits = Math.max(3, String(text.number(text.count - 1)).length);
+    const { text } = this, most = Math.max(text.number(text.count - 1), ...Array.from(text.labels ?? []));
+    const digits = Math.max(3, String(most).length);
     const furthest = Array.from(text.lines ?? []).reduce((most, each) => Math.max(most, each), 10);
     const origins = text.lines ? String(furthest).length : 0;
     this.margin = digits + 4 + (origins ? origins + 2 : 0);
@@ -84,10 +85,10 @@ export class CodeView extends CodeFrame {
   }
 
   protected draw(line: number) {
-    const { text, folds, isFull, states } = this, number = text.number(line), region = folds.head(line);
+    const { text, folds, isFull, states } = this, region = folds.head(line);
     const hidden = folds.hides(line), origin = text.origin(line), notes = this.hasNotes ? text.notesOf(line) : null;
     const code = lineElement(text, line, { states, isFull, found: this.finder.in(line) });
-    const gutter = element("span", "ksc-gutter", element("span", "ksc-lineno", String(number)));
+    const gutter = element("span", "ksc-gutter", element("span", "ksc-lineno", text.label(line)));
     if (text.lines) {
       const from = element("span", "ksc-origin", origin ? String(origin) : "");
       if (origin) from.title = `from line ${origin} of the source`;
@@ -154,7 +155,9 @@ export class CodeView extends CodeFrame {
     if (scroll && wanted.size) {
       const shown = [...wanted], row = (line: number) => this.folds.rowOf(line), [first, last] = this.rows.sight();
       if (!shown.some((line) => this.folds.isSeen(line) && row(line) >= first && row(line) < last - 1)) {
-        this.reveal(Math.min(...shown));
+        // The keyboard goes on from there.
+        this.cursor = Math.min(...shown);
+        this.reveal(this.cursor);
       }
     }
     this.marks();

@@ -1,18 +1,28 @@
-// One form of a specialization's code, with its source beside it: lines of both are marked as they belong together.
+// One form of a specialization's code, with others beside it: lines of all are marked as they belong together.
 
 import type { Content } from "../code/text";
 import { type CodeView, codeView } from "../code/view";
 import { button, element } from "../shared/dom";
 import { clean } from "../shared/text";
 import { note } from "./elements";
+import { type Chain, Ties } from "./ties";
 import type { Answer, Form, Question, Specialization, TypeEntry } from "./wire";
 
-const FORM_LANGUAGES: Record<Form, string> = {
-  source: "python", types: "types", mlir: "mlir", llvm: "llvm", ptx: "ptx", sass: "sass",
+/** The forms of code, from the source down, and what their tabs are called. */
+export const FORMS: Record<Form, string> = {
+  source: "Source", types: "Types", mlir: "MLIR", ttir: "TTIR", ttgir: "TTGIR", llvm: "LLVM", ptx: "PTX", sass: "SASS",
 };
-// Forms that come from the source line by line.
-const CORRELATED = new Set<Form>(["types", "mlir", "llvm", "ptx", "sass"]);
+const ORDER = Object.keys(FORMS) as Form[];
+const LANGUAGES: Partial<Record<Form, string>> = { source: "python", ttir: "mlir", ttgir: "mlir" };
 const COPIED = new Set<Form>(["ptx", "sass"]);
+/** So many forms are beside the one that is shown at most. */
+const MOST_BESIDE = 2;
+
+/** The forms of code that a specialization has, or can have. */
+export function formsOf({ code }: Specialization): Form[] {
+  if (code.includes("ttir") || code.includes("ttgir")) return ORDER.filter((each) => !["types", "mlir"].includes(each));
+  return ORDER.filter((each) => !["mlir", "ttir", "ttgir"].includes(each) || code.includes(each));
+}
 
 /** What the inspector does for its panes: it asks Python, and tells. */
 export interface Page {
@@ -30,13 +40,24 @@ export function messageOf(problem: unknown): string {
   return clean(problem instanceof Error ? problem.message : problem);
 }
 
+/** A form of code that is in the page, and what its lines came from. */
+interface Shown {
+  view: CodeView;
+  ties: Ties;
+}
+
 export class CodePane {
   readonly root = element("div", "ksi-code");
-  private views: CodeView[] = [];
+  private shown: Shown[] = [];
   /** Specializations of which the copy with line information is shown. */
   private readonly copies = new Set<string>();
-  private isBeside = true;
+  /** What the user wants beside the form that is shown, the last chosen at the end. */
+  private beside: Form[] = ["source"];
+  /** Where the picked line came from, which is marked in each form that is shown then. */
+  private picked: { key: string; chain: Chain } | null = null;
   private hasTemporaries = false;
+  /** The place of the form that is shown among those beside it. */
+  private focusAt = 0;
   /** What is awaited now; an answer to something else comes too late. */
   private token: object | null = null;
 
@@ -44,91 +65,120 @@ export class CodePane {
 
   destroy() {
     this.token = null;
-    for (const each of this.views.splice(0)) each.destroy();
+    this.clear();
   }
+
+  private clear() { for (const { view } of this.shown.splice(0)) view.destroy(); }
 
   async show(specialization: Specialization, form: Form) {
     const token = this.token = {}, { key } = specialization;
-    const isCopy = this.isCopied(specialization, form);
     const waits = setTimeout(() => token === this.token && this.say(element("div", "ksi-wait", "reading …")), 150);
     try {
-      const wanted = [this.page.ask({ what: "code", specialization: key, form, copy: isCopy })];
-      wanted.push(this.page.ask({ what: "code", specialization: key, form: form === "source" ? "types" : "source" }));
-      const [main, other] = await Promise.all(wanted);
-      if (token === this.token) this.draw(specialization, form, isCopy, main, other);
+      // A function's types stand beside its source.
+      const notes: Form[] = form === "source" && formsOf(specialization).includes("types") ? ["types"] : [];
+      const wanted = [...new Set([form, ...this.besides(specialization, form), ...notes])];
+      const answers = await Promise.all(wanted.map((each) => {
+        const answer = this.page.ask({ what: "code", specialization: key, form: each,
+          copy: this.isCopied(specialization, each) });
+        return each === form ? answer : answer.catch(missing);
+      }));
+      if (token === this.token) this.draw(specialization, form, new Map(wanted.map((each, at) => [each, answers[at]])));
     } catch (problem) {
-      if (token === this.token) this.say(this.failed(specialization, form, isCopy, problem));
+      if (token === this.token) this.say(this.failed(specialization, form, problem));
     } finally {
       clearTimeout(waits);
     }
+  }
+
+  /** The forms that are to be beside one. */
+  private besides(specialization: Specialization, form: Form): Form[] {
+    const known = formsOf(specialization);
+    return this.beside.filter((each) => each !== form && known.includes(each)).slice(-MOST_BESIDE);
   }
 
   /** Whether a copy with line information is shown in the place of what ran. */
   isCopied({ key }: Specialization, form: Form) { return COPIED.has(form) && this.copies.has(key); }
 
   private say(...what: Node[]) {
-    for (const each of this.views.splice(0)) each.destroy();
+    this.clear();
     this.root.replaceChildren(...what);
   }
 
-  private failed(specialization: Specialization, form: Form, isCopy: boolean, problem: unknown) {
+  private failed(specialization: Specialization, form: Form, problem: unknown) {
     const said = note(messageOf(problem));
-    if (isCopy) said.append(" ", this.backButton(specialization, form));
-    return said;
+    if (this.isCopied(specialization, form)) said.append(" ", this.backButton(specialization, form));
+    return element("div", "", ...this.heads(specialization, form), said);
   }
 
-  private draw(specialization: Specialization, form: Form, isCopy: boolean, main: Answer, other: Answer) {
-    if (!main.has_text) {
-      this.say(note(main.note, main.fix));
+  private heads(specialization: Specialization, form: Form) {
+    return specialization.code.length ? [element("div", "ksi-line", this.besideButtons(specialization, form))] : [];
+  }
+
+  private draw(specialization: Specialization, form: Form, answers: Map<Form, Answer>) {
+    const main = answers.get(form);
+    if (!main?.has_text) {
+      this.say(note(main?.note ?? "", main?.fix));
       return;
     }
-    const shown = form === "types" ? typesContent(main, this.hasTemporaries) : content(main, form);
-    if (form === "source" && other.has_text) shown.notes = notesOf(other);
-    const canCorrelate = CORRELATED.has(form) && shown.lines !== undefined && other.has_text;
+    const isCopy = this.isCopied(specialization, form), isTied = form === "source" || main.has_lines;
     const line = element("div", "ksi-line");
     if (isCopy) this.tellCopy(line, specialization, form);
     else if (COPIED.has(form) && !main.has_lines) this.tellNoLines(line, specialization, form);
     if (main.note) line.append(element("span", "ksi-said", main.note));
-    const again = () => this.draw(specialization, form, isCopy, main, other);
-    if (canCorrelate) line.append(this.besideToggle(again));
-    else if (CORRELATED.has(form) && shown.lines) line.append(element("span", "ksi-said", other.note));
-    if (form === "types") line.append(this.temporariesToggle(again));
-    const isSplit = canCorrelate && this.isBeside;
-    const split = element("div", isSplit ? "ksi-split" : "ksi-alone");
+    if (isTied && specialization.code.length) line.append(this.besideButtons(specialization, form));
+    const besides = isTied ? this.besides(specialization, form) : [], panes: Form[] = [form];
+    for (const each of besides) {
+      const answer = answers.get(each), isMissing = !answer?.has_text;
+      if (!isMissing && (each === "source" || answer.has_lines)) panes.push(each);
+      else line.append(element("span", "ksi-said", isMissing ? answer?.note ?? ""
+        : `${FORMS[each]} has no line information.`));
+    }
+    if (form === "types") line.append(this.temporariesToggle(() => this.draw(specialization, form, answers)));
+    panes.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
+    const split = element("div", panes.length > 1 ? "ksi-split" : "ksi-alone");
+    split.classList.toggle("ksi-three", panes.length > 2);
+    split.classList.toggle("ksi-sourced", panes[0] === "source");
     this.say(...(line.childNodes.length ? [line] : []), split);
-    if (isSplit) this.pair(split, content(other, "source"), shown);
-    else this.views.push(this.view(split, shown, () => {}));
+    for (const each of panes) this.put(split, specialization.key, answers, each, panes.length === 1);
+    this.focusAt = panes.indexOf(form);
+    if (this.picked?.key === specialization.key) this.mark(this.picked.chain, null, true);
   }
 
-  private view(host: HTMLElement, shown: Content, onLine: (line: number | null, how: { picked: boolean }) => void) {
-    const side = element("div", "ksi-side");
+  /** Show one of the forms: a line that is pointed at or picked marks those of the others. */
+  private put(host: HTMLElement, key: string, answers: Map<Form, Answer>, form: Form, isAlone: boolean) {
+    const answer = answers.get(form), types = answers.get("types");
+    if (!answer) return;
+    const content = form === "types" ? typesContent(answer, this.hasTemporaries) : contentOf(answer, form);
+    const ties = form !== "types" && answer.ties?.length ? new Ties(content, answer.chains, answer.ties)
+      : form === "source" ? Ties.ofSource(content) : Ties.ofLines(content, content.lines ?? []);
+    // Below the kernel there are the functions that it calls, with numbers of their own.
+    if (form === "source" && answer.ties?.length) content.labels = ties.labels();
+    content.notes = form === "source" && types?.has_text ? notesOf(types) : form === "source" ? undefined : ties.notes();
+    const side = element("div", "ksi-side", ...(isAlone ? [] : [element("div", "ksi-caption", FORMS[form])]));
     host.append(side);
-    const view = codeView(side, { onLine, notice: (text) => this.page.notice(text) });
-    view.show(shown);
-    return view;
+    const view = codeView(side, {
+      notice: (text) => this.page.notice(text),
+      onLine: (line, { picked }) => {
+        const chain = line === null ? null : ties.of(line);
+        if (picked) this.picked = chain && { key, chain };
+        this.mark(chain, view, picked);
+      },
+    });
+    this.shown.push({ view, ties });
+    view.show(content);
   }
 
-  /** The source on the left and what came of it on the right; a line of either marks those of the other. */
-  private pair(host: HTMLElement, source: Content, made: Content) {
-    const bySource = new Map<number, number[]>(), { first = 1, lines = [] } = made;
-    Array.from(lines).forEach((line, at) => {
-      if (!line) return;
-      const held = bySource.get(line);
-      if (held) held.push(at + first); else bySource.set(line, [at + first]);
-    });
-    const left: CodeView = this.view(host, source, (line, { picked }) =>
-      right.mark(line === null ? [] : bySource.get(line) ?? [], { scroll: picked, picked }));
-    const right: CodeView = this.view(host, made, (line, { picked }) => {
-      const from = line === null ? 0 : lines[line - first];
-      left.mark(from ? [from] : [], { scroll: picked, picked });
-    });
-    this.views.push(left, right);
+  private mark(chain: Chain | null, from: CodeView | null, picked: boolean) {
+    for (const { view, ties } of this.shown) {
+      if (view !== from) view.mark(chain ? ties.with(chain) : [], { scroll: picked, picked });
+    }
   }
 
   private tellNoLines(line: HTMLElement, specialization: Specialization, form: Form) {
     const why = "It has no line information, so that its lines are not tied to the source.";
     if (!this.page.canCompile) {
-      line.append(note(why, "Record it with @cuda.jit(lineinfo=True) and --code."));
+      line.append(note(why, formsOf(specialization).includes("ttir") ? "Unset TRITON_DISABLE_LINE_INFO, and compile it anew."
+        : "Record it with @cuda.jit(lineinfo=True) and --code."));
       return;
     }
     const compile: HTMLButtonElement = button("ksi-button ksi-copy", "Compile a copy with line information",
@@ -157,8 +207,26 @@ export class CodePane {
     });
   }
 
-  private besideToggle(redraw: () => void) {
-    return toggle("source beside it", this.isBeside, (isOn) => { this.isBeside = isOn; redraw(); });
+  /** A button for each other form, which puts it beside this one. */
+  private besideButtons(specialization: Specialization, form: Form) {
+    const now = this.besides(specialization, form), made = element("span", "ksi-beside", "Beside it:");
+    made.setAttribute("role", "group");
+    made.setAttribute("aria-label", `beside ${FORMS[form]}, ${MOST_BESIDE} at most`);
+    for (const each of formsOf(specialization)) {
+      if (each === form) continue;
+      const isOn = now.includes(each);
+      const chip: HTMLButtonElement = button("ksi-button", FORMS[each],
+        `${isOn ? "do not show" : "show"} ${FORMS[each]} beside ${FORMS[form]}`, () => {
+          this.beside = isOn ? this.beside.filter((other) => other !== each)
+            : [...now.slice(1 - MOST_BESIDE), ...this.beside.filter((other) => other === form), each];
+          this.show(specialization, form).then(() => this.root.querySelector<HTMLElement>(
+            `.ksi-beside [data-form=${each}]`)?.focus({ preventScroll: true }));
+        });
+      chip.dataset.form = each;
+      chip.setAttribute("aria-pressed", String(isOn));
+      made.append(chip);
+    }
+    return made;
   }
 
   private temporariesToggle(redraw: () => void) {
@@ -168,12 +236,18 @@ export class CodePane {
     });
   }
 
-  focus() { this.views.at(-1)?.focus(); }
+  focus() { this.shown[this.focusAt]?.view.focus(); }
+}
+
+/** What stands for an answer that could not be had. */
+function missing(problem: unknown): Answer {
+  return { note: messageOf(problem), fix: "", first: 1, name: "", has_text: false, has_lines: false, chains: [], text: "",
+    lines: null, ties: null };
 }
 
 /** A form of code as the views take it. */
-export function content(answer: Answer, form: Form): Content {
-  return { text: answer.text, language: FORM_LANGUAGES[form], first: answer.first, name: answer.name,
+export function contentOf(answer: Answer, form: Form): Content {
+  return { text: answer.text, language: LANGUAGES[form] ?? form, first: answer.first, name: answer.name,
     lines: answer.has_lines && answer.lines ? answer.lines : undefined };
 }
 

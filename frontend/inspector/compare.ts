@@ -4,7 +4,7 @@ import { type DiffView, diffView } from "../code/diff";
 import { element } from "../shared/dom";
 import { MISSING } from "../shared/generated";
 import { clean, count } from "../shared/text";
-import { type Page, content, messageOf, typesContent } from "./code";
+import { type Page, contentOf, messageOf, typesContent } from "./code";
 import {
   type Cell, type Row, bytes, cacheName, known, lcs, note, plainTable, spills, time, uses,
 } from "./elements";
@@ -40,7 +40,9 @@ export function resourcesPane(left: Specialization, right: Specialization) {
     const isSame = a?.[2] === b?.[2], cells = [clean(name), shownType(a), shownType(b), isSame ? "" : "another type"];
     return { mark: isSame ? "" : "ksi-differs", cells };
   });
-  const resources = RESOURCES.map(([label, words, value]): Row => {
+  const more = [...new Map([...left.more, ...right.more]).keys()].map((label): typeof RESOURCES[number] => [
+    label[0].toUpperCase() + label.slice(1), (each) => new Map(each.more).get(label) ?? MISSING]);
+  const resources = [...RESOURCES, ...more].map(([label, words, value]): Row => {
     const [a, b] = [words(left), words(right)], isSame = a === b;
     const difference = isSame ? "" : (value && changed(value(left), value(right))) || "differs";
     return { mark: isSame ? "" : "ksi-differs", cells: [label, titled(a), titled(b), difference] };
@@ -87,7 +89,7 @@ export class ComparePane {
       this.say(note(`#${pair[without].number}: ${both[without].note}`, both[without].fix));
       return;
     }
-    const made = both.map((each) => (form === "types" ? typesContent(each, false) : content(each, form)));
+    const made = both.map((each) => (form === "types" ? typesContent(each, false) : contentOf(each, form)));
     made.forEach((each, at) => { each.name = `#${pair[at].number} ${each.name}`; });
     const host = element("div", "ksi-side");
     this.say(host);

@@ -1,7 +1,7 @@
 // What is shown of the chosen specialization, or of two that are compared: a row of tabs and a panel.
 
 import { button, closest, element, focusable, rove } from "../shared/dom";
-import { CodePane, type Page, messageOf } from "./code";
+import { CodePane, FORMS, type Page, formsOf, messageOf } from "./code";
 import { ComparePane, resourcesPane } from "./compare";
 import { timelineOf } from "../shared/places";
 import { fullSignature, note, sentence, signature } from "./elements";
@@ -10,14 +10,8 @@ import type { CompileParts, Form, Specialization } from "./wire";
 
 type Labels = Record<string, string>;
 
-const ONE: Labels = {
-  source: "Source", types: "Types", mlir: "MLIR", llvm: "LLVM", ptx: "PTX", sass: "SASS", passes: "Passes",
-  launches: "Launches", cache: "Cache",
-};
-const TWO: Labels = {
-  resources: "Types and resources", types: "Types by line", mlir: "MLIR", llvm: "LLVM", ptx: "PTX", sass: "SASS",
-};
-const CODE = new Set<string>(["source", "types", "mlir", "llvm", "ptx", "sass"]);
+const FACTS: Labels = { passes: "Passes", launches: "Launches", cache: "Cache" };
+const CODE = new Set<string>(Object.keys(FORMS));
 
 export class Detail {
   readonly root: HTMLElement;
@@ -93,7 +87,8 @@ export class Detail {
     if (!two) {
       const why = one.compiles.at(-1)?.reason;
       this.drawLinks();
-      this.title.replaceChildren(of(one), this.links, ...(why ? [element("div", "ksi-why", ...sentence(why))] : []));
+      const more = one.more.filter(([, text]) => text).map(([label, text]) => `${label}: ${text}`).join(" · ");
+      this.title.replaceChildren(of(one), ...(more ? [element("span", "ksi-soft", more)] : []), this.links, ...(why ? [element("div", "ksi-why", ...sentence(why))] : []));
       return;
     }
     const end = focusable(button("ksi-button", "× end comparison", "Esc", () => this.page.compared(false)));
@@ -154,7 +149,7 @@ export class Detail {
       each.setAttribute("aria-selected", String(isHere));
       each.tabIndex = isHere ? 0 : -1;
     }
-    this.panel.setAttribute("aria-label", (two ? TWO : ONE)[current]);
+    this.panel.setAttribute("aria-label", labelsOf(one, two)[current]);
     this.token = {};
     if (two) {
       this.code.destroy();
@@ -190,9 +185,11 @@ export class Detail {
   }
 }
 
-/** The tabs of one specialization, or of two; MLIR where a compiler goes through it. */
+/** The tabs of one specialization, or of two: the forms that its compiler goes through, and what else is known. */
 function labelsOf(one: Specialization | null, two: Specialization | null): Labels {
-  const { mlir, ...others } = two ? TWO : ONE;
-  const has = [one, two].some((each) => each?.code.includes("mlir"));
-  return has ? (two ? TWO : ONE) : others;
+  const held = [one, two].flatMap((each) => (each ? formsOf(each) : []));
+  const forms = Object.fromEntries(Object.entries(FORMS).filter(([form]) => held.includes(form as Form)));
+  if (!two) return { ...forms, ...FACTS };
+  const { source, types, ...others } = forms;
+  return { resources: "Types and resources", ...(types ? { types: "Types by line" } : {}), ...others };
 }

@@ -47,6 +47,8 @@ export interface Specialization {
   cubin_bytes: number | null;
   origin: string;
   launch_config_sensitive: boolean | null;
+  /** What only its framework has: labels and texts. */
+  more: [label: string, text: string | null][];
   /** The launch configuration that it is bound to. */
   bound: string | null;
   compile_ns: number | null;
@@ -84,13 +86,16 @@ export interface Facts {
   has_ended?: boolean;
 }
 
-export type Form = "source" | "types" | "mlir" | "llvm" | "ptx" | "sass";
+export type Form = "source" | "types" | "mlir" | "ttir" | "ttgir" | "llvm" | "ptx" | "sass";
+
+/** A file and a line; the kernel's own file has no name. */
+export type Place = [file: string, line: number];
 
 export type Question =
   | { what: "code"; specialization: string; form: Form; copy?: boolean }
   | { what: "compiles"; specialization: string };
 
-/** The head of an answer, its text, and the source line of each line. */
+/** The head of an answer, its text, and what each line came from. */
 export interface Answer {
   note: string;
   fix: string;
@@ -98,8 +103,11 @@ export interface Answer {
   name: string;
   has_text: boolean;
   has_lines: boolean;
+  /** The distinct places that lines came from, an inlined function's first, and which of them each line came from. */
+  chains: Place[][];
   text: string;
   lines: Int32Array | null;
+  ties: Int32Array | null;
 }
 
 /** A part of a compile's time: kind, name, nanoseconds, and what is in it. */
@@ -128,4 +136,4 @@ export interface TypeEntry {
 export type Message =
   | { kind: "coming" | "data" }
   | { kind: "error" | "problem"; message: string }
-  | ({ kind: "answer"; id: number; error?: string } & Omit<Answer, "text" | "lines">);
+  | ({ kind: "answer"; id: number; error?: string } & Omit<Answer, "text" | "lines" | "ties">);

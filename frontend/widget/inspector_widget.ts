@@ -88,8 +88,10 @@ function tell(box: Box, facts: Facts | null, problem: Error | null, said?: strin
 }
 
 async function answered(content: Extract<Message, { kind: "answer" }>, buffers: Buffer[]): Promise<Answer> {
-  const [text, lines] = await Promise.all([inflatedText(buffers[0]), buffers[1] ? inflatedBytes(buffers[1]) : null]);
-  return { ...content, text, lines: lines ? new Int32Array(lines) : null };
+  const [text, ...numbers] = await Promise.all([inflatedText(buffers[0]),
+    ...[1, 2].map((at) => (buffers[at] ? inflatedBytes(buffers[at]) : null))]);
+  const [lines, ties] = numbers.map((each) => (each ? new Int32Array(each) : null));
+  return { ...content, text, lines, ties };
 }
 
 /** Mount the front end, and hide the static version for as long as it is mounted. */

@@ -23,6 +23,7 @@ from kernelscope.suggestions import did_you_mean
 from kernelscope.units import listed
 from kernelscope.views.base import clean, clean_code
 from kernelscope.views.inspector.model import (
+    FORMS,
     Kernel,
     Specialization,
     code_of,
@@ -219,7 +220,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="which kernel")
     one = number("a number of a specialization, from 1")
     parser.add_argument("--specialization", metavar="N", type=one, help="everything of this specialization")
-    parser.add_argument("--code", choices=("source", "types", "mlir", "llvm", "ptx", "sass"),
+    parser.add_argument("--code", choices=FORMS,
                         help="print this code and nothing else; of specialization 1 unless N is given")
     parser.add_argument("--diff", metavar=("A", "B"), nargs=2, type=one,
                         help="how two specializations differ, with --code in their code too")

@@ -104,6 +104,16 @@ _ATTRIBUTES = {
 _MAJOR, _MINOR = 75, 76
 
 
+def with_context() -> ctypes.CDLL | None:
+    """Return the driver where this thread has a context; None without one, which it is not given."""
+    context = ctypes.c_void_p()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        return None if driver.cuCtxGetCurrent(ctypes.byref(context)) or not context else driver
+    except (OSError, AttributeError):
+        return None
+
+
 def device(sink: Sink, ordinal: int) -> int:
     """Return the id of a device, by its ordinal; asked of the driver at first sight. CUDA has been started before."""
     return sink.devices.intern(("device", ordinal), lambda: {"ordinal": ordinal, **_facts(ordinal)})

@@ -14,10 +14,9 @@ from kernelscope.errors import KernelScopeError
 from kernelscope.probes import numba_cuda, numba_cuda_mlir
 from kernelscope.probes.driver import device
 from kernelscope.probes.numba_cuda.compile import compile_copy
-from kernelscope.probes.numba_cuda.kernels import CodeCapture, KernelRows
-from kernelscope.probes.numba_cuda_mlir.kernels import CodeCapture as MlirCodeCapture
+from kernelscope.probes.numba_cuda.kernels import KernelRows, NumbaCodeCapture
 from kernelscope.probes.numba_cuda_mlir.kernels import KernelRows as MlirKernelRows
-from kernelscope.probes.numba_cuda_mlir.kernels import compiled
+from kernelscope.probes.numba_cuda_mlir.kernels import MlirCodeCapture, compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.session import Session
@@ -46,7 +45,7 @@ class Kind:
 
     load_modules: Callable[[], Any]
     rows: type[KernelRows]
-    capture: type[CodeCapture]
+    capture: type[NumbaCodeCapture]
     family: Callable[[Any], list[tuple[Any, list[Any]]]]
     devices: Callable[[Any], Iterable[int]]
     compiles_copies: bool
@@ -80,7 +79,7 @@ def _with_code(dispatcher: Any) -> Iterator[Any]:
     return (result for *_, result in compiled(dispatcher) if result.metadata.get("cubin") is not None)
 
 
-_NUMBA_CUDA = Kind(numba_cuda.load_modules, KernelRows, CodeCapture, _numba_family,
+_NUMBA_CUDA = Kind(numba_cuda.load_modules, KernelRows, NumbaCodeCapture, _numba_family,
                    lambda kernel: list(kernel._codelibrary._cufunc_cache), compiles_copies=True)
 _NUMBA_CUDA_MLIR = Kind(numba_cuda_mlir.load_modules, MlirKernelRows, MlirCodeCapture, _mlir_family,
                         lambda kernel: (), compiles_copies=False)

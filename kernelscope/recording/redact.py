@@ -273,8 +273,19 @@ def _cut_values(value: Any, cut: Callable[[str], str], code: Collection[str] = (
     return value
 
 
+def _cut_functions(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    """The source of functions, with the names of their files; the texts are cut as other source is."""
+    try:
+        held = cast("list[dict[str, Any]]", json.loads(text))
+        cut = [{**each, "file": _file_name(each["file"]), "text": _cut_folders(folders, each["text"])} for each in held]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _cut_prose(folders, text)
+    return text if cut == held else json.dumps(cut)
+
+
 _CODE_CUTTERS: dict[str, Callable[[list[tuple[re.Pattern[str], str]], str], str]] = {
-    "types": _cut_json, "mlir": _cut_mlir, "llvm": _cut_code_text, "ptx": _cut_code_text, "sass": _cut_code_text}
+    "types": _cut_json, "functions": _cut_functions, **dict.fromkeys(("mlir", "ttir", "ttgir"), _cut_mlir),
+    **dict.fromkeys(("llvm", "ptx", "sass"), _cut_code_text)}
 
 
 # Neutral names, and numba's types with neutral names in the place of a user's.

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from browsing import in_both_fonts
 from code_pages import CONTRAST, FRAME, SASS, Diff, big_ptx, code_page
+from inspected import TRITON
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -135,9 +136,13 @@ def test_what_is_ignored(opened: Any) -> None:
         assert diff.show(left, right, language).pairs() == [[1, 1, is_same]], left
 
 
-def test_addresses_of_instructions_are_never_compared(opened: Any) -> None:
-    shifted = re.sub(r"/\*00(\d)0\*/", lambda found: f"/*00{int(found[1]) + 1}0*/", SASS)
-    diff = opened().show(SASS, shifted, "sass")
+@pytest.mark.parametrize("language", ["sass", "mlir"])
+def test_where_instructions_stand_is_never_compared(opened: Any, language: str) -> None:
+    text = SASS if language == "sass" else (TRITON / "3.9" / "softmax.ttgir").read_text()
+    shifted = re.sub(r"/\*00(\d)0\*/|(#loc)(\d+)", lambda found: f"/*00{int(found[1]) + 1}0*/" if found[1]
+                     else f"#loc{int(found[3]) + 7}", text)
+    assert shifted != text
+    diff = opened().show(text, shifted, language)
     assert diff.page.locator(".ksc-about").inner_text() == "no difference"
     assert diff.page.locator(".ksc-diff .ksc-next").is_disabled()
 

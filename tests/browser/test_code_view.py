@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from code_pages import SASS, Code, origins
+from inspected import TRITON
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -198,6 +199,23 @@ def test_the_sass_of_a_real_kernel(opened: Any, real: dict[str, str]) -> None:
     for name in ("memory", "control", "arithmetic"):
         code.tell("v.find(a);", {"memory": "LDG.E", "control": "EXIT", "arithmetic": "FFMA"}[name])
         assert code.page.locator(f".ksc-now.ksc-{name}").count() == 1
+
+
+def test_triton_s_mlir(opened: Any) -> None:
+    text = (TRITON / "3.9" / "softmax.ttgir").read_text()
+    lines = text.split("\n")
+    code = opened().show(text, "mlir")
+    at = {name: next(at for at, line in enumerate(lines, 1) if name in line)
+          for name in ("tt.get_program_id", "tt.load", '"tt.reduce"', "math.exp", "tt.func")}
+    for name, kind in (("tt.get_program_id", "special"), ("tt.load", "memory"), ("math.exp", "arithmetic"),
+                       ("tt.func", "keyword")):
+        assert (name, kind) in kinds(code, at[name])
+    regions = code.tell("return v.folds.regions.map(({ start, end, kind }) => [start + 1, end + 1, kind]);")
+    first, last = [each for each in regions if each[2] == "metadata"]
+    assert all(line.startswith("#") for start, end, _ in (first, last) for line in lines[start - 1:end])
+    assert (first[0], lines[first[1]].split(" ")[0], lines[last[1]:]) == (1, "module", [""])
+    blocks = {start: lines[end - 1].strip() for start, end, kind in regions if kind == "block"}
+    assert blocks[at["tt.func"]] == "} loc(#loc)" and blocks[at['"tt.reduce"']].startswith("}) : (tensor<")
 
 
 def test_search_counts_steps_and_opens_folds(opened: Any, real: dict[str, str]) -> None:

@@ -163,9 +163,9 @@ def test_source_and_ptx_mark_each_other(shown: Inspector) -> None:
     assert until(shown.page, lambda: shown.marked(0, "near") == [9])
     shown.find(".ksi-head").hover()
     assert until(shown.page, lambda: shown.marked(0, "near") == shown.marked(1, "near") == [])
-    shown.panel.get_by_text("source beside it").click()
+    shown.beside("source")
     assert until(shown.page, lambda: shown.panel.locator(".ksc").count() == 1)
-    shown.panel.get_by_text("source beside it").click()
+    shown.beside("source")
 
 
 def test_passes_launches_and_cache(shown: Inspector) -> None:

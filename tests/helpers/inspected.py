@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from handmade import MS, Script
 
@@ -76,6 +77,45 @@ def inspected(
     plain = made.kernel("demo.plain", lineno=40)
     row = made.specialization(plain, "(int64,)", origin="before")
     made.launch(plain, specialization=row, configuration=small)
+    return made.recording()
+
+
+#: What Triton 3.4 and 3.9 made of ``softmax`` in ``kernels.py`` for compute capability 9.0.
+TRITON = Path(__file__).parents[1] / "views" / "inspector" / "triton"
+TRITON_FORMS = {"ttir": "ttir", "ttgir": "ttgir", "llvm": "llir", "ptx": "ptx", "sass": "sass"}
+
+
+def triton(*versions: str, without: tuple[str, ...] = ()) -> Recording:
+    """Triton's ``softmax`` with its real code, a specialization for each version, launched once."""
+    made = Script(name="triton", code=True)
+    made._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
+    made.cell(execution_count=1)
+    made.device(name="GPU", compute_capability="9.0")
+    lines = (TRITON / "kernels.py.txt").read_text().splitlines(keepends=True)
+    first = next(at for at, line in enumerate(lines) if line.startswith("def softmax"))  # behind its decorator
+    kernel = made.kernel("softmax", framework="triton", module="kernels", filename="/home/u/kernels.py", lineno=first,
+                         arguments="out, x, n, stride, BLOCK")
+    made._add("code", None, {"dispatcher_id": kernel, "kind": "source", "lineno": first,
+                             "text": "".join(lines[first - 1:first + 6])})
+    helper = (TRITON / "helpers.py.txt").read_text().splitlines(keepends=True)
+    begin = helper.index("@triton.jit\n") + 1
+    made._add("code", None, {"dispatcher_id": kernel, "kind": "functions", "text": json.dumps([
+        {"name": "scaled", "file": "/home/u/helpers.py", "lineno": begin, "text": "".join(helper[begin - 1:])}])})
+    for at, version in enumerate(versions or ("3.9",)):
+        row = made.specialization(
+            kernel, f"*fp32:16, *fp32:16, i32, i32, BLOCK={256 << at}", compute_capability="9.0", regs=18 + at,
+            static_shared_bytes=0, local_bytes=0, const_bytes=0, spill_store_bytes=0, spill_load_bytes=0,
+            max_threads=1024, cubin_bytes=10_848, attributes=json.dumps({
+                "options": {"num_warps": 4 << at, "num_stages": 3, "num_ctas": 1}, "shared": 16 << at}))
+        made.compilation(kernel, specialization_id=row, cell_id=0, outcome="disk" if at else "compiled",
+                         cache_file="/home/u/.triton/cache/A/softmax.json")
+        configuration = made.configuration((4,), (128 << at,), sharedmem_bytes=16 << at)
+        made.launch(kernel, specialization=row, configuration=configuration)
+        made.occupancy(row, configuration, 1.0)
+        for kind, suffix in TRITON_FORMS.items():
+            if kind not in without:
+                made._add("code", None, {"dispatcher_id": kernel, "specialization_id": row, "kind": kind,
+                                         "text": (TRITON / version / f"softmax.{suffix}").read_text()})
     return made.recording()
 
 

@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
+from pathlib import Path
 from typing import Any
 
+from code_pages import JUPYTER
 from playwright.sync_api import Locator, Page
+
+from kernelscope.recording.model import Recording
+from kernelscope.views.inspector.model import FORMS, code_of, inspect_kernels
+from kernelscope.views.inspector.widget import code_marks, code_message, compile_parts, kernels_message
+from kernelscope.views.keys import specialization_keys
+from kernelscope.views.widget import front_end
 
 SHOWN_WITHIN_MS = 30_000
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def inspector_page(recording: Recording, path: Path, jupyter: str = "") -> Path:
+    """Write a page that is the inspector of a recording, with the answers to all that it can ask."""
+    kernels, keys = inspect_kernels(recording), specialization_keys(recording)
+    facts = kernels_message(recording, kernels) | {
+        "is_live": False, "can_compile": False, "marks": code_marks(recording), "first": None}
+    answers: dict[str, Any] = {}
+    for kernel in kernels:
+        for each in kernel.specializations:
+            key = keys[each.specialization_id]
+            answers[f"compiles {key}"] = {"text": json.dumps(compile_parts(recording, each))}
+            for form in [form for form in each.code if form in FORMS]:
+                message, (text, lines, ties) = code_message(code_of(recording, kernel, each, form), form)
+                numbers = [memoryview(zlib.decompress(each, -15)).cast("i").tolist() for each in (lines, ties)]
+                answers[f"{form} {key}"] = {**message, "text": zlib.decompress(text, -15).decode(), "lines": numbers[0],
+                                            "ties": numbers[1]}
+    theme = f"body {{ {JUPYTER[jupyter]} background: var(--jp-layout-color1); }}" if jupyter else ""
+    module = base64.b64encode(front_end("inspector").encode()).decode()
+    data = json.dumps({"facts": facts, "answers": answers}).replace("<", "\\u003c")
+    path.write_text(
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f"<title>inspector</title><style>body {{ margin: 8px; }} {theme}</style></head>"
+        f'<body><div class="ks-painted"></div><script type="module">const {{ facts, answers }} = {data};\n'
+        f'const module = await import("data:text/javascript;base64,{module}");\n'
+        "const none = { note: 'This recording holds none of it.', fix: '', has_text: false, chains: [], text: '' };\n"
+        "const ask = async ({ what, form, specialization }) => answers[`${form ?? what} ${specialization}`] ?? none;\n"
+        "module.mount(document.querySelector('.ks-painted'), { facts, ask });</script></body></html>", encoding="utf-8")
+    return path
 
 
 class Inspector:
@@ -74,6 +114,10 @@ class Inspector:
 
     def tab(self, name: str) -> None:
         self.find(f".ksi-tab[data-tab={name}]").click()
+
+    def beside(self, form: str) -> None:
+        """Put a form of code beside the one that is shown, or take it away."""
+        self.find(f".ksi-beside [data-form={form}]").click()
 
     @property
     def current(self) -> str:

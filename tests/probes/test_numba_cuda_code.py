@@ -17,7 +17,7 @@ from numba.cuda.core import config
 import kernelscope
 from kernelscope import cubin as kernelscope_cubin
 from kernelscope.errors import DisassemblerError
-from kernelscope.probes.numba_cuda import kernels as numba_cuda_kernels
+from kernelscope.probes import code as code_rows
 from kernelscope.recording.merge import merge
 from kernelscope.views.inspector.code import code_text
 from kernelscope.views.inspector.model import inspect_kernels
@@ -26,7 +26,7 @@ from kernelscope.views.inspector.model import inspect_kernels
 @pytest.fixture(autouse=True)
 def time_enough(monkeypatch):
     """A busy machine takes longer to disassemble than a recording waits for it."""
-    monkeypatch.setattr(numba_cuda_kernels, "SASS_BUDGET_S", 120)
+    monkeypatch.setattr(code_rows, "SASS_BUDGET_S", 120)
 
 
 KINDS = ("source", "types", "llvm", "ptx", "sass", "cubin")
@@ -250,7 +250,7 @@ def test_a_ctrl_c_while_it_is_read_loses_no_recording(kernels, array, monkeypatc
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(numba_cuda_kernels.CodeCapture, "_add_sass", interrupted)
+    monkeypatch.setattr(code_rows.CodeCapture, "_add_sass", interrupted)
     recorder = kernelscope.Recorder(code=True).start()
     kernels.axpy[1, 32](array, 2.0, array)
     with pytest.raises(KeyboardInterrupt):
@@ -266,7 +266,7 @@ def test_a_ctrl_c_while_it_is_read_loses_no_recording(kernels, array, monkeypatc
 
 
 def test_sass_that_is_left_out_for_time_is_said(kernels, array, monkeypatch):
-    monkeypatch.setattr(numba_cuda_kernels, "SASS_BUDGET_S", 0)
+    monkeypatch.setattr(code_rows, "SASS_BUDGET_S", 0)
     with kernelscope.record(code=True) as r:
         kernels.axpy[1, 32](array, 2.0, array)
     assert {row["kind"] for row in r.recording.rows("code")} == set(KINDS) - {"sass"}
@@ -320,7 +320,7 @@ def test_disassembling_does_not_hold_the_stop(kernels, array, monkeypatch):
         raise DisassemblerError("too slow")
 
     monkeypatch.setattr(kernelscope_cubin, "disassemble", slow)
-    monkeypatch.setattr(numba_cuda_kernels, "SASS_BUDGET_S", 0.2)
+    monkeypatch.setattr(code_rows, "SASS_BUDGET_S", 0.2)
     with kernelscope.record(code=True) as r:
         for kind in (np.float32, np.float64, np.int32, np.int64, np.int8, np.uint8):
             kernels.sensitive[1, 32](cuda.to_device(np.zeros(4, kind)))

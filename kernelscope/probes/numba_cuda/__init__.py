@@ -13,7 +13,7 @@ from kernelscope.probes.base import Patches, Probe, refuse_older, signature_prob
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
-from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, CodeCapture, KernelRows
+from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, KernelRows, NumbaCodeCapture
 from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -44,7 +44,7 @@ class NumbaProbe(Probe):
         self._hooks: Any = None
         self._compiles: Any = None
         self._rows: KernelRows | None = None
-        self._code: CodeCapture | None = None
+        self._code: NumbaCodeCapture | None = None
         self._modules: Any = None
 
     @property
@@ -146,7 +146,7 @@ class NumbaCudaProbe(NumbaProbe):
         refuse_older("numba-cuda", str(version), OLDEST_VERSION)
         self._modules = load_modules()
         self._rows = KernelRows(sink, self._modules)
-        self._code = CodeCapture(sink, self._rows)
+        self._code = NumbaCodeCapture(sink, self._rows)
         self._attachments = Attachments(sink, self._rows, self._modules)
         # Imported while `cuda.core.launch` was hooked, it has the hook: its launches would be recorded twice.
         sink.recorded_elsewhere.add(_MODULES["dispatcher"])

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import inspect
 import json
-import linecache
 import os
 import re
-import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from types import CodeType
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kernelscope.errors import CubinError, DisassemblerError
+from kernelscope.errors import CubinError
 from kernelscope.probes import driver
+from kernelscope.probes.code import CodeCapture
 from kernelscope.probes.functions import (
     Definition,
     argument_text,
     code_sha256,
     definitions,
-    functions_of,
     written,
 )
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
-from kernelscope.units import listed
 
 FRAMEWORK = "numba-cuda"
 
@@ -360,17 +354,11 @@ def _config(key: tuple[Any, ...]) -> dict[str, Any]:
     return {"griddim": list(grid), "blockdim": list(block), "sharedmem_bytes": sharedmem}
 
 
-# The code of numba-cuda's kernels as rows of the table ``code``: what ran, read from its caches.
+# The code of numba-cuda's kernels: what ran, read from its caches.
 #
-# Nothing is compiled for it: PTX and machine code are those of the compute capability that ran, types and LLVM
-# those of that compile. What is not there is left out; a kernel loaded from the disk cache has no types, for the
-# cache keeps none.
+# PTX and machine code are those of the compute capability that ran, types and LLVM those of that compile. What is not
+# there is left out; a kernel loaded from the disk cache has no types, for the cache keeps none.
 
-#: Seconds that disassembling may hold a stop in all; from the machine code it can be done whenever SASS is shown.
-SASS_BUDGET_S = 5.0
-
-_WORKERS = 4
-_MOST_NAMES = 8
 #: Constants such as arrays can be printed at any length.
 _LONGEST_EXPRESSION = 300
 # What says where this process keeps an object or a module, and nothing about the code.
@@ -379,8 +367,8 @@ _PLACES = r" at 0x[0-9a-f]+| from '[^']*'"
 _CALL_DETAILS = r"(?s)(?:, |(?<=\())func=[^\s,]+, args=.*\)$"
 
 
-class CodeCapture:
-    """Adds the rows of each function and each specialization once.
+class NumbaCodeCapture(CodeCapture):
+    """Adds the rows of numba-cuda's functions and specializations.
 
     Parameters
     ----------
@@ -390,158 +378,48 @@ class CodeCapture:
         Knows the live objects behind the rows.
     """
 
-    #: The name that health states what could not be captured under.
     framework = FRAMEWORK
 
     def __init__(self, sink: Sink, rows: KernelRows) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._rows = rows
-        self._done: set[int] = set()
-        self._sources: set[int] = set()
-        self._functions: dict[str, frozenset[tuple[str, int, str]]] = {}
-        self._problems: dict[str, list[str]] = {}
 
-    @property
-    def _stated_as(self) -> str:
-        """Under which `Sink.stated` holds what could not be captured."""
-        return f"{self.framework} code"
+    def _is_own(self, number: int) -> bool:
+        live = self._sink.specializations.objects[number]
+        return isinstance(live, tuple) and self._rows.is_own(self._sink.specializations.rows[number])
 
-    def forget_problems(self) -> None:
-        """Take what could not be captured out of health: it was of another recording, which ended earlier."""
-        self._sink.stated.pop(self._stated_as, None)
+    def _read(self, owner: int, number: int, name: str, live: Any) -> bytes | None:
+        dispatcher, kernel = live
+        self._add_source(owner, name, dispatcher.py_func)
+        self._add_types(owner, number, name, kernel)
+        self._add_llvm(owner, number, name, kernel)
+        return self._tried("machine code", name, lambda: self._add_machine_code(owner, number, kernel))
 
-    def capture(self, specializations: Iterable[int], *, sass: bool = True) -> None:
-        """Add the code of these specializations and of their functions; what fails is said in ``health``."""
-        try:
-            cubins = self._read(specializations)
-            if sass:
-                self._add_sass(cubins)
-        except BaseException:
-            self._failed("it was interrupted while it was read", "the rest")
-            raise
-        finally:
-            self._state()
-
-    def _read(self, specializations: Iterable[int]) -> list[tuple[int, int, bytes]]:
-        """Add all but SASS; return the machine code, with the ids of its function and its specialization."""
-        cubins: list[tuple[int, int, bytes]] = []
-        for number in specializations:
-            live = self._sink.specializations.objects[number]
-            row = self._sink.specializations.rows[number]
-            if number in self._done or not isinstance(live, tuple) or not self._rows.is_own(row):
-                continue
-            self._done.add(number)
-            dispatcher, kernel = live
-            owner: int = row["dispatcher_id"]
-            name: str = self._sink.dispatchers.rows[owner]["name"]
-            self._add_source(owner, name, dispatcher.py_func)
-            self._add_types(owner, number, name, kernel)
-            self._add_llvm(owner, number, name, kernel)
-            code = self._add_machine_code(owner, number, name, kernel)
-            if code is not None:
-                cubins.append((owner, number, code))
-        return cubins
-
-    def _add(self, owner: int, number: int | None, kind: str, text: str, lineno: int | None = None,
-             **attributes: Any) -> None:
-        self._sink.code.append({"dispatcher_id": owner, "specialization_id": number, "kind": kind, "text": text,
-                                "lineno": lineno, "attributes": json.dumps(attributes) if attributes else None})
-
-    def _failed(self, what: str, name: str) -> None:
-        names = self._problems.setdefault(what, [])
-        if name not in names:
-            names.append(name)
-
-    def _add_source(self, owner: int, name: str, function: Any) -> None:
-        if owner in self._sources:
-            return
-        self._sources.add(owner)
-        try:
-            # Of its code, not of what it may wrap: that is what was compiled.
-            lines, first = inspect.getsourcelines(function.__code__)
-        except Exception:  # made by exec(), typed at a plain prompt, or its file is gone
-            self._failed("source is not to be found", name)
-            return
-        if not self._is_unchanged(function.__code__):
-            self._failed("source has changed since it was imported", name)
-            return
-        # As line information names the file, so that lines of other files can be told from this one's.
-        self._add(owner, None, "source", "".join(lines), first, file=os.path.abspath(function.__code__.co_filename))
-
-    def _is_unchanged(self, code: CodeType) -> bool:
-        """Whether the text that its source is taken from still makes the function's code."""
-        file = code.co_filename
-        if file not in self._functions:
-            self._functions[file] = functions_of("".join(linecache.getlines(file)), code)
-        return (code.co_name, code.co_firstlineno, code_sha256(code)) in self._functions[file]
+    def _annotation(self, kernel: Any) -> Any:
+        """Return what numba keeps of its type inference; None of what was loaded from the disk cache."""
+        return getattr(kernel, "_type_annotation", None)
 
     def _add_types(self, owner: int, number: int, name: str, kernel: Any) -> None:
-        annotation = getattr(kernel, "_type_annotation", None)
-        if annotation is None:
-            return
-        try:
-            self._add(owner, number, "types", json.dumps(inferred_types(annotation), ensure_ascii=False))
-        except Exception as problem:
-            self._failed(f"types cannot be read ({type(problem).__name__}: {problem})", name)
+        annotation = self._annotation(kernel)
+        if annotation is not None:
+            text = self._tried("types", name, lambda: json.dumps(inferred_types(annotation), ensure_ascii=False))
+            if text is not None:
+                self._add(owner, number, "types", text)
 
     def _add_llvm(self, owner: int, number: int, name: str, kernel: Any) -> None:
-        try:
-            self._add(owner, number, "llvm", kernel._codelibrary.get_llvm_str())
-        except Exception as problem:
-            self._failed(f"LLVM cannot be read ({type(problem).__name__}: {problem})", name)
+        text = self._tried("LLVM", name, lambda: kernel._codelibrary.get_llvm_str())
+        if text is not None:
+            self._add(owner, number, "llvm", text)
 
-    def _add_machine_code(self, owner: int, number: int, name: str, kernel: Any) -> bytes | None:
-        try:
-            library = kernel._codelibrary
-            capability, code = self._rows.machine_code(kernel)
-            texts = library._ptx_cache.get(capability)
-            if texts:
-                self._add(owner, number, "ptx", "\n\n".join(texts), **({"before_lto": True} if library._lto else {}))
-            if code is not None:
-                self._add(owner, number, "cubin", base64.b64encode(code).decode("ascii"))
-        except Exception as problem:
-            self._failed(f"machine code cannot be read ({type(problem).__name__}: {problem})", name)
-            return None
+    def _add_machine_code(self, owner: int, number: int, kernel: Any) -> bytes | None:
+        library = kernel._codelibrary
+        capability, code = self._rows.machine_code(kernel)
+        texts = library._ptx_cache.get(capability)
+        if texts:
+            self._add(owner, number, "ptx", "\n\n".join(texts), **({"before_lto": True} if library._lto else {}))
+        if code is not None:
+            self._add_cubin(owner, number, code)
         return code
-
-    def _add_sass(self, cubins: Sequence[tuple[int, int, bytes]]) -> None:
-        """Disassemble as many as the time allows, several at once; without nvdisasm none."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        from kernelscope import cubin
-
-        if not cubins or cubin.find() is None:
-            return
-        until = time.monotonic() + SASS_BUDGET_S
-
-        def disassembled(code: bytes) -> str | DisassemblerError | None:
-            left = until - time.monotonic()
-            try:
-                return cubin.disassemble(code, timeout_s=left) if left > 0 else None
-            except DisassemblerError as problem:
-                return problem if time.monotonic() < until else None
-
-        pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kernelscope-nvdisasm")
-        try:
-            # The smaller first: a big one would take the time of many.
-            ordered = sorted(cubins, key=lambda each: len(each[2]))
-            for (owner, number, _), sass in zip(ordered, pool.map(disassembled, [code for *_, code in ordered]),
-                                                strict=True):
-                if isinstance(sass, str):
-                    self._add(owner, number, "sass", sass)
-                else:
-                    why = "to be made when it is shown, for disassembling all takes too long" if sass is None else sass
-                    self._failed(f"SASS is missing ({why})", self._sink.dispatchers.rows[owner]["name"])
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _state(self) -> None:
-        if not self._problems:
-            return
-        message = "; ".join(f"{what}: {listed(names, _MOST_NAMES)}" for what, names in self._problems.items())
-        self._sink.stated[self._stated_as] = {
-            "probe": self.framework, "status": "degraded",
-            "message": f"the code of some kernels is incomplete: {message}"}
 
 
 def inferred_types(annotation: Any) -> list[dict[str, Any]]:

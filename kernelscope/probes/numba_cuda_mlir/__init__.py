@@ -13,7 +13,7 @@ from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import device, synchronize
 from kernelscope.probes.numba_cuda import NumbaProbe
 from kernelscope.probes.numba_cuda_mlir.compile import CompileHooks
-from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, CodeCapture, KernelRows
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, KernelRows, MlirCodeCapture
 from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
 
@@ -66,7 +66,7 @@ class NumbaCudaMlirProbe(NumbaProbe):
                                         f"its launches are not recorded: {'; '.join(problems)}")
         self._modules = load_modules()
         self._rows = KernelRows(sink, self._modules)
-        self._code = CodeCapture(sink, self._rows)
+        self._code = MlirCodeCapture(sink, self._rows)
         self._hooks = LaunchHooks(sink, self._rows.target, self._rows.configuration)
         self._hooks.install(self.patches, module)
         self._compiles = CompileHooks(sink, self._rows, self._modules)

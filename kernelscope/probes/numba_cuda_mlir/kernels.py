@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import threading
 import time
@@ -11,8 +10,7 @@ from typing import Any
 
 from kernelscope.errors import CubinError
 from kernelscope.probes.driver import device
-from kernelscope.probes.numba_cuda.kernels import SIZES, inferred_types
-from kernelscope.probes.numba_cuda.kernels import CodeCapture as NumbaCodeCapture
+from kernelscope.probes.numba_cuda.kernels import SIZES, NumbaCodeCapture
 from kernelscope.probes.numba_cuda.kernels import KernelRows as NumbaKernelRows
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -246,19 +244,13 @@ _OPTIMIZED = "// MLIR after its passes, in the dialects llvm and nvvm"
 _PARTING = "// -----"
 
 
-class CodeCapture(NumbaCodeCapture):
+class MlirCodeCapture(NumbaCodeCapture):
     """Adds the rows of each function and each specialization once."""
 
     framework = FRAMEWORK
 
-    def _add_types(self, owner: int, number: int, name: str, kernel: Any) -> None:
-        annotation = getattr(kernel.cres, "type_annotation", None)
-        if annotation is None:
-            return  # it was loaded from the disk cache
-        try:
-            self._add(owner, number, "types", json.dumps(inferred_types(annotation), ensure_ascii=False))
-        except Exception as problem:
-            self._failed(f"types cannot be read ({type(problem).__name__}: {problem})", name)
+    def _annotation(self, kernel: Any) -> Any:
+        return getattr(kernel.cres, "type_annotation", None)
 
     def _add_llvm(self, owner: int, number: int, name: str, kernel: Any) -> None:
         """LLVM where the user has asked for it, which makes it; MLIR in any case."""
@@ -271,13 +263,13 @@ class CodeCapture(NumbaCodeCapture):
         else:
             self._failed("MLIR is not to be found", name)
 
-    def _add_machine_code(self, owner: int, number: int, name: str, kernel: Any) -> bytes | None:
+    def _add_machine_code(self, owner: int, number: int, kernel: Any) -> bytes | None:
         ptx = kernel.metadata.get("ptx") or kernel.metadata.get("lto_ptx")
         if ptx:
             self._add(owner, number, "ptx", ptx)
         _, code = self._rows.machine_code(kernel)
         if code is not None:
-            self._add(owner, number, "cubin", base64.b64encode(code).decode("ascii"))
+            self._add_cubin(owner, number, code)
         return code
 
 

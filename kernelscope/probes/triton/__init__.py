@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import inspect
 import sys
@@ -13,10 +12,12 @@ from typing import Any
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import Patches, Probe, numbers_of, refuse_older, signature_problems, untried
 from kernelscope.probes.cost import Trial, other_work
+from kernelscope.probes.driver import with_context
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.triton.compile import CompileHooks
-from kernelscope.probes.triton.kernels import FRAMEWORK, KernelRows
+from kernelscope.probes.triton.kernels import FRAMEWORK, KernelRows, TritonCodeCapture
 from kernelscope.probes.triton.launch import LaunchHooks
+from kernelscope.schema import UNKNOWN
 
 #: The first version with ``triton.knobs``, whose listener tells of a compile's stages.
 OLDEST_VERSION = "3.4"
@@ -39,6 +40,7 @@ class TritonProbe(Probe):
         self._rows: KernelRows | None = None
         self._launches: LaunchHooks | None = None
         self._compiles: CompileHooks | None = None
+        self._code: TritonCodeCapture | None = None
 
     @property
     def is_hooked(self) -> bool:
@@ -57,6 +59,7 @@ class TritonProbe(Probe):
         jit, compiler = (importlib.import_module(f"triton.{name}") for name in ("runtime.jit", "compiler.compiler"))
         launcher = importlib.import_module("triton.backends.nvidia.driver").CudaLauncher
         self._rows = KernelRows(sink)
+        self._code = TritonCodeCapture(sink)
         self._launches = LaunchHooks(sink, self._rows)
         self._launches.install(self.patches, jit.JITFunction, launcher)
         self._compiles = CompileHooks(sink, self._rows, self._launches.run_code, module.knobs)
@@ -87,16 +90,24 @@ class TritonProbe(Probe):
             return None
         if self.sink.is_capturing():
             return "a stream is capturing a graph: synchronizing would break the capture"
-        driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-        if driver.cuCtxGetCurrent(ctypes.byref(context)) or not context:
-            return None  # this thread has no context, and is given none for it
+        driver = with_context()
+        if driver is None:
+            return None
         error = driver.cuCtxSynchronize()
         return f"the driver reports error {error}" if error else None
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
-        """Read sizes from the machine code of what was launched. See `ProbeProtocol.describe`."""
-        if self._rows is not None:
-            self._rows.describe(used)
+        """Read sizes from machine code, ask for occupancy, and read code. See `ProbeProtocol.describe`."""
+        if self._rows is None or self._code is None:
+            return
+        used = list(used)
+        self._rows.describe(used)
+        if not sink.captures_code:
+            self._code.forget_problems()
+            return
+        launched = {sink.targets.rows[target]["specialization_id"] for target, _ in used}
+        compiled = {row.get("specialization_id", UNKNOWN) for row in sink.compilations}
+        self._code.capture(sorted((launched | compiled) - {UNKNOWN, None}))
 
 
 def self_check(triton: Any) -> list[str]:

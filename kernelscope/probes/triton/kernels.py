@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import inspect
 import json
+import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 from kernelscope.errors import CubinError
-from kernelscope.probes.driver import device
+from kernelscope.probes.code import CodeCapture
+from kernelscope.probes.driver import device, with_context
 from kernelscope.probes.functions import written
 from kernelscope.probes.numba_cuda.kernels import SIZES
 from kernelscope.probes.sink import Sink
@@ -23,8 +28,12 @@ _FOUND = frozenset({
     "hash", "target", "triton_version", "name", "shared", "tmem_size", "global_scratch_size", "global_scratch_align",
     "profile_scratch_size", "profile_scratch_align", "tensordesc_meta", "extern_libs", "backend_name", "cluster_dims",
 })
+#: Stages of a compile whose texts are kept, and what the table ``code`` calls them.
+_STAGES = {"ttir": "ttir", "ttgir": "ttgir", "llir": "llvm", "ptx": "ptx"}
 #: So long is the text of a constexpr's or a global's value at most.
 _MOST_TEXT = 60
+#: So many functions that a kernel calls have their source kept.
+_MOST_CALLED = 50
 #: So many names of kernels are remembered after their recording.
 _MOST_NAMES = 1024
 _ALIGNED = 16
@@ -94,23 +103,28 @@ class KernelRows:
                     self.specialization(function, kernel, "before")
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
-        """Fill in sizes from the machine code of what was launched, as far as it still exists."""
-        for target, _ in used:
-            number = self._sink.targets.rows[target]["specialization_id"]
-            if number == UNKNOWN or number in self._described:
-                continue
-            row, held = self._sink.specializations.rows[number], self._sink.specializations.objects[number]
-            if not isinstance(held, list):
-                continue  # another framework's
-            self._described.add(number)
-            kernel = held[0]()
+        """Fill in sizes of every compiled kernel that still exists, and ask for the occupancy of what was launched."""
+        for number, row in enumerate(self._sink.specializations.rows):
+            held = self._sink.specializations.objects[number]
+            kernel = _own(held) if number not in self._described else None
             if kernel is not None:
+                # What is loaded only later is asked once more.
+                if getattr(kernel, "module", None) is not None:
+                    self._described.add(number)
                 self._describe(row, kernel)
+        done = {(entry["specialization_id"], entry["configuration_id"], entry["device_id"])
+                for entry in self._sink.occupancies}
+        for target, configuration in used:
+            launched = self._sink.targets.rows[target]
+            place = launched["specialization_id"], configuration, launched["device_id"]
+            if UNKNOWN not in place and place not in done:
+                done.add(place)
+                self._occupancy(*place)
 
     def _describe(self, row: dict[str, Any], kernel: Any) -> None:
         """Sizes, of the machine code; of the driver what Triton has asked it when it loaded the kernel."""
         code = kernel.asm.get("cubin")
-        if isinstance(code, bytes):
+        if isinstance(code, bytes) and "cubin_bytes" not in row:
             row["cubin_bytes"] = len(code)
             try:
                 from kernelscope import cubin
@@ -125,6 +139,21 @@ class KernelRows:
             row["regs"], row["local_bytes"] = int(kernel.n_regs), 4 * int(kernel.n_spills)
             row["max_threads"] = int(kernel.n_max_threads)
 
+    def _occupancy(self, specialization: int, configuration: int, device: int) -> None:
+        """Ask the driver, in the context that the kernel was loaded in; without that, nothing is known."""
+        kernel = _own(self._sink.specializations.objects[specialization])
+        function, driver = getattr(kernel, "function", None), with_context()
+        if not isinstance(function, int) or driver is None:
+            return
+
+        def active(threads: int, shared: int) -> int | None:
+            blocks = ctypes.c_int()
+            error = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                ctypes.byref(blocks), ctypes.c_void_p(function), ctypes.c_int(threads), ctypes.c_size_t(shared))
+            return None if error else blocks.value
+
+        self._sink.add_occupancy(specialization, configuration, device, active)
+
     def _row(self, dispatcher: int, kernel: Any, ordinal: int, origin: str) -> dict[str, Any]:
         held = facts(kernel.src, kernel.metadata._asdict())
         arch = kernel.metadata.target.arch
@@ -132,6 +161,65 @@ class KernelRows:
         return {"dispatcher_id": dispatcher, "signature": signature_text(kernel.src, held),
                 "compute_capability": capability, "origin": origin, "entry_name": kernel.name,
                 "attributes": json.dumps({**held, "device": ordinal, "shared": int(kernel.metadata.shared)})}
+
+
+class TritonCodeCapture(CodeCapture):
+    """Adds the rows of Triton's kernel functions and compiled kernels: the texts of its stages, as it made them."""
+
+    framework = FRAMEWORK
+
+    def _is_own(self, number: int) -> bool:
+        row = self._sink.specializations.rows[number]
+        return self._sink.dispatchers.rows[row["dispatcher_id"]]["framework"] == FRAMEWORK
+
+    def _read(self, owner: int, number: int, name: str, live: Any) -> bytes | None:
+        self._add_source_of(owner, name, self._sink.dispatchers.objects[owner])
+        kernel = live[0]()
+        if kernel is None:
+            self._failed("compiled kernel is gone", name)
+            return None
+        for stage, kind in _STAGES.items():
+            text = kernel.asm.get(stage)
+            if isinstance(text, str):
+                self._add(owner, number, kind, text)
+        code = kernel.asm.get("cubin")
+        if not isinstance(code, bytes):
+            return None
+        self._add_cubin(owner, number, code)
+        return code
+
+    def _add_source_of(self, owner: int, name: str, function: Any) -> None:
+        """Add the source of a kernel function, and of the user's own functions that it calls."""
+        if function is None or owner in self._sources:
+            return
+        found = self._source_of(function)
+        if found is None:
+            self._failed("source is not to be found, or has changed since it was imported", name)
+        self._sources.add(owner)
+        if found is not None:
+            self._add(owner, None, "source", found["text"], found["lineno"], file=found["file"])
+        called = [{"name": each.__name__, **source} for each in _all_called(function)
+                  if (source := self._source_of(each)) is not None]
+        if called:
+            self._add(owner, None, "functions", json.dumps(called))
+
+    def _source_of(self, function: Any) -> dict[str, Any] | None:
+        """Return the source as Triton read it at the definition; if it keeps none, the file's if it is the same."""
+        lines, first = getattr(function, "raw_src", None), int(function.starting_line_number)
+        code = function.fn.__code__
+        if lines is None:
+            try:
+                lines, first = inspect.getsourcelines(code)
+            except (OSError, TypeError):
+                return None
+            if not self._is_unchanged(code):
+                return None
+        return {"text": "".join(lines), "lineno": first, "file": os.path.abspath(code.co_filename)}
+
+
+def _own(held: Any) -> Any:
+    """Return the compiled kernel that a row's object is of, if it is Triton's and still exists."""
+    return held[0]() if isinstance(held, list) and isinstance(held[0], weakref.ref) else None
 
 
 def facts(src: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,6 +342,22 @@ def definition(function: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
         del earlier[:-2]
         at = len(earlier) - 1
     return held, earlier[at - 1][1] if at else None
+
+
+def _all_called(function: Any) -> list[Any]:
+    """Return the kernel functions that one calls, and those that they call, without Triton's own."""
+    found: dict[int, Any] = {}
+    waiting = [function]
+    while waiting:
+        code, scope = waiting[0].fn.__code__, waiting.pop(0).fn.__globals__
+        near = [scope.get(name) for name in code.co_names]
+        held = [vars(each).get(name) for each in near if isinstance(each, ModuleType) for name in code.co_names]
+        for each in (*near, *held):
+            if (type(each).__name__.endswith("JITFunction") and each is not function and id(each) not in found
+                    and not each.__module__.startswith("triton.") and len(found) < _MOST_CALLED):
+                found[id(each)] = each
+                waiting.append(each)
+    return list(found.values())
 
 
 def _called(function: Any) -> Iterator[tuple[str, Any]]:

@@ -25,7 +25,7 @@ from kernelscope.views.keys import link_keys
 #: So many characters of code and of facts are in a saved notebook at most.
 MOST_CODE = 200_000
 MOST_FACTS = 300_000
-_FORMS = ("source", "mlir", "ptx", "sass")
+_FORMS = ("source", "mlir", "ttir", "ttgir", "ptx", "sass")
 # The columns' labels: a value is above related ones.
 _COLUMNS = (
     ("registers",), ("static shared memory", "local memory", "constant memory"), ("spills",),

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
 
 import numpy as np
@@ -37,7 +38,15 @@ from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
-from kernelscope.views.inspector.code import CODE_KINDS, CodeRows, line_map, type_entries
+from kernelscope.views.inspector.code import (
+    CODE_KINDS,
+    Chain,
+    CodeRows,
+    LineMap,
+    line_map,
+    type_entries,
+    with_called,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -439,6 +448,7 @@ def figures(kernel: Kernel) -> str:
 def fields(each: Specialization) -> list[Field]:
     """Return what every view says of a specialization, in order; those that are compared come first."""
     took = [] if each.compile_ns is None else [Field("took", duration(each.compile_ns), "origin")]
+    extra = framework_fields(each)
     median = [Field("median host time", _known(duration, each.median_ns), "launches")] if each.launches else []
     return [
         Field("registers", _known(count, each.regs), "resources"),
@@ -447,9 +457,11 @@ def fields(each: Specialization) -> list[Field]:
         Field("constant memory", _known(bytes_of, each.const_bytes), "resources"),
         Field("spills", _spills(each), "resources"),
         Field("most threads a block", _known(count, each.max_threads), "resources"),
+        *extra,
         Field("machine code", _known(bytes_of, each.cubin_bytes), "machine code"),
         Field("compute capability", each.compute_capability, "machine code"),
-        Field("LC-S", _sensitivity(each), "LC-S"),
+        # Triton has no launch-config sensitive specializations.
+        *([] if extra else [Field("LC-S", _sensitivity(each), "LC-S")]),
         Field("origin", _ORIGINS.get(each.origin, each.origin), "origin"),
         *took,
         Field("launches", _launches(each), "launches"),
@@ -457,6 +469,18 @@ def fields(each: Specialization) -> list[Field]:
         Field("configurations", _configurations(each), "configurations"),
         Field("cache files", _cache_files(each), "cache files"),
     ]
+
+
+def framework_fields(each: Specialization) -> list[Field]:
+    """Return what only Triton has: the dynamic shared memory that its compiler chose, and warps, stages and CTAs."""
+    found: list[Field] = []
+    options = each.attributes.get("options")
+    if isinstance(options, dict) and "num_warps" in options:
+        shared = each.attributes.get("shared")
+        found.append(Field("dynamic shared memory", bytes_of(shared) if isinstance(shared, int) else None, "resources"))
+        said = [counted(options[name], label) for name, label in _OPTIONS.items() if isinstance(options.get(name), int)]
+        found.append(Field("a block", ", ".join(said), "a block"))
+    return found
 
 
 def all_fields(each: Specialization) -> list[Field]:
@@ -527,7 +551,9 @@ def json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-_COMPARED = ("resources", "machine code", "LC-S", "origin")
+#: Options of Triton's compiler that decide what a block is, and what they count.
+_OPTIONS = {"num_warps": "warp", "num_stages": "stage", "num_ctas": "CTA"}
+_COMPARED = ("resources", "a block", "machine code", "LC-S", "origin")
 _ORIGINS = {"disk": "loaded from the disk cache", "before": "compiled before recording began"}
 _OUTCOMES = {"disk": "loaded from the disk cache", "wait": "waited for another thread"}
 _TRIGGERS = {"launch": "a launch", "eager": "@cuda.jit", "device": "a launch on another device"}
@@ -586,9 +612,9 @@ def _is_dims(value: object) -> TypeGuard[list[int]]:
 
 # One form of a specialization's code, as it was recorded, or why there is none.
 
-#: Forms of code that are shown; the machine code itself is only disassembled.
-FORMS = tuple(kind for kind in CODE_KINDS if kind != "cubin")
-_SUFFIXES = {"source": "py", "types": "json", "mlir": "mlir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}
+#: Forms of code that are shown; the machine code is disassembled, and what a kernel calls is below its source.
+FORMS = tuple(kind for kind in CODE_KINDS if kind not in ("functions", "cubin"))
+_SUFFIXES = {"source": "py", "types": "json", "llvm": "ll"}
 _FROM_DISK = {
     "types": "Numba infers types while it compiles; this kernel was loaded from the disk cache.",
     "llvm": "The disk cache keeps no LLVM IR; this kernel was loaded from it.",
@@ -610,7 +636,12 @@ class Code:
     name : str
         What to call it, as a file's name.
     lines : ndarray or None, shape (lines of the text,), int32
-        The source line that each line came from, 0 for none; None where the code has no line information.
+        The source line that each line came from, 0 for none; None where the code has no line information. Of code that
+        was inlined it is the line of the kernel's file that it was inlined at.
+    chains : tuple of Chain
+        The distinct places that its lines came from, an inlined function's first; the kernel's own file has no name.
+    ties : ndarray or None, shape (lines of the text,), int32
+        The place of each line, an index into `chains`; -1 for none.
     """
 
     text: str | None
@@ -619,6 +650,8 @@ class Code:
     first: int = 1
     name: str = ""
     lines: NDArray[np.int32] | None = None
+    chains: tuple[Chain, ...] = ()
+    ties: NDArray[np.int32] | None = None
 
 
 def code_of(recording: Recording, kernel: Kernel, specialization: Specialization, form: str) -> Code:
@@ -653,10 +686,17 @@ def code_of(recording: Recording, kernel: Kernel, specialization: Specialization
         found = {**cubin, "text": _disassembled(cubin["text"], specialization)}
         note = "Disassembled here, from the recorded machine code."
     if found is None:
-        return _missing(recording, specialization, form)
+        return _missing(recording, kernel, specialization, form)
     if json_object(found["attributes"]).get("before_lto"):
         note = "This is the PTX from before link-time optimization; the machine code came out of that."
-    return _with_lines(kernel, form, found["text"], found["lineno"] or 1, note, row("types"))
+    if form == "source" and (called := row("functions")) is not None:
+        first = found["lineno"] or 1
+        text, lines = with_called(found["text"], first, called["text"])
+        return replace(_tied(Code(text, note, "", first, _name(kernel, form)), kernel, lines), lines=None)
+    code = _with_lines(kernel, form, found["text"], found["lineno"] or 1, note, row("types"))
+    if form == "sass" and code.ties is not None and (ptx := row("ptx")) is not None:
+        return _with_calls(code, _with_lines(kernel, "ptx", ptx["text"], 1, "", row("types")))
+    return code
 
 
 def copied_code(recording: Recording, kernel: Kernel, specialization: Specialization, form: str,
@@ -670,17 +710,20 @@ def copied_code(recording: Recording, kernel: Kernel, specialization: Specializa
     return _with_lines(kernel, form, texts[form], 1, "", types)
 
 
-def _missing(recording: Recording, specialization: Specialization, form: str) -> Code:
+def _missing(recording: Recording, kernel: Kernel, specialization: Specialization, form: str) -> Code:
     held = bool(specialization.code)
     if not held and not recording.metadata.get("code"):
         return Code(None, "Recorded without code.", f"{HOW_TO_RECORD_CODE[0].upper()}{HOW_TO_RECORD_CODE[1:]}.")
     if form == "llvm" and "mlir" in specialization.code:
         return Code(None, "numba-cuda-mlir writes its LLVM IR down only when it is asked.",
                     "Call the kernel's inspect_llvm() before the recording ends.")
-    if held and specialization.origin == "disk" and form in _FROM_DISK:
+    if held and kernel.framework != "triton" and specialization.origin == "disk" and form in _FROM_DISK:
         return Code(None, _FROM_DISK[form], "Clear the cache and compile it anew to see it.")
     said = [f"This recording holds no {CODE_KINDS[form]} of this specialization"
             + (f"; it holds {', '.join(specialization.code)}." if held else ".")]
+    maker = {"types": "Numba", "ttir": "Triton", "ttgir": "Triton"}.get(form)
+    if maker is not None and (maker == "Triton") != (kernel.framework == "triton"):
+        said = [f"{maker} makes {CODE_KINDS[form]}; this is a kernel of {kernel.framework}."]
     if held and form == "source":
         said.append("It could not be read when it was recorded: that of a function which exec() made is nowhere.")
     said += [f"{row['message']}." for row in recording.rows("health")
@@ -689,43 +732,73 @@ def _missing(recording: Recording, specialization: Specialization, form: str) ->
 
 
 def _with_lines(kernel: Kernel, form: str, text: str, first: int, note: str, types: Mapping[str, Any] | None) -> Code:
-    name = f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES[form]}"
-    lines = None if form in ("source", "types") else _source_lines(kernel, form, text)
-    if lines is not None and types is not None:
-        lines, said = _without_inlined(lines, types["text"], kernel.lineno)
-        note = " ".join(each for each in (note, said) if each)
-    return Code(text, note, "", first, name, lines)
+    found = Code(text, note, "", first, _name(kernel, form))
+    if form == "source":
+        return found
+    found = _tied(found, kernel, line_map(form, text))
+    if found.lines is not None and form != "types" and types is not None:
+        return _without_inlined(found, types["text"], kernel.lineno)
+    return found
 
 
-def _without_inlined(lines: NDArray[np.int32], types: str, first: int | None) -> tuple[NDArray[np.int32] | None, str]:
-    """Return the lines without those inlined from other files, and a note on ambiguous ones.
+def _without_inlined(code: Code, types: str, first: int | None) -> Code:
+    """Return the code without the lines of what was inlined from other files, and a note on ambiguous ones.
 
     numba-cuda's line information counts such a function's lines as the kernel's file's; the types know better.
     """
     entries = type_entries(types)
     places = [str(entry["from"]).rpartition(":") for entry in entries if entry.get("from")]
     other = {int(line) for _, _, line in places if line.isdigit()}
-    if not other:
-        return lines, ""
+    if not other or code.lines is None or code.ties is None:
+        return code
     own = {entry.get("line") for entry in entries if not entry.get("from")} | {first}
-    lines = np.where(np.isin(lines, list(other - own)), 0, lines).astype(np.int32)
+    isnt_own = np.isin(code.lines, list(other - own))
+    lines = np.where(isnt_own, 0, code.lines).astype(np.int32)
     both = sorted(other & own & set(lines.tolist()))
     files = ", ".join(sorted({file for file, _, _ in places}))
     said = (f"Line {', '.join(map(str, both))} may be that of {files} too, of which functions are inlined: line "
             "information does not tell them apart.")
-    return (lines if lines.any() else None), said if both else ""
+    note = " ".join(each for each in (code.note, said if both else "") if each)
+    if not lines.any():
+        return replace(code, note=note, lines=None, chains=(), ties=None)
+    return replace(code, note=note, lines=lines, ties=np.where(isnt_own, -1, code.ties).astype(np.int32))
 
 
-def _source_lines(kernel: Kernel, form: str, text: str) -> NDArray[np.int32] | None:
-    """Return each line's source line in the kernel's file; None without line information."""
-    found = line_map(form, text)
-    line, file = np.asarray(found.line, dtype=np.int32), np.asarray(found.file, dtype=np.int64)
-    own = {at for at, name in enumerate(found.files) if _is_same(name, kernel.filename)}
-    if not own and (file >= 0).any():
+def _with_calls(code: Code, ptx: Code) -> Code:
+    """Return SASS with the calls around inlined lines that only PTX has; as it is where several calls may be meant."""
+    known: dict[tuple[str, int], set[Chain]] = {}
+    for chain in ptx.chains:
+        for at, place in enumerate(chain):
+            known.setdefault(place, set()).add(chain[at + 1:])
+    chains: list[Chain] = []
+    for chain in code.chains:
+        (around, *others) = known.get(chain[-1], {()})
+        chains.append(chain if others else chain + around)
+    return _placed(code, chains)
+
+
+def _placed(code: Code, chains: Sequence[Chain]) -> Code:
+    """Return the code with these places of its lines, and the lines of the kernel's file that follow from them."""
+    # Where a compiler leaves out the calls, code of another file is all that is known.
+    within = [next((line for name, line in reversed(chain) if not name), 0) for chain in chains]
+    return replace(code, chains=tuple(chains), lines=np.array([*within, 0], dtype=np.int32)[code.ties])
+
+
+def _name(kernel: Kernel, form: str) -> str:
+    return f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES.get(form, form)}"
+
+
+def _tied(code: Code, kernel: Kernel, found: LineMap) -> Code:
+    """Return the code with what each of its lines came from; as it is where it has no line information."""
+    if found.is_empty:
+        return code
+    outermost = Counter(name for name, line in found.outermost if line)
+    own = {name for name in found.files if not name or _is_same(name, kernel.filename)}
+    if own.isdisjoint(outermost):
         # A cell of a notebook is In [3] to its user, and a temporary file to the compiler: that of most lines.
-        own = {int(np.bincount(file[file >= 0]).argmax())}
-    lines = np.where(np.isin(file, list(own)), line, 0).astype(np.int32)
-    return lines if lines.any() else None
+        own.add(outermost.most_common(1)[0][0])
+    chains = [tuple(("" if name in own else name, line) for name, line in chain) for chain in found.chains]
+    return _placed(replace(code, ties=np.array(found.chain, dtype=np.int32)), chains)
 
 
 def _is_same(file: str, known: str | None) -> bool:

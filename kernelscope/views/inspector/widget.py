@@ -26,6 +26,7 @@ from kernelscope.views.card.model import overview
 from kernelscope.views.inspector.code import type_entries
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
+    FORMS,
     Code,
     Kernel,
     Specialization,
@@ -33,6 +34,7 @@ from kernelscope.views.inspector.model import (
     configuration_key,
     copied_code,
     find_kernels,
+    framework_fields,
     inspect_kernels,
 )
 from kernelscope.views.inspector.text import inspection_text
@@ -296,16 +298,19 @@ def compile_parts(recording: Recording, specialization: Specialization) -> list[
 
 
 def code_message(found: Code, form: str) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the answer with one form of code: a message, and as its buffers the text and the source lines."""
+    """Return the answer with one form of code: a message, and as buffers the text, its source lines, and its ties."""
     text = found.text or ""
     if form == "types" and text:
         # Each type is sent with its short form.
         text = json.dumps([entry | {"brief": short_type(str(entry.get("type")))} for entry in type_entries(text)
                            if entry])
     lines = np.empty(0, np.int32) if found.lines is None else found.lines
+    ties = np.empty(0, np.int32) if found.ties is None else found.ties
     message = {"note": found.note, "fix": found.fix, "first": found.first, "name": found.name,
-               "has_text": found.text is not None, "has_lines": found.lines is not None}
-    return message, [deflated(text.encode("utf-8", "replace")), deflated(lines.astype("<i4").tobytes())]
+               "has_text": found.text is not None, "has_lines": found.lines is not None,
+               "chains": [[[name, line] for name, line in chain] for chain in found.chains]}
+    return message, [deflated(text.encode("utf-8", "replace")),
+                     *(deflated(each.astype("<i4").tobytes()) for each in (lines, ties))]
 
 
 def _part(part: Part) -> list[Any]:
@@ -324,9 +329,10 @@ def _specialization(each: Specialization, key: str) -> dict[str, Any]:
     return _fields(
         each, "specialization_id", "signature", "captured", "host_ns", "launch_config", "attributes", key=key,
         arguments=[[name, short_type(text), text] for name, text in each.arguments],
-        bound=configuration_key(each.launch_config), uses=[_fields(use) for use in each.uses],
+        bound=configuration_key(each.launch_config),
+        more=[[field.label, field.text] for field in framework_fields(each)], uses=[_fields(use) for use in each.uses],
         compiles=[_fields(made, "compilation_id", "steps") for made in each.compiles],
-        code=[kind for kind in each.code if kind != "cubin"])
+        code=[kind for kind in each.code if kind in FORMS])
 
 
 def _fields(row: Any, *without: str, **more: Any) -> dict[str, Any]:

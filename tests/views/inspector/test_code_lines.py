@@ -46,13 +46,13 @@ def code() -> dict[str, str]:
 def test_real_code(code, kind):
     found = line_map(kind, code[kind])
     assert found.files == (inspect.getfile(kernel.py_func),)
-    assert len(found.line) == len(found.file) == len(code[kind].split("\n"))
+    assert len(found.line) == len(found.chain) == len(code[kind].split("\n"))
     own = {line for line in found.line if line}
     assert {FIRST + 2, FIRST + 3, CALL} <= own
     # LLVM still has the device function's own body; in the other two it is part of the kernel.
     allowed = set(range(FIRST, CALL + 1)) | (set(range(INNER, INNER + 6)) if kind == "llvm" else set())
     assert own <= allowed
-    assert all((file >= 0) == (line > 0) for file, line in zip(found.file, found.line, strict=True))
+    assert all((at >= 0) == (line > 0) for at, line in zip(found.chain, found.line, strict=True))
 
 
 def test_only_instructions_have_a_line(code):
@@ -74,7 +74,7 @@ def test_without_line_information_there_are_none(code, kind):
 
 
 def places(found):
-    return [(found.files[file], line) for file, line in zip(found.file, found.line, strict=True) if line]
+    return [place for place in found.outermost if place[1]]
 
 
 def test_ptx_inlined_twice():
@@ -103,6 +103,7 @@ $L__BB0_2:
 	.file	3 "In[7]"
 """
     found = line_map("ptx", text)
+    assert found.chains[1:] == ((("h.py", 8), ("/a b/k.py", 20)), (("In[7]", 5), ("h.py", 8), ("/a b/k.py", 20)))
     assert places(found) == [("/a b/k.py", 20)] * 8
     assert [found.line[at] for at in (6, 11, 12, 13, 14, 15, 17)] == [0, 20, 0, 20, 0, 0, 0]
 
@@ -122,6 +123,8 @@ def test_sass_inlined_twice_and_two_functions():
         /*0000*/                   EXIT ;
 """
     found = line_map("sass", text)
+    assert found.chains == (
+        (("h.py", 5), ("g.py", 8), ("k.py", 20)), (("g.py", 9), ("k.py", 21)), (("k.py", 22),))
     assert places(found) == [("k.py", 20), ("k.py", 21), ("k.py", 22)]
 
 
@@ -149,6 +152,7 @@ define void @"k"() !dbg !4
 """
     found = line_map("llvm", text)
     assert places(found) == [("/tmp/k.py", 4), ("/tmp/k.py", 4), ("two.py", 44)]
+    assert found.chains[1] == (("/other/h.py", 8), ("/tmp/k.py", 4))
 
 
 def test_circles_end():
@@ -161,7 +165,7 @@ def test_types_have_one_line_an_entry():
     text = json.dumps([{"line": 12, "name": "x"}, {"line": 13, "name": "$a"}, {"name": "?"}, 5, {"line": -3}])
     found = line_map("types", text)
     assert found.line == [12, 13, 0, 0, 0]
-    assert found.file == [-1] * 5
+    assert found.files == ("",)
     assert line_map("types", "{not json").line == []
 
 
@@ -217,9 +221,11 @@ module {
 def test_mlir_says_it_behind_each_operation():
     found = line_map("mlir", MLIR)
     lines = MLIR.split("\n")
-    assert found.files == ("/u/k.py",)
+    assert found.files == ("/u/k.py", "/u/device.py")
     by_text = {line.strip().split(" ")[0]: at for at, line in enumerate(lines) if line.startswith("  ")}
-    assert [found.line[by_text[name]] for name in ("%0", "%1", "%3", "%5", "%6")] == [9, 10, 9, 12, 0]
+    assert [found.line[by_text[name]] for name in ("%0", "%1", "%2", "%3", "%5", "%6")] == [
+        9, 10, 10, 9, 12, 0]
+    assert found.chains[found.chain[by_text["%1"]]] == (("/u/device.py", 3), ("/u/k.py", 10))
     assert found.line[by_text["%4"]] == 0, "a circle ends"
     assert found.line[by_text["llvm.return"]] == 11, "each module has aliases of its own"
     others = [at for at, line in enumerate(lines) if line.lstrip().startswith(("#", "}", "//", "gpu.f"))]

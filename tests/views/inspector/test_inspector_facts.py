@@ -7,6 +7,7 @@ import json
 import zlib
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 from handmade import Script
@@ -112,8 +113,11 @@ def test_code_with_its_lines() -> None:
     from_lines = [line for line, text in zip(ptx.lines, ptx.text.split("\n"), strict=True) if "add.s32" in text]
     assert from_lines == [9, 10, 11, 9, 10, 11]
     message, buffers = code_message(ptx, "ptx")
-    assert message == {"note": "", "fix": "", "first": 1, "name": "scale.ptx", "has_text": True, "has_lines": True}
-    assert [inflated(each) for each in buffers] == [ptx.text.encode(), ptx.lines.astype("<i4").tobytes()]
+    assert message == {"note": "", "fix": "", "first": 1, "name": "scale.ptx", "has_text": True, "has_lines": True,
+                       "chains": [[["", 9]], [["", 10]], [["", 11]]]}
+    ties = [line - 9 if line else -1 for line in ptx.lines]
+    assert [inflated(each) for each in buffers] == [
+        ptx.text.encode(), *(np.array(each, "<i4").tobytes() for each in (ptx.lines, ties))]
     inferred = json.loads(inflated(code_message(code_of(recording, kernel, first, "types"), "types")[1][0]))
     assert inferred[0]["brief"] == "float32[:] C"
     assert code_of(inspected(has_lines=False), kernel, first, "ptx").lines is None

@@ -1,0 +1,146 @@
+"""The inspector's forms of code side by side, alone on a page, with the real code of a kernel of Triton's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accessibility import violations
+from inspected import TRITON, triton
+from inspector_pages import Inspector, inspector_page
+from jupyter_pages import until
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+KERNEL, HELPER = ((TRITON / f"{name}.py.txt").read_text().split("\n") for name in ("kernels", "helpers"))
+CALL = next(at for at, line in enumerate(KERNEL, 1) if "e = scaled(" in line)
+EXPONENT = next(at for at, line in enumerate(HELPER, 1) if "tl.exp(w)" in line)
+Open = Callable[..., Inspector]
+
+
+@pytest.fixture
+def opened(watch: Callable[..., Any], tmp_path: Path) -> Open:
+    """Show the inspector of Triton's ``softmax``, made by these versions."""
+    def make(*versions: str, without: tuple[str, ...] = (), **options: Any) -> Inspector:
+        watched = watch(**options)
+        watched.page.goto(inspector_page(triton(*versions, without=without), tmp_path / "inspector.html").as_uri())
+        return Inspector(watched.page)
+
+    return make
+
+
+def tabs(shown: Inspector) -> list[str]:
+    return shown.find(".ksi-tab").all_inner_texts()
+
+
+def panes(shown: Inspector) -> list[str]:
+    return shown.panel.locator(".ksi-side > .ksi-caption").all_inner_texts()
+
+
+def texts(shown: Inspector, at: int) -> dict[int, str]:
+    """The drawn lines of a pane that are picked, by their numbers."""
+    return {number: shown.line(number, at).locator(".ksc-code").text_content() or ""
+            for number in shown.marked(at)}
+
+
+def test_a_line_marks_those_of_all_panes(opened: Open) -> None:
+    shown = opened("3.9", width=1700)
+    assert tabs(shown) == ["Source", "TTIR", "TTGIR", "LLVM", "PTX", "SASS", "Passes", "Launches", "Cache"]
+    assert "dynamic shared memory: 16 B · a block: 4 warps, 3 stages, 1 CTA" in shown.find(".ksi-title2").inner_text()
+    shown.tab("ttir")
+    shown.beside("sass")
+    assert until(shown.page, lambda: panes(shown) == ["Source", "TTIR", "SASS"])
+    shown.line(CALL, 0).click()
+    assert until(shown.page, lambda: len(shown.marked(1)) > 3 and len(shown.marked(2)) > 3)
+    operations = " ".join(texts(shown, 1).values())
+    assert '"tt.reduce"' in operations and "math.exp" in operations and "tt.store" not in operations
+    # What was inlined belongs to the line that calls it, and alone to the same lines of the inlined function.
+    exponential = shown.code(1).locator(".ksc-row").filter(has_text="math.exp")
+    assert exponential.locator(".ksc-origin").inner_text() == str(CALL)
+    assert exponential.locator(".ksc-note").inner_text() == f"helpers.py:{EXPONENT}"
+    exponential.click()
+    assert until(shown.page, lambda: "MUFU.EX2" in " ".join(texts(shown, 2).values()))
+    assert "FMNMX" not in " ".join(texts(shown, 2).values())
+    # The function's source is below the kernel's, with the numbers of its own file.
+    assert shown.marked(0) == [EXPONENT, CALL]
+    assert texts(shown, 0)[EXPONENT].strip() == "return tl.exp(w)"
+    shown.line(EXPONENT, 0).click()
+    assert until(shown.page, lambda: "MUFU.EX2" in " ".join(texts(shown, 2).values()))
+    exponential.click()
+    # Another form is marked likewise; the oldest of three gives way, and the picked line stays.
+    shown.beside("ttgir")
+    assert until(shown.page, lambda: panes(shown) == ["TTIR", "TTGIR", "SASS"])
+    assert until(shown.page, lambda: "math.exp" in " ".join(texts(shown, 1).values()))
+    shown.tab("ptx")
+    assert until(shown.page, lambda: panes(shown) == ["TTGIR", "PTX", "SASS"])
+    assert until(shown.page, lambda: "ex2.approx" in " ".join(texts(shown, 1).values()))
+    shown.tab("source")
+    assert until(shown.page, lambda: panes(shown) == ["Source", "TTGIR", "SASS"])
+    assert until(shown.page, lambda: shown.marked(0) == [EXPONENT, CALL])
+
+
+def test_by_keyboard(opened: Open) -> None:
+    shown = opened("3.9")
+    shown.tab("ttgir")
+    assert until(shown.page, lambda: panes(shown) == ["Source", "TTGIR"])
+    keys = shown.page.keyboard
+    shown.find(".ksi-tab[data-tab=ttgir]").focus()
+    keys.press("ArrowDown")
+    keys.press("Control+Home")
+    for _ in range(40):
+        if shown.marked(0, "near") == [CALL]:
+            break
+        keys.press("ArrowDown")
+    keys.press("Enter")
+    assert shown.marked(0) == [CALL]
+    chip = shown.find(".ksi-beside [data-form=ptx]")
+    chip.focus()
+    keys.press("Enter")
+    assert until(shown.page, lambda: panes(shown) == ["Source", "TTGIR", "PTX"])
+    assert until(shown.page, lambda: shown.focus()["data"].get("form") == "ptx")
+    assert chip.get_attribute("aria-pressed") == "true"
+    assert until(shown.page, lambda: len(shown.marked(2)) > 3)
+
+
+def test_where_calls_are_missing_the_inlined_lines_are_tied(opened: Open) -> None:
+    """Triton 3.4's machine code says of what was inlined its own line only; where it is from is in its PTX."""
+    shown = opened("3.4", without=("ptx",))
+    shown.tab("sass")
+    shown.beside("ttir")
+    assert until(shown.page, lambda: panes(shown) == ["Source", "TTIR", "SASS"])
+    shown.code(1).locator(".ksc-row").filter(has_text="math.exp").click()
+    assert until(shown.page, lambda: "MUFU.EX2" in " ".join(texts(shown, 2).values()))
+    shown.code(2).locator(".ksc-row.ksc-picked").first.click()
+    assert until(shown.page, lambda: ["math.exp" in text for text in texts(shown, 1).values()] == [True])
+
+
+@pytest.mark.parametrize("width", [520, 1000, 1700])
+@pytest.mark.parametrize("dark", [False, True])
+def test_three_panes_are_readable(opened: Open, width: int, dark: bool, artifacts: Path) -> None:
+    shown = opened("3.9", width=width, dark=dark)
+    shown.tab("ttgir")
+    shown.beside("sass")
+    assert until(shown.page, lambda: panes(shown) == ["Source", "TTGIR", "SASS"])
+    shown.line(CALL, 0).click()
+    boxes = [each.bounding_box() for each in shown.panel.locator(".ksi-side").all()]
+    assert all(box is not None and box["width"] > min(400, width * 0.6) for box in boxes)
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(shown.page, ".ksi") == []
+    shown.page.screenshot(path=f"{artifacts}.png", full_page=True)
+
+
+@pytest.mark.parametrize(("form", "differs"), [("ttir", "tt."), ("ttgir", "#blocked"), ("sass", "/*")])
+def test_two_specializations_as_a_diff(opened: Open, form: str, differs: str) -> None:
+    shown = opened("3.4", "3.9")
+    shown.compare(1, 2)
+    assert tabs(shown) == ["Types and resources", "TTIR", "TTGIR", "LLVM", "PTX", "SASS"]
+    marked = " ".join(shown.panel.locator("tr.ksi-differs").all_inner_texts())
+    assert "4 warps, 3 stages, 1 CTA" in marked and "Dynamic shared memory" in marked
+    shown.tab(form)
+    assert until(shown.page, lambda: differs in shown.panel.locator(".ksi-side").inner_text())
+    about = shown.panel.locator(".ksc-about").inner_text()
+    assert "changed" in about or "only" in about
+    loose = shown.panel.get_by_role("button", name="register")
+    assert loose.count() == 1
