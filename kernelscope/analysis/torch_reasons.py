@@ -35,11 +35,14 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.columns import items, json_object, mapping, texts
 from kernelscope.recording.model import Recording
 from kernelscope.units import counted, listed
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.compiles import CompilationSummary
 
 FRAMEWORK = "torch.compile"
 CODES = (
@@ -50,6 +53,7 @@ CODES = (
 )
 
 _MOST_BREAKS = 3
+_EXTERN = "extern "
 _DTYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
            "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
            "ComplexFloat": "complex64", "ComplexDouble": "complex128"}
@@ -172,9 +176,24 @@ def notes(attributes: str | None) -> str:
 
 
 def kernels(attributes: str | None) -> list[str]:
-    """Return the names of the kernels that inductor has generated for a compile, each once."""
-    graphs = items(json_object(attributes).get("inductor"))
-    return list(dict.fromkeys(name for graph in graphs for name in texts(mapping(graph).get("kernels"))))
+    """Return the names of the kernels that inductor has generated for a compile, then of libraries' that it calls.
+
+    Each is there once; a library's as ``extern addmm``, which is the operator's name and not that of a kernel.
+    """
+    graphs = [mapping(graph) for graph in items(json_object(attributes).get("inductor"))]
+    own = [name for graph in graphs for name in texts(graph.get("kernels"))]
+    called = [f"{_EXTERN}{name}" for graph in graphs for name in texts(graph.get("extern"))]
+    return list(dict.fromkeys([*own, *called]))
+
+
+def functions_of_kernels(compiles: Iterable[CompilationSummary]) -> dict[str, tuple[str, ...]]:
+    """Return the functions that torch has compiled to kernels of each name: inductor's names are not unique."""
+    found: dict[str, dict[str, None]] = {}
+    for each in sorted(compiles, key=lambda each: each.compilation_id):
+        for kernel in each.kernels:
+            if not kernel.startswith(_EXTERN):
+                found.setdefault(kernel, {})[each.name] = None
+    return {kernel: tuple(functions) for kernel, functions in found.items()}
 
 
 def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
