@@ -219,7 +219,8 @@ class RecordingOptions:
         if self.stacks != around.stacks:
             found.append(f"recorded {'call paths' if around.stacks else 'no call paths'}, as the recording around it")
         if self.torch_ops != around.torch_ops:
-            found.append(f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, as the recording around it")
+            found.append(f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, as the recording "
+                         "around it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
             found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")

@@ -588,7 +588,8 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     for table in ("graph_nodes", "graph_edges"):
         keep[table] = keep["graphs"][recording.column(table, "graph_id")]
     for referring in (*_EVENTS, "graph_nodes"):
-        for referred in ("threads", "lines", "stacks", "operators", "devices", "specializations", "configurations", "dispatchers"):
+        for referred in ("threads", "lines", "stacks", "operators", "devices", "specializations", "configurations",
+                         "dispatchers"):
             _mark(recording, keep, referring, referred)
     _mark(recording, keep, "specializations", "dispatchers")
     for referring in ("threads", "cells", "health", "operators", *_EVENTS):

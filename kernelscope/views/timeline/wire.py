@@ -76,8 +76,8 @@ _SENT = {
                "nodes", "first", "call", "busy"),
     "gpu": ("launch", "kernel", "name", "dur", "start", "flags", "track", "id", "specialization_id",
             "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id", "device_id", "stream", "regs",
-            "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "operator", "call", "graph", "call_start",
-            "call_end", "kind", "entry_name", "api", "memory"),
+            "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "operator", "call", "graph",
+            "call_start", "call_end", "kind", "entry_name", "api", "memory"),
 }
 #: Tables that the front end knows.
 SENT = tuple(_SENT)
