@@ -55,6 +55,11 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"stack_id": 1, "parent_stack_id": 0, "line_id": 0},
             {"stack_id": 2, "line_id": 1},
         ],
+        "operators": [
+            {"operator_id": 0, "name": "aten::größe", "path": "epoch / aten::größe", "calls": INT32, "host_ns": MOST,
+             "own_ns": 0, "cell_id": 0, "process_id": 0},
+            {"operator_id": 1, "name": "", "path": "", "calls": 0, "host_ns": 0, "own_ns": 0},
+        ],
         "devices": [
             {"device_id": 0, "ordinal": 0, "uuid": "GPU-1", "name": "NVIDIA H100", "compute_capability": "9.0",
              "multiprocessors": 132, "max_threads_per_multiprocessor": 2048, "max_blocks_per_multiprocessor": 32,
@@ -90,6 +95,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "launches": [
             {"launch_id": 0, "cell_id": 0, "thread_id": 0, "line_id": 0, "stack_id": 1, "dispatcher_id": 0,
+             "operator_id": 0,
              "specialization_id": 0, "configuration_id": 0, "device_id": 0, "start_ns": 200, "dispatch_end_ns": 300,
              "submit_start_ns": 310, "submit_end_ns": 320, "end_ns": 330, "compile_ns": 90, "cache": "compiled",
              "compilation_id": 0, "correlation_id": 42, "queue_ns": 0, "execute_ns": 20, "gc_ns": 4,
@@ -97,7 +103,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"launch_id": 1, "parent_launch_id": 0, "thread_id": 0, "dispatcher_id": 0,
              "configuration_id": 1, "start_ns": 201, "error": "TypeError"},
             {"launch_id": 2, "cell_id": 1, "parent_launch_id": 1, "thread_id": 1, "line_id": 1, "stack_id": 2,
-             "dispatcher_id": 1, "specialization_id": 1, "configuration_id": 1, "device_id": 1, "start_ns": MOST,
+             "operator_id": 1, "dispatcher_id": 1, "specialization_id": 1, "configuration_id": 1, "device_id": 1, "start_ns": MOST,
              "end_ns": MOST - 1, "compile_ns": 0, "cache": "memory", "correlation_id": 0},
         ],
         "activities": [
@@ -105,7 +111,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"activity_id": 1, "process_id": 0, "kind": "kernel", "name": "axpy(float*)", "entry_name": "_ZN4axpy",
              "device_id": 0, "stream": 7, "start_ns": 315, "end_ns": 335, "launch_id": 0, "specialization_id": 0,
              "configuration_id": 0, "regs": 32, "cell_id": 0, "thread_id": 0, "line_id": 0, "stack_id": 0,
-             "api": "cuLaunchKernelEx", "submit_start_ns": 311, "submit_end_ns": 319, "correlation_id": 42,
+             "operator_id": 0, "api": "cuLaunchKernelEx", "submit_start_ns": 311, "submit_end_ns": 319, "correlation_id": 42,
              "size_bytes": MOST, "memory": "pageable to device", "graph_event_id": 4, "graph_node_id": 0,
              "cupti_graph_id": 3, "cupti_node_id": HANDLE},
         ],
