@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from kernelscope.analysis.compiles import CompilationSummary
 
 FRAMEWORK = "torch.compile"
+#: Where inductor puts the kernels that it generates for Triton.
+INDUCTOR_MODULES = "torch._inductor.runtime.compile_tasks."
 CODES = (
     "static_size", "size_condition", "requires_grad", "new_keys", "new_length", "aliasing", "new_tensor_kind",
     "new_mode", "new_value", "new_global", "captured_value",
@@ -218,6 +220,34 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
             hint = break_text(str(each.get("reason")))[1]
             if hint and each.get("line") is not None:
                 hints[str(function["filename"]), str(each.get("function")), int(each["line"])] = hint
+    found.update(_of_inductor(recording, rows, functions))
+    return found
+
+
+def _of_inductor(recording: Recording, compiles: Sequence[Mapping[str, Any]],
+                 functions: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Why Triton compiled kernels that inductor has generated: nobody can call those otherwise."""
+    kernels = {row["dispatcher_id"] for row in recording.rows("dispatchers")
+               if str(row["module"]).startswith(INDUCTOR_MODULES)}
+    found: dict[int, dict[str, Any]] = {}
+    known: set[int] = set()
+    if not kernels:
+        return found
+    for row in sorted(recording.rows("compilations"), key=lambda row: row["start_ns"]):
+        kernel = row["dispatcher_id"]
+        if kernel not in kernels:
+            continue
+        around = [each for each in compiles if each["thread_id"] == row["thread_id"] and each["end_ns"] is not None
+                  and each["start_ns"] <= row["start_ns"] <= each["end_ns"]]
+        function = f"`{functions[around[-1]['dispatcher_id']]['name']}`" if around else "a compiled function"
+        sentence = f"torch's inductor has generated it for {function}"
+        if kernel in known:
+            sentence += ", and tries another configuration of it"
+        if row["outcome"] == "disk":
+            sentence = f"not compiled: Triton's cache on disk had it; {sentence}"
+        found[row["compilation_id"]] = {"reason_code": "disk" if row["outcome"] == "disk" else "first_use",
+                                        "reason": sentence, "fix": None, "argument": None, "nearest_signature": None}
+        known.add(kernel)
     return found
 
 

@@ -369,6 +369,7 @@ def test_stages_kernels_caches_and_graph_breaks(monkeypatch: pytest.MonkeyPatch,
 
 
 @on_a_gpu
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")  # of CUDA graph trees, about what is recorded here
 def test_cuda_graph_trees() -> None:
     torch.manual_seed(0)
     model = torch.nn.Linear(8, 8, device="cuda")
@@ -385,5 +386,48 @@ def test_cuda_graph_trees() -> None:
     rows = compiles(recorder.recording)
     assert '"event": "record"' in rows[0]["attributes"] and '"event": "record again"' in rows[0]["attributes"]
     text = str(recorder.recording)
+    table = recorder.recording.activities
+    replayed = table[(table.kind == "kernel") & table.cupti_graph_id.notna()]
+    launches = len(recorder.recording.launches)
+    kernels = int((table.kind == "kernel").sum())
+    assert len(replayed) and f"{kernels:,} ran on the GPU" in text and launches == kernels - len(replayed)
     assert "CUDA graph recorded again: static input data pointer changed" in text
     assert "not run as a CUDA graph: mutated inputs" in text
+
+
+@on_a_gpu
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+def test_operators_of_launches() -> None:
+    model = torch.nn.Linear(16, 16, device="cuda")
+    compiled = torch.compile(lambda x: (model(x) * 2).relu().sum())
+    compiled(tensor(8, 16)).backward()
+    with kernelscope.record(torch_ops=True) as recorder:
+        with torch.profiler.record_function("eager"):
+            torch.nn.functional.gelu(model(tensor(8, 16))).sum().backward()
+        compiled(tensor(8, 16)).backward()
+        torch.cuda.synchronize()
+    recording = recorder.recording
+    paths = {row["operator_id"]: row["path"] for row in recording.rows("operators")}
+    kernels = [row for row in recording.rows("activities") if row["kind"] == "kernel"]
+    by_kernel = [(row["name"], paths.get(row["operator_id"])) for row in kernels]
+    assert all(path is not None for _, path in by_kernel), by_kernel
+    launched = [paths[row["operator_id"]] for row in recording.rows("launches")]
+    assert any(path.startswith("eager / ") and path.endswith("aten::addmm") for path in launched)
+    assert any("GeluBackward0" in path for path in launched)  # on a thread of autograd's
+    assert any(path.startswith("Torch-Compiled Region: 0/0") for path in launched)
+    assert any("CompiledFunctionBackward" in path for path in launched)
+    table = recording.by_operator()
+    assert table.operator.notna().all() and table.launches.sum() == len(launched)
+    assert (table.gpu_ns > 0).all() and (table.host_ns > 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")
+def test_operators_beside_torchs_own_profiler() -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    x = tensor(8)
+    with kernelscope.record(torch_ops=True, gpu="none"):
+        with torch.profiler.profile(activities=activities) as profile:
+            x.add_(1)
+        with torch.autograd.profiler.emit_nvtx(enabled=DEVICE == "cuda"):
+            x.add_(1)
+    assert "aten::add_" in {each.key for each in profile.key_averages()}
