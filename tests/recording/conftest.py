@@ -95,7 +95,8 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "launches": [
             {"launch_id": 0, "cell_id": 0, "thread_id": 0, "line_id": 0, "stack_id": 1, "dispatcher_id": 0,
-             "operator_id": 0, "specialization_id": 0, "configuration_id": 0, "device_id": 0, "start_ns": 200, "dispatch_end_ns": 300,
+             "operator_id": 0, "specialization_id": 0, "configuration_id": 0, "device_id": 0, "start_ns": 200,
+             "dispatch_end_ns": 300,
              "submit_start_ns": 310, "submit_end_ns": 320, "end_ns": 330, "compile_ns": 90, "cache": "compiled",
              "compilation_id": 0, "correlation_id": 42, "queue_ns": 0, "execute_ns": 20, "gc_ns": 4,
              "capture_event_id": 1, "graph_node_id": 0},

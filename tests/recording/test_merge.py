@@ -96,7 +96,8 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
     counts = {name: merged.arrow(name).num_rows for name in TABLES}
     assert counts == {
         "processes": 2, "cells": 3, "threads": 2, "lines": 3, "stacks": 5, "operators": 3, "devices": 3,
-        "dispatchers": 3, "specializations": 3, "configurations": 2, "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4,
+        "dispatchers": 3, "specializations": 3, "configurations": 2, "occupancies": 3, "launches": 5,
+        "activities": 4, "api_calls": 4,
         "compilations": 3, "builds": 4, "graphs": 3, "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
         "passes": 3, "code": 4, "ranges": 4, "collections": 4, "health": 3,
     }

@@ -26,7 +26,8 @@ def test_first_cell_has_what_it_used(full: Recording) -> None:
     cell = select_cell(full, 0)
     assert _check(cell) == {
         "processes": 1, "cells": 1, "threads": 2, "lines": 1, "stacks": 2, "operators": 1, "devices": 1,
-        "dispatchers": 1, "specializations": 1, "configurations": 1, "occupancies": 1, "launches": 1, "activities": 1, "api_calls": 1,
+        "dispatchers": 1, "specializations": 1, "configurations": 1, "occupancies": 1, "launches": 1,
+        "activities": 1, "api_calls": 1,
         "compilations": 1, "builds": 1, "graphs": 2, "graph_nodes": 4, "graph_edges": 2, "graph_events": 4,
         "passes": 1, "code": 2, "ranges": 2, "collections": 1, "health": 2,
     }
