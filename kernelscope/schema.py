@@ -197,6 +197,8 @@ _LINE = _id("line_id", "The line of the user's code that made it: the innermost 
             "known.", nullable=True)
 _STACK = _id("stack_id", "The innermost frame of the Python call path that made it; null where call paths were not "
              "recorded, and where none is known.", nullable=True)
+_OPERATOR = _id("operator_id", "The operator of PyTorch's that was innermost on its thread; null where none was, and "
+                "where operators were not recorded.", nullable=True)
 _PROCESS = _id("process_id", "The process; null in files of older versions, which do not say.", nullable=True)
 _ATTRIBUTES = _text("attributes", "What only this framework has, as a JSON object.")
 
@@ -270,6 +272,18 @@ _TABLES = (
             nullable=True),
         _id("line_id", "The line that the frame was at."),
     ), since=4),
+    Table("operators", "one of PyTorch's operators, or a range of `record_function`, inside of the same others and in "
+          "one cell, of those that gave the GPU work", (
+        _id("operator_id", "Row number."),
+        _text("name", "As PyTorch calls it, such as aten::addmm.", nullable=False),
+        _text("path", "The names of the operators around it, the outermost first, and its own, joined by ` / `.",
+              nullable=False),
+        _count("calls", "How often it was called.", nullable=False),
+        _duration("host_ns", "Host time of these calls, what they call included."),
+        _duration("own_ns", "The same without the operators that they call."),
+        _id("cell_id", "The cell that it was called in; null between cells.", nullable=True),
+        _PROCESS,
+    ), since=6),
     Table("devices", "one CUDA device that was launched on", (
         _id("device_id", "Row number."),
         _count("ordinal", "CUDA's ordinal of the device, in the first process that launched on it."),
@@ -345,6 +359,7 @@ _TABLES = (
         _id("thread_id", "The host thread."),
         _LINE,
         _STACK,
+        _OPERATOR,
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The overload that ran; null where it failed before one was found.", nullable=True),
         _id("configuration_id", "The launch configuration."),
@@ -392,6 +407,7 @@ _TABLES = (
         _id("thread_id", "The host thread that made the call.", nullable=True),
         _LINE,
         _STACK,
+        _OPERATOR,
         _word("api", "The driver or runtime call that started it, such as cuLaunchKernelEx.", nullable=True),
         _time("submit_start_ns", "That call began.", nullable=True),
         _time("submit_end_ns", "That call returned.", nullable=True),

@@ -107,6 +107,7 @@ const DETAILS: Record<TableName, Detail> = {
     launched(model, table, row, add);
     add("device", deviceOf(model, table.at("device_id", row)));
     path(model, table.at("range", row), add);
+    add("operator", model.word("launches", "operator", row));
     const parent = table.at("parent_launch_id", row);
     add("inside launch", parent >= 0 ? `${nameOf(model, "launches", parent)} (${parent})` : null);
     place(model, table, row, add);
@@ -249,6 +250,7 @@ const DETAILS: Record<TableName, Detail> = {
     launched(model, table, row, add);
     add("registers", table.at("regs", row) >= 0 ? table.at("regs", row) : null);
     path(model, table.at("range", row), add);
+    add("operator", model.word("gpu", "operator", row));
     const entry = model.word("gpu", "entry_name", row);
     add("entry", entry && line(entry));
     place(model, table, row, add);

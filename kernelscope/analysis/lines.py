@@ -130,7 +130,7 @@ def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[Li
     compile_ns = known_sums(lines["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
     gpu = gpu_by(recording, lines["launches"], lines["activities"], size)
     used = launches + compiles + count_by(lines["activities"], size)
-    names = _kernels(recording, lines["launches"], lines["activities"], size)
+    names = kernels_by(recording, lines["launches"], lines["activities"], size)
     rows: list[dict[str, Any]] = [*recording.rows("lines"), dict.fromkeys(("line_id", "file", "line", "function"))]
     texts = line_texts(recording)
     found = [
@@ -178,7 +178,11 @@ def _lines(recording: Recording, table: str, size: int) -> Ints:
     return np.where(found >= 0, found, size - 1) if found.min(initial=0) < 0 else found
 
 
-def _kernels(recording: Recording, lines: Ints, activities: Ints, size: int) -> list[tuple[str, ...]]:
+def kernels_by(recording: Recording, lines: Ints, activities: Ints, size: int) -> list[tuple[str, ...]]:
+    """Return the names of kernels by group, of launches first, then of other activities.
+
+    `lines` and `activities` are the groups of the rows of ``launches`` and ``activities``, below `size`.
+    """
     names: list[str] = recording.arrow("dispatchers").column("name").to_pylist()
     found: list[dict[str, None]] = [{} for _ in range(size)]
     for line, kernel in distinct_pairs(lines, ids(recording, "launches", "dispatcher_id")).tolist():

@@ -33,15 +33,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.columns import items, json_object, mapping, texts
 from kernelscope.recording.model import Recording
 from kernelscope.units import counted, listed
 
+if TYPE_CHECKING:
+    from kernelscope.analysis.compiles import CompilationSummary
+
 FRAMEWORK = "torch.compile"
+#: Where inductor puts the kernels that it generates for Triton.
+INDUCTOR_MODULES = "torch._inductor.runtime.compile_tasks."
 CODES = (
     "static_size", "size_condition", "requires_grad", "new_keys", "new_length", "aliasing", "new_tensor_kind",
     "new_mode", "new_value", "new_global", "captured_value",
@@ -50,6 +55,7 @@ CODES = (
 )
 
 _MOST_BREAKS = 3
+_EXTERN = "extern "
 _DTYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
            "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
            "ComplexFloat": "complex64", "ComplexDouble": "complex128"}
@@ -172,9 +178,24 @@ def notes(attributes: str | None) -> str:
 
 
 def kernels(attributes: str | None) -> list[str]:
-    """Return the names of the kernels that inductor has generated for a compile, each once."""
-    graphs = items(json_object(attributes).get("inductor"))
-    return list(dict.fromkeys(name for graph in graphs for name in texts(mapping(graph).get("kernels"))))
+    """Return the names of the kernels that inductor has generated for a compile, then of libraries' that it calls.
+
+    Each is there once; a library's as ``extern addmm``, which is the operator's name and not that of a kernel.
+    """
+    graphs = [mapping(graph) for graph in items(json_object(attributes).get("inductor"))]
+    own = [name for graph in graphs for name in texts(graph.get("kernels"))]
+    called = [f"{_EXTERN}{name}" for graph in graphs for name in texts(graph.get("extern"))]
+    return list(dict.fromkeys([*own, *called]))
+
+
+def functions_of_kernels(compiles: Iterable[CompilationSummary]) -> dict[str, tuple[str, ...]]:
+    """Return the functions that torch has compiled to kernels of each name: inductor's names are not unique."""
+    found: dict[str, dict[str, None]] = {}
+    for each in sorted(compiles, key=lambda each: each.compilation_id):
+        for kernel in each.kernels:
+            if not kernel.startswith(_EXTERN):
+                found.setdefault(kernel, {})[each.name] = None
+    return {kernel: tuple(functions) for kernel, functions in found.items()}
 
 
 def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
@@ -199,6 +220,34 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
             hint = break_text(str(each.get("reason")))[1]
             if hint and each.get("line") is not None:
                 hints[str(function["filename"]), str(each.get("function")), int(each["line"])] = hint
+    found.update(_of_inductor(recording, rows, functions))
+    return found
+
+
+def _of_inductor(recording: Recording, compiles: Sequence[Mapping[str, Any]],
+                 functions: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Why Triton compiled kernels that inductor has generated: nobody can call those otherwise."""
+    kernels = {row["dispatcher_id"] for row in recording.rows("dispatchers")
+               if str(row["module"]).startswith(INDUCTOR_MODULES)}
+    found: dict[int, dict[str, Any]] = {}
+    known: set[int] = set()
+    if not kernels:
+        return found
+    for row in sorted(recording.rows("compilations"), key=lambda row: row["start_ns"]):
+        kernel = row["dispatcher_id"]
+        if kernel not in kernels:
+            continue
+        around = [each for each in compiles if each["thread_id"] == row["thread_id"] and each["end_ns"] is not None
+                  and each["start_ns"] <= row["start_ns"] <= each["end_ns"]]
+        function = f"`{functions[around[-1]['dispatcher_id']]['name']}`" if around else "a compiled function"
+        sentence = f"torch's inductor has generated it for {function}"
+        if kernel in known:
+            sentence += ", and tries another configuration of it"
+        if row["outcome"] == "disk":
+            sentence = f"not compiled: Triton's cache on disk had it; {sentence}"
+        found[row["compilation_id"]] = {"reason_code": "disk" if row["outcome"] == "disk" else "first_use",
+                                        "reason": sentence, "fix": None, "argument": None, "nearest_signature": None}
+        known.add(kernel)
     return found
 
 

@@ -155,6 +155,29 @@ class CallSites:
         domain and function.
         """
 
+class Operators:
+    """Keeps which of PyTorch's operators each thread is in; of one at a time, from `start` until `stop`.
+
+    `add`, `remove` and `name` are the addresses of ``at::addGlobalCallback``, ``at::removeCallback`` and
+    ``at::RecordFunction::name``.
+    """
+
+    @property
+    def dropped(self) -> int:
+        """How many instants found no room."""
+    def __init__(self, add: int, remove: int, name: int) -> None: ...
+    def start(self) -> None:
+        """Have PyTorch call back at each of its operators."""
+    def stop(self) -> None:
+        """Have it call back no more; what was kept stays."""
+    def rows(self) -> list[tuple[int, list[tuple[int, str]], bytes]]:
+        """What was kept, for each thread.
+
+        Its ident; its operators by number, each with the number of the one around it, -1 for none, and its name; and
+        two int64 for each change: when it was, and the number of the operator that the thread is in from then on, -1
+        for none.
+        """
+
 class Hook:
     """Stands for a callable, or has the calls of a Python function run through it, and records them.
 

@@ -377,6 +377,8 @@ class Sink:
         A row of health that a probe states anew whenever a recording ends, by probe.
     collections : kernelscope.native._core.Collections or None
         Collections of Python's garbage collector; None where they are not recorded.
+    operators : kernelscope.native._core.Operators or None
+        PyTorch's operators; None where they are not recorded.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -426,6 +428,7 @@ class Sink:
         self.gpu = GpuColumns()
         self.stated: dict[str, dict[str, Any]] = {}
         self.collections: core.Collections | None = None
+        self.operators: core.Operators | None = None
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

@@ -157,6 +157,9 @@ class RecordingOptions:
     stacks: bool = field(default=False, metadata=option(
         "record the call path of each launch and compile too: all Python frames from the outermost of your code on",
         flag("--stacks", action="store_true"), check=_stacks_problem))
+    torch_ops: bool = field(default=False, metadata=option(
+        "record which of PyTorch's operators, such as aten::addmm, launched each kernel; this adds to every operator",
+        flag("--torch-ops", action="store_true")))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES))
@@ -215,6 +218,9 @@ class RecordingOptions:
             found.append(f"recorded {lines}, as the recording around it")
         if self.stacks != around.stacks:
             found.append(f"recorded {'call paths' if around.stacks else 'no call paths'}, as the recording around it")
+        if self.torch_ops != around.torch_ops:
+            found.append(f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, as the recording "
+                         "around it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
             found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")

@@ -30,7 +30,7 @@ from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
-from kernelscope.probes.torch import TorchProbe
+from kernelscope.probes.torch import TorchOperatorsProbe, TorchProbe
 from kernelscope.probes.triton import TritonProbe
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kernelscope.recording.columns import Columns
     from kernelscope.recording.graphs import RawGraphs
     from kernelscope.recording.joins import RawActivities
+    from kernelscope.recording.operators import RawOperators
     from kernelscope.recording.ranges import RawRanges
 
 
@@ -96,7 +97,7 @@ class Session:
             remove_pass_throughs()
             session = cls(options, clock, journal)
             if probes is None:
-                probes, problems = _probes(options.gpu)
+                probes, problems = _probes(options)
                 session.sink.health += problems
             for probe in probes:
                 session._install(probe)
@@ -197,8 +198,9 @@ class Session:
             raise interrupt
 
 
-def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
-    """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
+def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
+    """Every probe that there is, those that the options ask for; and what is wrong with those of other packages."""
+    gpu = options.gpu
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = None
     if on_gpu and gpu == "events":
@@ -212,6 +214,8 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
     probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe()]
+    if options.torch_ops:
+        probes.append(TorchOperatorsProbe())
     probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems
@@ -293,6 +297,14 @@ class Part:
             return None
         return RawCollections.from_bytes(sink.collections.rows(self._collections))
 
+    def operators(self, sink: Sink) -> RawOperators:
+        """Return PyTorch's operators of the session until now, and since when they count."""
+        from kernelscope.recording.operators import RawOperators
+
+        if sink.operators is None:
+            return RawOperators()
+        return RawOperators.from_rows(sink.operators.rows(), self.began, not sink.operators.dropped)
+
     def activities(self, sink: Sink) -> RawActivities:
         """Return the GPU activities of this part, and the calls that started them."""
         from kernelscope.recording.joins import RawActivities
@@ -364,6 +376,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         activities=activities,
         graphs=graphs,
         collections=collections,
+        operators=part.operators(sink),
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw.dispatchers), "code": code, "own_cost": how_known, "recorder": {

@@ -26,6 +26,7 @@ from kernelscope.recording.driver import add_driver_launches
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, join
 from kernelscope.recording.model import Recording
+from kernelscope.recording.operators import RawOperators, add_operators
 from kernelscope.recording.parquet import integer_array, make_table, recorded_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.schema import MAX_COUNT, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
@@ -85,6 +86,8 @@ class RawRecording:
         What the GPU and the driver did.
     collections : RawCollections or None
         Garbage collections; None where they were not recorded.
+    operators : RawOperators
+        PyTorch's operators.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -110,6 +113,7 @@ class RawRecording:
     ranges: RawRanges = field(default_factory=RawRanges)
     collections: RawCollections | None = None
     activities: RawActivities = field(default_factory=RawActivities)
+    operators: RawOperators = field(default_factory=RawOperators)
     graphs: RawGraphs = field(default_factory=RawGraphs)
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
@@ -142,10 +146,11 @@ def build(raw: RawRecording) -> Recording:
             columns[name] = event_ids[columns[name]]
     add_driver_launches(launches, activities, raw.dispatchers, raw.specializations, raw.configurations,
                         (*compilations, *builds))
+    operators = add_operators(launches, activities, raw.operators, raw.threads, raw.cells)
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     rows: dict[str, Sequence[Row]] = {
         "cells": raw.cells, "threads": raw.threads, "lines": _with_cells(raw.lines, raw.cells),
-        "stacks": raw.stacks, "devices": raw.devices, "dispatchers": raw.dispatchers,
+        "stacks": raw.stacks, "operators": operators, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
     }

@@ -28,6 +28,7 @@ REFERENCES = {
     "line_id": "lines",
     "stack_id": "stacks",
     "parent_stack_id": "stacks",
+    "operator_id": "operators",
     "device_id": "devices",
     "dispatcher_id": "dispatchers",
     "specialization_id": "specializations",

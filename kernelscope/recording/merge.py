@@ -35,7 +35,9 @@ from kernelscope.units import listed
 Source = Recording | str | Path
 
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
+# Those that name cells come after these.
 _SHARED = ("processes", "threads", "devices", "dispatchers", "configurations", "specializations")
+_OF_CELLS = ("lines", "operators")
 _KEPT_FROM_FIRST = {
     "processes": ("start_ns", "end_ns", "status", "message", "clock_offset_ns", "clock_bound_ns", "clock_drift_ppb",
                   "own_cost_ns"),
@@ -382,7 +384,7 @@ class _Merger:
     """
 
     def __init__(self, scratch: Scratch | None = None) -> None:
-        self._shared = {name: _Shared(name) for name in (*_SHARED, "lines")}
+        self._shared = {name: _Shared(name) for name in (*_SHARED, *_OF_CELLS)}
         self._stacks: dict[tuple[int, int], int] = {}
         self._graphs = _Graphs()
         scratch = scratch or Scratch()
@@ -422,7 +424,8 @@ class _Merger:
         for name in _SHARED:
             self._shared[name].add(recording, place)
         self._graphs.add(recording, place)
-        self._shared["lines"].add(recording, place)  # they name cells
+        for name in _OF_CELLS:
+            self._shared[name].add(recording, place)
         self._add_stacks(recording, place)
         for name in EVENTS:
             self._events[name].add(recording.arrow(name), place)
@@ -466,7 +469,7 @@ class _Merger:
             if name in named:
                 self._places[name] = self._events[name].new
         cells = self._events["cells"].new.of(np.arange(self._events["cells"].total))
-        for row in self._shared["lines"].rows:
+        for row in (row for name in _OF_CELLS for row in self._shared[name].rows):
             row["cell_id"] = None if row["cell_id"] is None else int(cells[row["cell_id"]])
         processes = self._shared["processes"].rows
         _check_parents(processes)

@@ -41,6 +41,7 @@ _VIEWS = {
     "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
+    "by_operator": ("kernelscope.analysis.operators", "operator_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
     "exporter_of": ("kernelscope.views.exports", "exporter_of"),
@@ -173,6 +174,7 @@ class Recording:
     threads = _TableFrame()
     lines = _TableFrame()
     stacks = _TableFrame()
+    operators = _TableFrame()
     devices = _TableFrame()
     dispatchers = _TableFrame()
     configurations = _TableFrame()
@@ -275,6 +277,16 @@ class Recording:
         to the GPU, a wait to the line that waited. What has no known line is the last row. Times are in nanoseconds.
         """
         return _view("by_line")(self)
+
+    def by_operator(self) -> pd.DataFrame:
+        """Return what PyTorch's operators did: a new DataFrame, one row an operator, such as ``aten::addmm``.
+
+        Columns are the operator, how often it was called and its host time, what it calls included; its kernels,
+        launches with their host time, and the time of the GPU. Work belongs to the innermost operator that gave it to
+        the GPU; what none did is the last row. Operators are recorded on request only: ``record(torch_ops=True)``.
+        Times are in nanoseconds.
+        """
+        return _view("by_operator")(self)
 
     def by_task(self) -> pd.DataFrame:
         """Return what the tasks of Dask did: a new DataFrame, one row a key prefix and process.
@@ -576,10 +588,11 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     for table in ("graph_nodes", "graph_edges"):
         keep[table] = keep["graphs"][recording.column(table, "graph_id")]
     for referring in (*_EVENTS, "graph_nodes"):
-        for referred in ("threads", "lines", "stacks", "devices", "specializations", "configurations", "dispatchers"):
+        for referred in ("threads", "lines", "stacks", "operators", "devices", "specializations", "configurations",
+                         "dispatchers"):
             _mark(recording, keep, referring, referred)
     _mark(recording, keep, "specializations", "dispatchers")
-    for referring in ("threads", "cells", "health", *_EVENTS):
+    for referring in ("threads", "cells", "health", "operators", *_EVENTS):
         _mark(recording, keep, referring, "processes")
     _mark_callers(recording.column("stacks", "parent_stack_id"), keep["stacks"])
     _mark(recording, keep, "stacks", "lines")

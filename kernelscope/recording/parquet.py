@@ -312,8 +312,8 @@ _MAX_SCHEMA_BYTES = 1 << 14
 _FIXED_BYTES = {"int64": 8, "int32": 4, "float64": 8, "bool": 1, "string": 8, "category": 4}
 _TEXT = ("string", "category")
 # Ids of which few are in a long table, each many times, but for those of the table's own rows.
-_WHOSE = ("process_id", "cell_id", "thread_id", "line_id", "stack_id", "device_id", "dispatcher_id",
-          "specialization_id", "configuration_id")
+_WHOSE = ("process_id", "cell_id", "thread_id", "line_id", "stack_id", "operator_id", "device_id",
+          "dispatcher_id", "specialization_id", "configuration_id")
 _MANY_ROWS = 1 << 14
 _VERY_MANY_ROWS = 1 << 22
 

@@ -492,6 +492,21 @@ def _dropped(names: Names, text: str) -> None:
     return None
 
 
+def _operator(names: Names, text: str) -> str:
+    """An operator of PyTorch's own; one that a user has made, or a range, becomes a neutral name."""
+    return text if _OPERATOR.fullmatch(text) else names.of("operator", text)
+
+
+def _operators(names: Names, text: str) -> str:
+    return " / ".join(_operator(names, each) for each in text.split(" / "))
+
+
+#: Backward nodes that PyTorch makes end in a number; those of the user's functions do not.
+_OPERATOR = re.compile(
+    r"aten::\w+|(?:autograd::engine::evaluate_function: )?(?:torch::autograd::\w+|\w+Backward\d+|"
+    r"CompiledFunctionBackward)|CompiledFunction|Torch-Compiled Region: \d+/\d+|TorchDynamo Cache Lookup")
+
+
 def _hash(names: Names, text: str) -> str:
     """The hash of a neutral name: that of the code itself would confirm a guess of it."""
     return hashlib.sha256(names.of("code", text).encode()).hexdigest()
@@ -661,6 +676,7 @@ RULES: dict[str, dict[str, Rule]] = {
     "threads": {"name": _word("thread", "MainThread")},
     "lines": {"file": _source_file, "function": _named("function"), "text": _dropped},
     "stacks": {},
+    "operators": {"name": _operator, "path": _operators},
     "devices": {
         "uuid": _named("gpu"),
         "name": _matching("device", rf"(?:NVIDIA|Tesla|Quadro|GeForce|TITAN)(?: (?:{_MODEL}))*"),

@@ -68,6 +68,10 @@ def dims(values: Sequence[int | None] | None) -> str:
     return " × ".join(f"{each:,}" for each in kept)  # noqa: RUF001 - the sign of multiplication is meant
 
 
+#: Modules of code that torch's inductor has generated: the rest of their names, and their files', are hashes.
+_GENERATED = "torch._inductor.runtime.compile_tasks."
+
+
 def defined_at(
     framework: str, module: str | None, filename: str | None, lineno: int | None, frameworks: Sequence[str] = (),
 ) -> str:
@@ -78,6 +82,8 @@ def defined_at(
     """
     if framework == "driver":
         return module or "unknown library"
+    if module is not None and module.startswith(_GENERATED):
+        return f"{framework} · generated"
     parts = [framework] if framework != "numba-cuda" or len(frameworks) > 1 else []
     # Beside a file or a cell, __main__ tells nothing.
     parts += [module] if module and not (filename and module == "__main__") else []

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from handmade import MS, Script
 
+from kernelscope.analysis.compiles import compilations
 from kernelscope.analysis.torch_reasons import (
     CODES,
     arguments_of,
     break_text,
     changes,
     explain_guard,
+    functions_of_kernels,
     kernels,
     notes,
     read_guard,
@@ -194,3 +197,29 @@ def test_inputs_whose_address_changed_are_named() -> None:
     reason = "static input data pointer changed.\ninput name: primals_1. data pointer changed from 1 to 2. input stack"
     attributes = json.dumps({"cuda_graphs": [{"event": "record again", "reason": reason}]})
     assert notes(attributes) == "CUDA graph recorded again: static input data pointer changed (primals_1)"
+
+
+def test_kernels_that_inductor_has_generated_have_their_function_and_no_fix() -> None:
+    script = Script()
+    script.cell()
+    script.rows["threads"] = [{"thread_id": 0, "ident": 1, "name": "MainThread"}]
+    step = script.kernel("step", framework="torch.compile")
+    fused = script.kernel("triton_poi_fused_add_0", framework="triton",
+                          module="torch._inductor.runtime.compile_tasks.cabc")
+    own = script.kernel("own", framework="triton")
+    start, held = script.now, {"inductor": [{"kernels": ["triton_poi_fused_add_0"], "extern": ["addmm", "addmm"]}]}
+    common = {"signature": "", "specialization_id": None, "reason_code": None, "launch_id": None}
+    script.compilation(step, 9 * MS, start_ns=start, attributes=json.dumps(held), **common)
+    script.compilation(fused, MS, start_ns=start + MS, trigger="compile", **common)
+    script.compilation(fused, MS, start_ns=start + 3 * MS, trigger="compile", **common)
+    script.compilation(fused, MS, start_ns=start + 10 * MS, trigger="compile", outcome="disk", **common)
+    script.compilation(own, MS, start_ns=start + 12 * MS, trigger="compile", **common)
+    found = {each.compilation_id: each for each in compilations(script.recording())}
+    assert [found[at].reason for at in (1, 2, 3)] == [
+        "torch's inductor has generated it for `step`",
+        "torch's inductor has generated it for `step`, and tries another configuration of it",
+        "not compiled: Triton's cache on disk had it; torch's inductor has generated it for a compiled function, and "
+        "tries another configuration of it"]
+    assert [each.fix is None for _, each in sorted(found.items())] == [True, True, True, True, False]
+    assert found[0].kernels == ("triton_poi_fused_add_0", "extern addmm")
+    assert functions_of_kernels(found.values()) == {"triton_poi_fused_add_0": ("step",)}

@@ -95,8 +95,9 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
     _check(merged)
     counts = {name: merged.arrow(name).num_rows for name in TABLES}
     assert counts == {
-        "processes": 2, "cells": 3, "threads": 2, "lines": 3, "stacks": 5, "devices": 3, "dispatchers": 3,
-        "specializations": 3, "configurations": 2, "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4,
+        "processes": 2, "cells": 3, "threads": 2, "lines": 3, "stacks": 5, "operators": 3, "devices": 3,
+        "dispatchers": 3, "specializations": 3, "configurations": 2, "occupancies": 3, "launches": 5,
+        "activities": 4, "api_calls": 4,
         "compilations": 3, "builds": 4, "graphs": 3, "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
         "passes": 3, "code": 4, "ranges": 4, "collections": 4, "health": 3,
     }
@@ -152,7 +153,7 @@ def test_recording_with_itself_shares_everything_but_events(full: Recording) -> 
         times = 2 if name in ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events",
                               "passes", "ranges", "collections") else 1
         # One is a line of a cell, and each recording has its own cells; call paths of two frames go through it.
-        of_cells = {"lines": 1, "stacks": 2}.get(name, 0)
+        of_cells = {"lines": 1, "stacks": 2, "operators": 1}.get(name, 0)
         assert merged.arrow(name).num_rows == times * full.arrow(name).num_rows + of_cells, name
 
 
@@ -248,7 +249,7 @@ def test_times_of_another_boot_are_moved_by_the_wall_clock(full: Recording, rows
     assert [row["start_ns"] for row in merged.rows("cells")] == [100 - hour, 1000 - hour, 100, 1000]
     assert merged.rows("launches")[0] | {"launch_id": 0} == {
         **merged.rows("launches")[3], "launch_id": 0, "cell_id": 0, "thread_id": 2, "line_id": 2, "stack_id": 4,
-        "compilation_id": 0, "capture_event_id": 2,
+        "operator_id": 2, "compilation_id": 0, "capture_event_id": 2,
         **{name: value - hour for name, value in rows["launches"][0].items()
            if name in ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")},
     }

@@ -25,8 +25,9 @@ def _check(recording: Recording) -> dict[str, int]:
 def test_first_cell_has_what_it_used(full: Recording) -> None:
     cell = select_cell(full, 0)
     assert _check(cell) == {
-        "processes": 1, "cells": 1, "threads": 2, "lines": 1, "stacks": 2, "devices": 1, "dispatchers": 1,
-        "specializations": 1, "configurations": 1, "occupancies": 1, "launches": 1, "activities": 1, "api_calls": 1,
+        "processes": 1, "cells": 1, "threads": 2, "lines": 1, "stacks": 2, "operators": 1, "devices": 1,
+        "dispatchers": 1, "specializations": 1, "configurations": 1, "occupancies": 1, "launches": 1,
+        "activities": 1, "api_calls": 1,
         "compilations": 1, "builds": 1, "graphs": 2, "graph_nodes": 4, "graph_edges": 2, "graph_events": 4,
         "passes": 1, "code": 2, "ranges": 2, "collections": 1, "health": 2,
     }
@@ -45,6 +46,7 @@ def test_second_cell_is_renumbered(full: Recording) -> None:
     assert cell.rows("cells") == [{**full.rows("cells")[1], "cell_id": 0}]
     assert cell.rows("launches") == [{
         **full.rows("launches")[2], "launch_id": 0, "cell_id": 0, "thread_id": 0, "line_id": 0, "stack_id": 0,
+        "operator_id": 0,
         "dispatcher_id": 0, "specialization_id": 0, "configuration_id": 0, "device_id": 0,
         # Its parent was launched outside the cell.
         "parent_launch_id": None,

@@ -99,7 +99,7 @@ struct ks_hook {
 #endif
 };
 
-extern PyTypeObject ks_calls_type, ks_collections_type, ks_log_type, ks_state_type, ks_hook_type;
+extern PyTypeObject ks_calls_type, ks_collections_type, ks_log_type, ks_operators_type, ks_state_type, ks_hook_type;
 
 /* The functions whose calls run through hooks, as a list. */
 PyObject *ks_taken(PyObject *module, PyObject *ignored);

@@ -5,13 +5,14 @@ static int execute(PyObject *module) {
     bool counts = ks_counter_ready(), reads_frames = ks_frames_ready();
     if (ks_names_ready() < 0 || PyType_Ready(&ks_log_type) < 0 || PyType_Ready(&ks_state_type) < 0 ||
         PyType_Ready(&ks_hook_type) < 0 || PyType_Ready(&ks_collections_type) < 0 ||
-        PyType_Ready(&ks_calls_type) < 0)
+        PyType_Ready(&ks_calls_type) < 0 || PyType_Ready(&ks_operators_type) < 0)
         return -1;
     if (PyModule_AddObjectRef(module, "Ring", (PyObject *)&ks_log_type) < 0 ||
         PyModule_AddObjectRef(module, "State", (PyObject *)&ks_state_type) < 0 ||
         PyModule_AddObjectRef(module, "Hook", (PyObject *)&ks_hook_type) < 0 ||
         PyModule_AddObjectRef(module, "Collections", (PyObject *)&ks_collections_type) < 0 ||
-        PyModule_AddObjectRef(module, "CallSites", (PyObject *)&ks_calls_type) < 0)
+        PyModule_AddObjectRef(module, "CallSites", (PyObject *)&ks_calls_type) < 0 ||
+        PyModule_AddObjectRef(module, "Operators", (PyObject *)&ks_operators_type) < 0)
         return -1;
 #ifdef KS_TAKES_FUNCTIONS
     PyObject *takes = Py_True;

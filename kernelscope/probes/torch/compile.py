@@ -48,6 +48,7 @@ _CACHES = {
     "aot_autograd_bypasses": ("aot_autograd", "autograd_cache_bypass"),
 }
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(", re.MULTILINE)
+_EXTERN = re.compile(r"\b(?:extern_kernels\.(\w+)|torch\.ops\.(\w+\.\w+)\.\w+)\(")
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_(\d+)$")
 _MOST_KERNELS, _MOST_BREAKS, _MOST_TEXT, _MOST_EVENTS = 100, 20, 400, 4096
 
@@ -259,11 +260,15 @@ class CompileHooks:
 
     def _graph(self, graph: Any, graph_kwargs: Mapping[str, Any]) -> None:
         threads = self._threads
-        kernels = _KERNEL.findall(getattr(graph, "source_code", None) or "")
+        source = getattr(graph, "source_code", None) or ""
+        kernels = _KERNEL.findall(source)
+        extern = list(dict.fromkeys(own or operator for own, operator in _EXTERN.findall(source)))
         found: dict[str, Any] = {
             "cache_key": getattr(graph, "_fx_graph_cache_key", None), "backward": bool(graph_kwargs.get("is_backward")),
             "devices": sorted(map(str, getattr(graph, "device_types", ()))), "kernels": kernels[:_MOST_KERNELS]}
         states = _autotune_states(graph, kernels)
+        if extern:
+            found["extern"] = extern[:_MOST_KERNELS]
         if states:
             found["autotune_cache"] = states
         graphs = (threads.under_way[-1] if threads.under_way else threads.loose).graphs

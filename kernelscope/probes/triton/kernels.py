@@ -22,6 +22,8 @@ from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
 FRAMEWORK = "triton"
+#: Where torch's inductor puts the kernels that it generates, in files of a temporary folder.
+_INDUCTOR = "torch._inductor."
 
 #: What metadata have that a compile found out, or that says where files are; all else was asked for.
 _FOUND = frozenset({
@@ -383,7 +385,8 @@ def _dispatcher_row(function: Any) -> dict[str, Any]:
             "module": function.__module__, "filename": code.co_filename, "lineno": code.co_firstlineno,
             "arguments": ", ".join(function.arg_names), "options": json.dumps(options) if options else None,
             "code_sha256": hashlib.sha256(str(function.src).encode()).hexdigest(),
-            "attributes": json.dumps({"owner": written(python)[1]})}
+            "attributes": json.dumps({"owner": "library" if str(function.__module__).startswith(_INDUCTOR)
+                                      else written(python)[1]})}
 
 
 def _ordinal(function: Any, kernel: Any) -> int:

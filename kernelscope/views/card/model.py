@@ -28,11 +28,13 @@ from kernelscope.analysis.launches import (
     launch_phases,
 )
 from kernelscope.analysis.lines import AnnotatedCode, annotated, by_line
+from kernelscope.analysis.operators import OperatorSummary, by_operator, operators_of_kernels
 from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.owners import process_names
 from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.tasks import TaskSummary, by_task
+from kernelscope.analysis.torch_reasons import functions_of_kernels
 from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
@@ -157,6 +159,12 @@ class Overview:
         Requests to build caches, by algorithm.
     processes : Comparison or None
         What all processes together show; None for a recording of one.
+    compiled_functions : dict of str to tuple of str
+        The functions that torch has compiled to kernels of each name.
+    operators : tuple of OperatorSummary
+        PyTorch's operators; empty where they were not recorded.
+    kernel_operators : dict of int to tuple of str
+        Those that launched each kernel, by dispatcher id, the most frequent first.
     tasks : tuple of TaskSummary
         Dask's tasks by key prefix and process.
     flame : Flame or None
@@ -214,6 +222,9 @@ class Overview:
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
     processes: Comparison | None
+    compiled_functions: dict[str, tuple[str, ...]]
+    operators: tuple[OperatorSummary, ...]
+    kernel_operators: dict[int, tuple[str, ...]]
     tasks: tuple[TaskSummary, ...]
     flame: Flame | None
     frameworks: tuple[str, ...]
@@ -333,6 +344,9 @@ def overview(recording: Recording) -> Overview:
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
         processes=comparison(recording, phases),
+        compiled_functions=functions_of_kernels(compiled),
+        operators=tuple(by_operator(recording, phases)) if "operators" in held else (),
+        kernel_operators=operators_of_kernels(recording),
         tasks=tuple(by_task(recording, phases)),
         flame=flame_of(recording),
         frameworks=_frameworks(recording, kernels),

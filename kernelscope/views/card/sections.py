@@ -47,6 +47,8 @@ MOST_GRAPH_ROWS = 200
 MOST_LETTERS = 40_000
 MOST_FINDING_LETTERS = 250_000
 MOST_DETAILS = 20
+#: Names of operators, and of compiled functions, beside a kernel, and of kernels beside an operator.
+MOST_BESIDE = 3
 #: So many kernels' launch configurations need no folded part around them.
 FEW_KERNELS = 5
 #: So many lines of code are on a page at most; those that took longest.
@@ -1027,6 +1029,9 @@ def kernels_section(shown: Overview) -> Section | None:
     rows: list[Row] = []
     for kernel in top:
         place = cut(defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks))
+        for word, by in (("of", shown.compiled_functions.get(kernel.name, ())),
+                         ("by", shown.kernel_operators.get(kernel.dispatcher_id, ()))):
+            place += f" · {word} {cut(clean(listed(by, MOST_BESIDE)))}" if by else ""
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         run = runs.get(kernel.dispatcher_id)
@@ -1090,6 +1095,27 @@ def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecut
 
 
 # Lines of code.
+
+def operators_section(shown: Overview) -> Section | None:
+    """Return PyTorch's operators by the time of the GPU, where they were recorded."""
+    if not shown.operators:
+        return None
+    is_gpu = shown.gpu is not None
+    rows = [Row("no operator" if each.operator is None else clean(each.operator), {
+        "calls": MISSING if each.calls is None else count(each.calls), "host": duration(each.host_ns),
+        "launches": count(each.launches), "launching": duration(each.launch_ns), "gpu": duration(each.gpu_ns),
+    }, place=cut(clean(listed(each.kernels, MOST_BESIDE)))) for each in shown.operators]
+    columns = (
+        Column("Calls", "calls"), Column("Host time", "host", width="time"),
+        Column("Launches", "launches", "launching", "launching", "time"),
+        *([Column("GPU time", "gpu", width="time")] if is_gpu else []))
+    terminal = _terminal("calls", "host", "launches", "launching", *(["gpu"] if is_gpu else []))
+    named = sum(each.operator is not None for each in shown.operators)
+    return Section("operators", "Operators", count(named), _first_and_folded(
+        Table(("Operator", ""), tuple(rows[:MOST_ROWS]), columns, terminal), len(rows), "operator"),
+        "PyTorch's operators that gave the GPU work: each launch belongs to the innermost; host time is that of the "
+        "operator's calls, what they call included")
+
 
 def lines_section(shown: Overview) -> Section | None:
     """Return the code of the lines that did anything, with what they did; on a terminal those that took longest."""
@@ -1464,7 +1490,7 @@ def call_paths_section(shown: Overview) -> Section | None:
 
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
-    advice_section, processes_section, tasks_section, cells_section, kernels_section, lines_section, compiles_section,
-    builds_section, graphs_section, ranges_section, gpu_section, calls_section, phases_section, call_paths_section,
-    configurations_section,
+    advice_section, processes_section, tasks_section, cells_section, kernels_section, operators_section, lines_section,
+    compiles_section, builds_section, graphs_section, ranges_section, gpu_section, calls_section, phases_section,
+    call_paths_section, configurations_section,
 )

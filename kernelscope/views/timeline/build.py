@@ -322,6 +322,7 @@ class _Builder:
         self._cell_labels = [cell_label(row) for row in rows["cells"]]
         self._threads = [row["name"] or f"thread {row['thread_id']}" for row in rows["threads"]]
         self._kernels = [str(row["name"]) for row in rows["dispatchers"]]
+        self._operators: list[str] = recording.arrow("operators").column("path").to_pylist()
         self._ordinals = [row["ordinal"] for row in rows["devices"]]
         # By row of ``graph_events`` the row of ``events``, -1 for none; behind them one for rows that are -1.
         timed = self._clock.times("graph_events", "start_ns")[1]
@@ -423,6 +424,7 @@ class _Builder:
                     "correlation_id": "correlation_id", "specialization_id": "", "configuration_id": "",
                     "queue_ns": "queue_ns", "execute_ns": "execute_ns", "graph_node_id": "graph node"}),
                 "range": Column(attribute(self._recording), "ranges", of="ranges"),
+                "operator": self._operator(read),
                 **self._words(read, {"cache": "cache", "error": "error"}),
                 "capture": Column(self._event_row(capture)), "capture_event_id": Column(capture, "captured by event"),
                 "id": Column(np.arange(read.rows), "launch"),
@@ -769,7 +771,8 @@ class _Builder:
                     "size_bytes": "bytes", "graph_node_id": "graph node", "cupti_graph_id": "cupti_graph_id",
                     "cupti_node_id": "cupti_node_id", "graph_event_id": "graph event"}, at),
                 "regs": Column(read.ints("regs")[0][at], "registers"),
-                "range": Column(inside, "ranges", of="ranges"), "call": Column(owners[0]), "graph": Column(owners[1]),
+                "range": Column(inside, "ranges", of="ranges"), "operator": self._operator(read, at),
+                "call": Column(owners[0]), "graph": Column(owners[1]),
                 **self._words(read, {"kind": "", "entry_name": "", "api": "api", "memory": "memory"}, at),
             }
             full = np.where((kernel >= 0) | (np.array([*map(short_name, names), ""]) != np.array([*names, ""]))[rank],
@@ -824,6 +827,10 @@ class _Builder:
         """Return columns of texts by name, with their labels."""
         return {name: Column(values[at], label, words)
                 for (name, label), (values, words) in zip(names.items(), read.codes(*names), strict=True)}
+
+    def _operator(self, read: Reader, at: Ints | slice = slice(None)) -> Column:
+        """Return PyTorch's operators, with those around them."""
+        return Column(read.ints("operator_id")[0][at], "operator", self._operators)
 
     def _event_row(self, event: Ints) -> Ints:
         """Return the rows of ``events`` for rows of ``graph_events``, -1 for none."""

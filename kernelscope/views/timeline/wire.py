@@ -61,7 +61,8 @@ _SENT = {
     "ranges": ("domain", "category", "color", "kind", "source", "name", "payload", "thread_id", "cell_id", "line_id",
                "parent_range_id"),
     "launches": ("compile_ns", "device_id", "thread_id", "cell_id", "line_id", "parent_launch_id", "compilation_id",
-                 "correlation_id", "specialization_id", "configuration_id", "range", "cache", "error", "capture"),
+                 "correlation_id", "specialization_id", "configuration_id", "range", "operator", "cache", "error",
+                 "capture"),
     "compiles": ("thread_id", "cell_id", "line_id", "dispatcher_id", "specialization_id", "configuration_id",
                  "launch_id"),
     "passes": ("compilation_id", "name", "kind"),
@@ -75,8 +76,8 @@ _SENT = {
                "nodes", "first", "call", "busy"),
     "gpu": ("launch", "kernel", "name", "dur", "start", "flags", "track", "id", "specialization_id",
             "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id", "device_id", "stream", "regs",
-            "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "call", "graph", "call_start",
-            "call_end", "kind", "entry_name", "api", "memory"),
+            "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "operator", "call", "graph",
+            "call_start", "call_end", "kind", "entry_name", "api", "memory"),
 }
 #: Tables that the front end knows.
 SENT = tuple(_SENT)
@@ -213,7 +214,7 @@ def _add_launches(columns: Columns, slices: Slices, sent: Sequence[str]) -> None
 _AS_LAUNCHED = {"kernel": "dispatcher_id", "start": "submit_end", "call_start": "submit_start",
                 "call_end": "submit_end"} | {name: name for name in (
                     "specialization_id", "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id",
-                    "range")}
+                    "range", "operator")}
 # What is the same for all of a track where lanes are apart by process.
 _AS_TRACK = ("thread_id", "cell_id", "device_id", "stream")
 _AS_NAMED = ("dur", "device_id", "stream", "regs", "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id",
