@@ -29,6 +29,7 @@ from kernelscope.analysis.activities import (
     spread,
     spreads_by,
     windows,
+    without_trials,
 )
 from kernelscope.analysis.columns import (
     Bools,
