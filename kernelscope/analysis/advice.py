@@ -687,7 +687,7 @@ def _autotune_key(evidence: Evidence) -> Iterator[Found]:
         values = listed(list(dict.fromkeys(each.key[name] for each in again)), _LISTED)
         kernel, chosen = again[0].name, {each.best.label for each in again if each.best is not None}
         same = (f" It chose {cut(next(iter(chosen)))} each time: leave `{name}` out of key=[...]." if len(chosen) == 1 else
-                f" {cut(again[0].fix or '').capitalize()}." if again[0].fix else "")
+                f" {again[0].fix[0].upper()}{again[0].fix[1:]}." if again[0].fix else "")
         yield kernel, (
             f"{cut(kernel)} was autotuned {counted(len(again), 'more time')} for new values of `{name}` ({cut(values)}), "
             f"{duration(spent)} in all.{same}"), spent

@@ -316,10 +316,10 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
      "reduce_into was built 1 more time for an operator's name alone, 1.80 s in all: cuda.compute keeps what it built "
      "by the operator's name too. Define the operator once, under one name."),
     ("autotune_key", lambda: _tuned(4, 0.1),
-     "axpy was autotuned 3 more times for new values of `n` (1, 2 and 3), 1.20 s in all. It chose BLOCK=32 num_warps=4 "
+     "axpy was autotuned 3 more times for new values of `n` (1, 2, 3), 1.20 s in all. It chose BLOCK=32 num_warps=4 "
      "each time: leave `n` out of key=[...]."),
     ("autotune_key", lambda: _tuned(4),
-     "axpy was autotuned 3 more times for new values of `n` (1, 2 and 3), 1.20 s in all. Leave `n` out of key=[...] "
+     "axpy was autotuned 3 more times for new values of `n` (1, 2, 3), 1.20 s in all. Leave `n` out of key=[...] "
      "where one configuration does for all values; or name an argument of its own there, such as "
      "triton.next_power_of_2(n), which changes less often."),
     ("autotune_results", lambda: _tuned(1, outcome="disk"),

@@ -61,7 +61,7 @@ def test_a_run_has_its_configurations_the_chosen_one_and_its_cost() -> None:
     ({"M": "1024", "N": "1", "a dtype": "fp32"}, "new_dtype", "`a` is fp32; the nearest key that was tuned has fp16",
      "keep to one dtype: each key of an autotuner has the dtypes of all arrays"),
     ({"M": "8", "N": "9", "a dtype": "fp32"}, "new_key",
-     "`M` is 8, `N` is 9 and `a` is fp32; the nearest key that was tuned has 4096, 2 and fp32", "leave `M` and `N`"),
+     "`M` is 8, `N` is 9; the nearest key that was tuned has 4096, 2", "leave `M`, `N` out of key=[...]"),
     ({"M": "1024", "N": "1", "a dtype": "fp16"}, "unknown", "the same key was tuned before", None),
 ])
 def test_why_it_ran_again(key: dict[str, str], code: str, reason: str, fix: str | None) -> None:
@@ -152,6 +152,7 @@ def test_merging_and_selecting_keep_what_is_whose() -> None:
     for part in (merged.select(cell=1), merged.select(framework="triton").select(cell=1)):
         (run,) = tunings(part)
         assert run.launches == 5 and overview(part).launches == 2
+    script.rows["threads"] = [{"thread_id": 0, "ident": 1}]
     script.kernel("fill", framework="driver", module="PyTorch")
     script.launch(1, build_id=0)
     part = script.recording().select(framework="driver")
