@@ -452,7 +452,8 @@ _TABLES = (
         _text("error", "Type and message of the exception that it raised."),
         _ATTRIBUTES,
     )),
-    Table("builds", "one request to a library's build cache, such as that of cuda.compute; or one run of an autotuner", (
+    Table("builds", "one request to a library's build cache, such as that of cuda.compute, or one run of an "
+          "autotuner", (
         _id("build_id", "Row number; rows are in order of start_ns."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),

@@ -313,8 +313,9 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
     Returns
     -------
     DataFrame
-        ``source`` (launch, captured, trial of an autotuner, graph or other), ``launch_id``, ``activity_id``, ``name`` (of the dispatcher, or
-        else of the kernel), ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
+        ``source`` (launch, captured, trial of an autotuner, graph or other), ``launch_id``, ``activity_id``, ``name``
+        (of the dispatcher, or else of the kernel),
+        ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
         ``execute_ns``, ``graph_event_id`` and ``graph_node_id``, ``cupti_graph_id`` and ``cupti_node_id``, and
         ``correlation_id``, which is one for all kernels of one graph launch. What is unknown is null.
     """

@@ -672,7 +672,8 @@ def _operator_names(evidence: Evidence) -> Iterator[Found]:
 
 
 @rule("autotune_key", "an autotuner that runs again for each value of an argument",
-      when=f"an argument in its key had {MANY_KEYS} new values or more", effect="one run of the autotuner instead of one a value")
+      when=f"an argument in its key had {MANY_KEYS} new values or more",
+      effect="one run of the autotuner instead of one a value")
 def _autotune_key(evidence: Evidence) -> Iterator[Found]:
     runs: dict[tuple[int, str], list[Tuning]] = {}
     for each in evidence.tunings:
@@ -684,13 +685,14 @@ def _autotune_key(evidence: Evidence) -> Iterator[Found]:
         if len(again) < MANY_KEYS:
             continue
         spent = sum(each.duration_ns for each in again)
-        values = listed(list(dict.fromkeys(each.key[name] for each in again)), _LISTED)
+        values = listed(list(dict.fromkeys(each.key.get(name, "none") for each in again)), _LISTED)
         kernel, chosen = again[0].name, {each.best.label for each in again if each.best is not None}
-        same = (f" It chose {cut(next(iter(chosen)))} each time: leave `{name}` out of key=[...]." if len(chosen) == 1 else
-                f" {again[0].fix[0].upper()}{again[0].fix[1:]}." if again[0].fix else "")
+        fix = again[0].fix or ""
+        if len(chosen) == 1:
+            fix = f"It chose {cut(next(iter(chosen)))} each time: leave `{name}` out of key=[...]"
         yield kernel, (
-            f"{cut(kernel)} was autotuned {counted(len(again), 'more time')} for new values of `{name}` ({cut(values)}), "
-            f"{duration(spent)} in all.{same}"), spent
+            f"{cut(kernel)} was autotuned {counted(len(again), 'more time')} for new values of `{name}` "
+            f"({cut(values)}), {duration(spent)} in all. {fix[:1].upper()}{fix[1:]}."), spent
 
 
 @rule("autotune_results", "tuning that was done before",

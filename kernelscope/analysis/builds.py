@@ -269,7 +269,8 @@ def explain_builds(recording: Recording) -> Recording:
             columns[name][at] = value
     known = _known_before(columns)
     # What was built is known when it was done; who waited for it may have asked before.
-    for at in sorted(set(asked).difference(of_tuning), key=lambda at: columns["start_ns"][at] if columns["end_ns"][at] is None
+    asked = [at for at in asked if at not in of_tuning]
+    for at in sorted(asked, key=lambda at: columns["start_ns"][at] if columns["end_ns"][at] is None
                      else columns["end_ns"][at]):
         held = known.setdefault((columns["framework"][at], columns["algorithm"][at]), _Known())
         build = _read(columns, at)

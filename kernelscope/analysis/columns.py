@@ -141,7 +141,7 @@ def ran(recording: Recording) -> Bools:
 
 
 def captured(recording: Recording) -> Bools:
-    """Return which launches went into the capture of a graph: they only became nodes of it. Those of trials are none."""
+    """Return which launches went into the capture of a graph, as nodes of it; those of `trials` are none."""
     return _refers(recording, "capture_event_id") & ~trials(recording)
 
 

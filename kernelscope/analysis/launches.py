@@ -55,8 +55,8 @@ from kernelscope.schema import MODES, UNKNOWN
 # launch's *own* time: its host time less that of the launches directly inside it, taken out of the phase of the
 # parent in which they began. The own times of a launch and of all launches inside it add up to its host time.
 #
-# A launch that was captured into a graph did not run, and one of an autotuner's benchmark is not the program's own: they
-# have phases, but no own time, and so are in no total.
+# A launch that was captured into a graph did not run, and one of an autotuner's benchmark is not the program's own.
+# They have phases, but no own time, and so are in no total.
 #
 # A few launches of many can take most of their time: they waited for something, or did something once. What took more
 # than `LONG` times the median, compiles apart, is *long*, and so that a sum says something about the others it is
@@ -743,9 +743,9 @@ class Specializations:
         phases = phases or launch_phases(recording)
         size = row_count(recording, "specializations")
         launched = ids(recording, "launches", "specialization_id")
-        run = ran(recording)
         self._recording = recording
-        self._counts = {"launches": count_by(launched, size, run), "captured": count_by(launched, size, captured(recording)),
+        self._counts = {"launches": count_by(launched, size, ran(recording)),
+                        "captured": count_by(launched, size, captured(recording)),
                         "host_ns": sum_by(launched, phases.own_ns, size)}
         self._medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
         # Threads that waited meanwhile did not compile.
@@ -876,8 +876,8 @@ class Configurations:
         own, overloads, failed = phases.own_ns, ids(recording, "launches", "specialization_id"), raised(recording)
         kept = run | into
         if not kept.all():  # trials of an autotuner
-            dispatcher, keys, own, overloads, failed, run, into = (
-                each[kept] for each in (dispatcher, keys, own, overloads, failed, run, into))
+            dispatcher, keys, own, overloads = (each[kept] for each in (dispatcher, keys, own, overloads))
+            failed, run, into = (each[kept] for each in (failed, run, into))
         pairs, pair = unique_pairs(dispatcher, keys)
         count = len(pairs)
         launches, captures = count_by(pair, count, run), count_by(pair, count, into)

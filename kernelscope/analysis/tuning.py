@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.analysis.columns import count_by, data_frame, ids, items, json_object, mapping, matches, row_count
+from kernelscope.analysis.columns import (
+    count_by,
+    data_frame,
+    ids,
+    items,
+    json_object,
+    mapping,
+    matches,
+    row_count,
+)
 from kernelscope.recording.model import Recording
 from kernelscope.units import listed
 

@@ -230,7 +230,7 @@ def exceeded(recording: Recording, limits: Limits) -> list[Excess]:
 
 
 def compiled_inside(recording: Recording) -> set[int]:
-    """Return the compiles that were made inside of one of torch.compile: the kernels of its function, which it names."""
+    """Return the compiles that were made inside of one of torch.compile: those of its function's kernels."""
     rows = recording.rows("compilations")
     torch = {row["dispatcher_id"] for row in recording.rows("dispatchers") if row["framework"] == TORCH}
     around = [row for row in rows if row["dispatcher_id"] in torch and row["end_ns"] is not None]
@@ -296,7 +296,8 @@ def unrecorded(recording: Recording, limits: Limits | None = None) -> str | None
         return None
     for row in rows:
         if row["probe"] == "cupti" and row["status"] in ("unavailable", "failed"):
-            users = [name for name, uses in _BY_CUPTI.items() if name in sys.modules and _is_so(uses, sys.modules[name])]
+            users = [name for name, uses in _BY_CUPTI.items()
+                     if name in sys.modules and _is_so(uses, sys.modules[name])]
             if users:
                 return f"launches of {listed(users)} are seen through CUPTI alone: {_problem_of(row)}"
     return None

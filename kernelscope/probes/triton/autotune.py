@@ -67,7 +67,7 @@ class AutotuneHooks:
         self._noted: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def install(self, patches: Patches, autotuner: Any, errors: Any) -> list[str]:
-        """Put the hooks in: `autotuner` is the class, `errors` Triton's module. Return the names of missing functions."""
+        """Put the hooks in: `autotuner` is the class, `errors` the module. Return the names of missing functions."""
         return patches.hook_all((
             (autotuner, "prune_configs", self._make_prune),
             (autotuner, "_bench", self._make_bench),

@@ -224,7 +224,8 @@ def _error_text(error: BaseException) -> str:
     told = getattr(error, "error_message", None)
     if not isinstance(told, str) or not told.strip():
         return error_text(error)
-    place = f" (line {error.node.lineno})" if hasattr(getattr(error, "node", None), "lineno") else ""
+    line = getattr(getattr(error, "node", None), "lineno", None)
+    place = "" if line is None else f" (line {line})"
     return f"{type(error).__name__}: {told.strip().splitlines()[0][:300]}{place}"
 
 

@@ -120,7 +120,8 @@ def garbage_note(shown: Overview) -> str:
 def launch_notes(kernel: KernelSummary) -> list[str]:
     """Return how many launches of a kernel were captured, were an autotuner's, failed, or did not return."""
     notes = [f"{counted(kernel.captured, 'launch', 'launches')} captured"] if kernel.captured else []
-    for number, what in ((kernel.trials, "in autotuning"), (kernel.errors, "failed"), (kernel.unfinished, "unfinished")):
+    for number, what in ((kernel.trials, "in autotuning"), (kernel.errors, "failed"),
+                         (kernel.unfinished, "unfinished")):
         notes += [f"{counted(number, 'launch', 'launches')} {what}"] if number else []
     return notes
 

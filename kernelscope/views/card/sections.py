@@ -1483,6 +1483,6 @@ def call_paths_section(shown: Overview) -> Section | None:
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
     advice_section, processes_section, tasks_section, cells_section, kernels_section, lines_section, compiles_section,
-    tunings_section, builds_section, graphs_section, ranges_section, gpu_section, calls_section, phases_section, call_paths_section,
-    configurations_section,
+    tunings_section, builds_section, graphs_section, ranges_section, gpu_section, calls_section, phases_section,
+    call_paths_section, configurations_section,
 )

@@ -170,7 +170,7 @@ def test_fix_for_a_key_that_changes(tuned: Any, x: Any) -> None:
 
         return runs_of(call)
 
-    first, *again = launch(tuned(), False)
+    _, *again = launch(tuned(), False)
     assert len(again) == 3 and all("triton.next_power_of_2(n)" in (each.fix or "") for each in again)
     more = """
 import triton
