@@ -384,6 +384,7 @@ _TABLES = (
         _id("capture_event_id", "The capture that it went into: it was recorded as a node and did not run; null for a "
             "launch that ran.", nullable=True),
         _id("graph_node_id", "The node that it became in that capture's graph.", nullable=True),
+        _id("build_id", "The tuning run whose benchmark made it; null for the program's own launches.", nullable=True),
     )),
     Table("activities", "one activity of the GPU, or one wait for it", (
         _long_id("activity_id", "Row number; rows are in order of start_ns, an unknown start first."),
@@ -467,21 +468,26 @@ _TABLES = (
         _text("error", "Type and message of the exception that it raised."),
         _ATTRIBUTES,
     )),
-    Table("builds", "one request to a library's build cache, such as that of cuda.compute", (
+    Table("builds", "one request to a library's build cache, such as that of cuda.compute, or one run of an "
+          "autotuner", (
         _id("build_id", "Row number; rows are in order of start_ns."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
         _long_id("launch_id", "The call that requested it; null for a request of the algorithm only.",
                  nullable=True),
-        _word("framework", "Whose cache it is: cuda.compute, or what a probe names itself."),
-        _word("algorithm", "The requested algorithm, such as reduce_into."),
+        _word("framework", "Whose cache it is: cuda.compute, triton (its autotuner), or what a probe names itself."),
+        _word("algorithm", "The requested algorithm, such as reduce_into; of an autotuner the kernel."),
+        _id("dispatcher_id", "The kernel function that an autotuner is of; null for a library's algorithm.",
+            nullable=True),
         _text("compute_capability", "What it is built for, such as 9.0."),
         _time("start_ns", "When it was requested."),
         _time("end_ns", "When it was there or had failed; null where a probe cannot see it.", nullable=True),
         _duration("build_ns", "Of that, in the library's compiler and linker; 0 for a hit.",
                   nullable=True),
-        _word("outcome", "How it went: hit, miss (it was built), wait (another thread was building it), or failed."),
-        _text("key_parts", "The cache key's parts by name, as a JSON object of texts."),
+        _word("outcome", "How it went: hit, miss (it was built, or tuned), disk (an earlier tuning was found on disk), "
+              "wait (another thread was building it), or failed."),
+        _text("key_parts", "The cache key's parts by name, as a JSON object of texts; of an autotuner the values of "
+              "the arguments that its key names, and the arrays' dtypes."),
         _id("nearest_build_id", "The known build that a miss differs least from.", nullable=True),
         _text("differing_parts", "Names of the key's parts that differ from that one's, as in `operator, dtype`."),
         _word("reason_code", "Why it was a miss: see `kernelscope.analysis.builds`.", nullable=True),
@@ -489,7 +495,9 @@ _TABLES = (
         _text("fix", "What would avoid it."),
         _bytes("cubin_bytes", "Size of the machine code that was built."),
         _text("error", "Type and message of the exception that it raised."),
-        _ATTRIBUTES,
+        _text("attributes", "What only this framework has, as a JSON object. Of an autotuner `configurations` that "
+              "were tried, each with `arguments`, `options`, `ms` (null where it failed) and `error`; the place of the "
+              "`best` among them; those that were `pruned`."),
     )),
     Table("graphs", "one CUDA graph: a set of nodes and edges with its launch configurations and sizes", (
         _id("graph_id", "Row number."),

@@ -16,16 +16,17 @@ from kernelscope.analysis.columns import (
     Intervals,
     Ints,
     Rows,
+    captured,
     codes,
     count_by,
     data_frame,
     ints,
     matches,
     percentiles_by,
-    ran,
     row_count,
     rows_at,
     sum_by,
+    trials,
     union,
 )
 from kernelscope.analysis.launches import PHASES, launch_phases
@@ -287,6 +288,18 @@ def join(recording: Recording) -> Joined:
     )
 
 
+def without_trials(recording: Recording, joined: Joined) -> Joined:
+    """Return both sides without what an autotuner's benchmarks launched."""
+    tried = trials(recording)
+    if not tried.any():
+        return joined
+    own = ~np.append(tried, False)[joined.launch]
+    kernel, queue, execute = (np.where(tried, UNKNOWN, values)
+                              for values in (joined.kernel, joined.queue_ns, joined.execute_ns))
+    return Joined(kernel, queue, execute, *(values[own] for values in (
+        joined.activity, joined.launch, joined.source, joined.kernel_queue_ns, joined.kernel_execute_ns)))
+
+
 def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFrame:
     """Return one row a launch with its kernel, then one for each graph kernel and other kernel.
 
@@ -300,8 +313,9 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
     Returns
     -------
     DataFrame
-        ``source`` (launch, captured, graph or other), ``launch_id``, ``activity_id``, ``name`` (of the dispatcher, or
-        else of the kernel), ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
+        ``source`` (launch, captured, trial of an autotuner, graph or other), ``launch_id``, ``activity_id``, ``name``
+        (of the dispatcher, or else of the kernel),
+        ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
         ``execute_ns``, ``graph_event_id`` and ``graph_node_id``, ``cupti_graph_id`` and ``cupti_node_id``, and
         ``correlation_id``, which is one for all kernels of one graph launch. What is unknown is null.
     """
@@ -338,9 +352,9 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
         "correlation_id": correlation,
     }
     table: Any = pd.DataFrame({name: pd.array(_masked(values), dtype="Int64") for name, values in columns.items()})
-    captured = len(SOURCES)
-    source = np.concatenate((np.where(ran(recording), 0, captured), joined.source[rest]))
-    table.insert(0, "source", np.array([*SOURCES, "captured"], dtype=object)[source])
+    made = np.where(captured(recording), len(SOURCES), np.where(trials(recording), len(SOURCES) + 1, 0))
+    source = np.concatenate((made, joined.source[rest]))
+    table.insert(0, "source", np.array([*SOURCES, "captured", "trial"], dtype=object)[source])
     table.insert(3, "name", _names(recording, dispatcher, activity))
     return cast("pd.DataFrame", table)
 
@@ -607,8 +621,8 @@ def by_execution(recording: Recording, joined: Joined | None = None) -> Rows[Ker
     """Summarize each kernel that ran on the GPU, in order of total execution time, longest first.
 
     Kernels of one dispatcher are one row, whose id is the dispatcher's, those of its graph launches included; others
-    are grouped by their names. Launches that were timed with CUDA events count as their kernels. Its columns are
-    ``kernels``, ``others`` and ``total_ns``.
+    are grouped by their names. Launches that were timed with CUDA events count as their kernels; those of an
+    autotuner's benchmarks do not count. Its columns are ``kernels``, ``others`` and ``total_ns``.
 
     Parameters
     ----------
@@ -617,7 +631,7 @@ def by_execution(recording: Recording, joined: Joined | None = None) -> Rows[Ker
     joined : Joined, optional
         `join` of it, where it is at hand.
     """
-    joined = joined or join(recording)
+    joined = without_trials(recording, joined or join(recording))
     name, names = codes(recording, "activities", "name")
     called = row_count(recording, "dispatchers")
     dispatcher = kernel_dispatchers(recording, joined)

@@ -49,6 +49,7 @@ from kernelscope.analysis.launches import (
     long_ones,
 )
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature, parse_type
+from kernelscope.analysis.tuning import DTYPE, KEEP, Tuning
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, duration, listed, percent, size
@@ -77,6 +78,8 @@ LONGEST_ROUND = 32
 LEAST_ROUNDS = 20
 #: A rule that fits more kernels has no line of the others.
 MOST_FOUND = 200
+#: So many new values of an argument make an autotuner run too often.
+MANY_KEYS = 3
 #: Of a library's cache: only the operator's name differs from what was built before.
 OPERATOR_NAME = "new_operator_name"
 
@@ -125,8 +128,8 @@ class Evidence:
         What was recorded.
     phases : LaunchPhases
         What `launch_phases` returns.
-    kernels, compiled, cells, graphs, builds : sequence
-        What `by_kernel`, `compilations`, `by_cell`, `by_topology` and `by_algorithm` return.
+    kernels, compiled, cells, graphs, builds, tunings : sequence
+        What `by_kernel`, `compilations`, `by_cell`, `by_topology`, `by_algorithm` and `tunings` return.
     wall_ns, host_ns : int or None
         The cells' wall time, and own host time of all launches.
     gpu : GpuSummary or None
@@ -140,6 +143,7 @@ class Evidence:
     cells: Sequence[CellSummary]
     graphs: Sequence[GraphSummary]
     builds: Sequence[BuildSummary]
+    tunings: Sequence[Tuning]
     wall_ns: int | None
     host_ns: int | None
     gpu: GpuSummary | None
@@ -665,6 +669,46 @@ def _operator_names(evidence: Evidence) -> Iterator[Found]:
                 f"{duration(spent)} in all: {cut(each.framework)} keeps what it built by the operator's name too. "
                 "Define the operator once, under one name."
             ), spent
+
+
+@rule("autotune_key", "an autotuner that runs again for each value of an argument",
+      when=f"an argument in its key had {MANY_KEYS} new values or more",
+      effect="one run of the autotuner instead of one a value")
+def _autotune_key(evidence: Evidence) -> Iterator[Found]:
+    runs: dict[tuple[int, str], list[Tuning]] = {}
+    for each in evidence.tunings:
+        if each.reason_code == "new_key" and each.outcome == "miss":
+            for name in each.differing:
+                if not name.endswith(DTYPE):
+                    runs.setdefault((each.dispatcher_id, name), []).append(each)
+    for (_, name), again in runs.items():
+        if len(again) < MANY_KEYS:
+            continue
+        spent = sum(each.duration_ns for each in again)
+        values = listed(list(dict.fromkeys(each.key.get(name, "none") for each in again)), _LISTED)
+        kernel, chosen = again[0].name, {each.best.label for each in again if each.best is not None}
+        fix = again[0].fix or ""
+        if len(chosen) == 1:
+            fix = f"It chose {cut(next(iter(chosen)))} each time: leave `{name}` out of key=[...]"
+        yield kernel, (
+            f"{cut(kernel)} was autotuned {counted(len(again), 'more time')} for new values of `{name}` "
+            f"({cut(values)}), {duration(spent)} in all. {fix[:1].upper()}{fix[1:]}."), spent
+
+
+@rule("autotune_results", "tuning that was done before",
+      when="the compiles of all configurations that an autotuner tried came from Triton's disk cache, and it does not "
+           "keep its results", effect="results are read from disk")
+def _autotune_results(evidence: Evidence) -> Iterator[Found]:
+    runs: dict[int, list[Tuning]] = {}
+    for each in evidence.tunings:
+        if each.disk_hits and not each.compiles and each.outcome == "miss" and not (
+                each.keeps_results or each.has_pre_hook):
+            runs.setdefault(each.dispatcher_id, []).append(each)
+    for again in runs.values():
+        spent, kernel = sum(each.duration_ns for each in again), again[0].name
+        yield kernel, (
+            f"{cut(kernel)} was autotuned in {duration(spent)}, and had been before: all configurations were in "
+            f"Triton's disk cache. {KEEP}, so that they are not measured again."), spent
 
 
 @rule("repeated_sequence", "the same launches again and again",

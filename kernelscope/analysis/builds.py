@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from kernelscope.analysis import tuning
 from kernelscope.analysis.activities import Spread, spread
 from kernelscope.analysis.columns import data_frame, json_object, with_columns
 from kernelscope.recording.model import Recording
@@ -86,9 +87,11 @@ class BuildSummary:
 
 
 def by_algorithm(recording: Recording) -> list[BuildSummary]:
-    """Summarize the requests for each algorithm, most time first."""
+    """Summarize the requests for each algorithm of a library, most time first."""
     held: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in recording.rows("builds"):
+        if row["dispatcher_id"] is not None:
+            continue  # of an autotuner: `kernelscope.analysis.tuning`
         held.setdefault((str(row["framework"]), str(row["algorithm"])), []).append(row)
     found = [_summary(framework, algorithm, rows) for (framework, algorithm), rows in held.items()]
     return sorted(found, key=lambda each: (-each.host_ns, each.framework, each.algorithm))
@@ -171,13 +174,16 @@ def _duration(row: dict[str, Any]) -> int | None:
 # ``unknown``
 #     The very same is known to be built, or the key is not known.
 #
+# ``new_key``, ``redefined``, ``disk``
+#     Of runs of an autotuner: see `kernelscope.analysis.tuning`.
+#
 # A reason that a probe has already filled in is kept. The parts of a key are named by the argument and what of it
 # counts, as in ``d_in dtype``: see `PART_KINDS`.
 
 #: Every reason code.
 REASON_CODES = (
     "first_use", "new_operator_name", "new_operator_value", "new_operator", "new_dtype", "new_array_type",
-    "new_iterator", "new_device", "new_option", "several", "cache_cleared", "wait", "unknown",
+    "new_iterator", "new_device", "new_option", "several", "cache_cleared", "wait", "unknown", *tuning.CODES,
 )
 #: What of an argument a part is about, the word behind the argument's name; a variable's name may come after it.
 PART_KINDS = ("kind", "dtype", "name", "code", "state", "captured", "global")
@@ -257,8 +263,13 @@ def explain_builds(recording: Recording) -> Recording:
     asked = [at for at, outcome in enumerate(outcomes) if outcome != "hit"]
     if all(codes[at] is not None for at in asked):
         return recording
+    of_tuning = tuning.reasons(recording)
+    for at, reason in of_tuning.items():
+        for name, value in reason.items():
+            columns[name][at] = value
     known = _known_before(columns)
     # What was built is known when it was done; who waited for it may have asked before.
+    asked = [at for at in asked if at not in of_tuning]
     for at in sorted(asked, key=lambda at: columns["start_ns"][at] if columns["end_ns"][at] is None
                      else columns["end_ns"][at]):
         held = known.setdefault((columns["framework"][at], columns["algorithm"][at]), _Known())

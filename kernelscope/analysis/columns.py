@@ -136,17 +136,33 @@ def matches(recording: Recording, table: str, name: str, word: str) -> Bools:
 
 
 def ran(recording: Recording) -> Bools:
-    """Return which launches ran: a launch that went into the capture of a graph only became a node of it."""
-    source = _column(recording, "launches", "capture_event_id")
+    """Return which launches ran and are the program's own: neither `captured` nor `trials`."""
+    return ~(captured(recording) | trials(recording))
+
+
+def captured(recording: Recording) -> Bools:
+    """Return which launches went into the capture of a graph, as nodes of it; those of `trials` are none."""
+    return _refers(recording, "capture_event_id") & ~trials(recording)
+
+
+def trials(recording: Recording) -> Bools:
+    """Return which launches an autotuner's benchmarks made: there can be thousands for each of the program's own."""
+    return _refers(recording, "build_id")
+
+
+def _refers(recording: Recording, name: str) -> Bools:
+    """Return which launches have an id in a column."""
+    source = _column(recording, "launches", name)
     if source.null_count == len(source):
-        return np.ones(len(source), dtype=np.bool_)
-    return ints(recording, "launches", "capture_event_id") < 0
+        return np.zeros(len(source), dtype=np.bool_)
+    return ints(recording, "launches", name) >= 0
 
 
 def raised(recording: Recording) -> Bools:
-    """Return which launches raised: of those that were under way when the process died that is not known."""
+    """Return which launches raised, but for `trials`: of those under way when the process died that is not known."""
     failed, errors = _coded(_column(recording, "launches", "error"))
-    return (failed >= 0) & (failed != errors.index(UNFINISHED)) if UNFINISHED in errors else failed >= 0
+    found = (failed >= 0) & (failed != errors.index(UNFINISHED)) if UNFINISHED in errors else failed >= 0
+    return found & ~trials(recording)
 
 
 def unfinished(recording: Recording) -> Bools:

@@ -812,7 +812,7 @@ def _scalar(dtype: str) -> str:
 #     It was not compiled: another thread compiled it meanwhile.
 # ``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
 #     See `kernelscope.analysis.caches`.
-# ``new_constexpr``, ``divisibility``, ``equal_to_1``, ``new_option``, ``new_setting``, ``new_global``
+# ``new_constexpr``, ``divisibility``, ``equal_to_1``, ``new_option``, ``new_setting``, ``new_global``, ``autotune``
 #     Of Triton, whose compiles are explained by `kernelscope.analysis.triton`; some of CuPy and cuTile, explained by
 #     `kernelscope.analysis.cache_keys`.
 # ``static_size`` and others

@@ -29,6 +29,7 @@ from kernelscope.analysis.activities import (
     spread,
     spreads_by,
     windows,
+    without_trials,
 )
 from kernelscope.analysis.columns import (
     Bools,
@@ -677,7 +678,7 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
     """
     if not is_gpu_recorded(recording):
         return None
-    joined = joined or join(recording)
+    joined = without_trials(recording, joined or join(recording))
     activities = gpu_activities(recording)
     within = windows(recording)
     execution, working = by_execution(recording, joined), tuple(busy(recording, within, activities=activities))

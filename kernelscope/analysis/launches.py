@@ -17,6 +17,7 @@ from kernelscope.analysis.columns import (
     Histograms,
     Ints,
     Rows,
+    captured,
     count_by,
     distinct,
     distinct_by,
@@ -35,6 +36,7 @@ from kernelscope.analysis.columns import (
     row_count,
     rows_at,
     sum_by,
+    trials,
     unfinished,
     unique_pairs,
 )
@@ -53,7 +55,8 @@ from kernelscope.schema import MODES, UNKNOWN
 # launch's *own* time: its host time less that of the launches directly inside it, taken out of the phase of the
 # parent in which they began. The own times of a launch and of all launches inside it add up to its host time.
 #
-# A launch that was captured into a graph did not run: it has phases, but no own time, and so is in no total.
+# A launch that was captured into a graph did not run, and one of an autotuner's benchmark is not the program's own.
+# They have phases, but no own time, and so are in no total.
 #
 # A few launches of many can take most of their time: they waited for something, or did something once. What took more
 # than `LONG` times the median, compiles apart, is *long*, and so that a sum says something about the others it is
@@ -161,7 +164,8 @@ class LaunchPhases:
     host_ns : ndarray
         End less start, launches inside included.
     own_ns : ndarray
-        The same without the launches directly inside; -1 for a launch that was captured into a graph.
+        The same without the launches directly inside; -1 for a launch that was captured into a graph, and for one of an
+        autotuner's benchmark.
     phases : mapping of str to ndarray
         Time in each of `PHASES`, launches inside included: they add up to `host_ns` where all are known.
     own_phases : mapping of str to ndarray
@@ -414,8 +418,8 @@ class KernelSummary:
         First line of the definition.
     launches, configurations, specializations : int
         Launches that ran; distinct launch configurations and overloads of all launches, or compiled.
-    captured : int
-        Launches that went into the capture of a graph, and did not run.
+    captured, trials : int
+        Launches that went into the capture of a graph, and did not run; those of an autotuner's benchmarks.
     compiles, disk_hits, memory_hits, waits : int
         Compiles and disk-cache loads (those outside launches too), launches that found their overload in
         memory, and requests that waited for another thread's compile.
@@ -456,6 +460,7 @@ class KernelSummary:
     lineno: int | None
     launches: int
     captured: int
+    trials: int
     configurations: int
     specializations: int
     compiles: int
@@ -520,7 +525,8 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None,
     shared = _shared(recording, used, size)
     occupancy = _occupancy(recording, owner, size)
     counts = {
-        "launches": count_by(dispatcher, size, run), "captured": count_by(dispatcher, size, ~run),
+        "launches": count_by(dispatcher, size, run), "captured": count_by(dispatcher, size, captured(recording)),
+        "trials": count_by(dispatcher, size, trials(recording)),
         "configurations": used.counts(size),
         "specializations": _specializations(recording, used, size),
         "compiles": outcomes["compiled"], "disk_hits": outcomes["disk"], "memory_hits": outcomes["memory"],
@@ -737,9 +743,9 @@ class Specializations:
         phases = phases or launch_phases(recording)
         size = row_count(recording, "specializations")
         launched = ids(recording, "launches", "specialization_id")
-        run = ran(recording)
         self._recording = recording
-        self._counts = {"launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
+        self._counts = {"launches": count_by(launched, size, ran(recording)),
+                        "captured": count_by(launched, size, captured(recording)),
                         "host_ns": sum_by(launched, phases.own_ns, size)}
         self._medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
         # Threads that waited meanwhile did not compile.
@@ -865,28 +871,33 @@ class Configurations:
     def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
         phases = phases or launch_phases(recording)
         dispatcher = ids(recording, "launches", "dispatcher_id")
-        run = ran(recording)
-        keys, width = by_device(recording, configurations_of(recording, run))
+        run, into = ran(recording), captured(recording)
+        keys, width = by_device(recording, configurations_of(recording, ~into))
+        own, overloads, failed = phases.own_ns, ids(recording, "launches", "specialization_id"), raised(recording)
+        kept = run | into
+        if not kept.all():  # trials of an autotuner
+            dispatcher, keys, own, overloads = (each[kept] for each in (dispatcher, keys, own, overloads))
+            failed, run, into = (each[kept] for each in (failed, run, into))
         pairs, pair = unique_pairs(dispatcher, keys)
         count = len(pairs)
-        launches, captured = count_by(pair, count, run), count_by(pair, count, ~run)
-        self._counts = {"launches": launches, "captured": captured, "errors": count_by(pair, count, raised(recording)),
-                        "host_ns": sum_by(pair, phases.own_ns, count)}
-        self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
+        launches, captures = count_by(pair, count, run), count_by(pair, count, into)
+        self._counts = {"launches": launches, "captured": captures, "errors": count_by(pair, count, failed),
+                        "host_ns": sum_by(pair, own, count)}
+        self._medians = percentiles_by(pair, own, count, (0.5,))[:, 0]
         self.owner, self.which, self._device = pairs[:, 0], pairs[:, 1] // width, pairs[:, 1] % width - 1
-        self.launches, self.distinct = launches + captured, len(distinct(pairs[:, 1]))
+        self.launches, self.distinct = launches + captures, len(distinct(pairs[:, 1]))
         self._ordinals = [row["ordinal"] for row in recording.rows("devices")]
         self._owners = device_owners(recording)
-        self._order = np.lexsort((pairs[:, 1], -captured, -launches, self.owner))
+        self._order = np.lexsort((pairs[:, 1], -captures, -launches, self.owner))
         size = row_count(recording, "dispatchers")
         self._ends = np.cumsum(np.bincount(self.owner, minlength=size))
 
         # An overload's registers and occupancy belong to each pair that launched it.
-        used = distinct_pairs(pair, ids(recording, "launches", "specialization_id"))
+        used = distinct_pairs(pair, overloads)
         self.overloads = np.stack([self.owner[used[:, 0]], self.which[used[:, 0]], used[:, 1]], axis=1)
         regs = ints(recording, "specializations", "regs")[used[:, 1]]
         self._regs = ranges_by(used[:, 0], _known(regs), count)
-        self._occupancy = _occupancy_of(recording, self.which, self._device if width > 1 else None, used, count, run)
+        self._occupancy = _occupancy_of(recording, self.which, self._device if width > 1 else None, used, count, ~into)
         self._recording = recording
 
     @property
@@ -945,10 +956,10 @@ def configurations_of(recording: Recording, run: Bools | None = None) -> Ints:
     recording : Recording
         What was recorded.
     run : ndarray of bool, optional
-        `kernelscope.analysis.columns.ran` of it, where it is at hand.
+        Which were not captured, where it is at hand.
     """
     own = ids(recording, "launches", "configuration_id")
-    run = ran(recording) if run is None else run
+    run = ~captured(recording) if run is None else run
     if run.all():
         return own
     return np.where(run, own, _same_but_for_streams(recording, own[run])[own])
@@ -1118,7 +1129,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
         outcomes[word] = np.maximum(outcomes[word], seen)
     totals = phases.totals_by(launched, size)
     counts = {
-        "launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
+        "launches": count_by(launched, size, run), "captured": count_by(launched, size, captured(recording)),
         "kernels": distinct_by(launched, ids(recording, "launches", "dispatcher_id"), size),
         "errors": count_by(launched, size, raised(recording)),
         "compiles": outcomes["compiled"], "disk_hits": outcomes["disk"], "failed_compiles": outcomes["failed"],

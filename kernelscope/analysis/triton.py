@@ -13,6 +13,8 @@ known specialization that differs least. The codes beside those of `kernelscope.
     An integer is 1, which is compiled as a constant, or was 1.
 ``new_option``, ``new_setting``
     ``num_warps`` or another option of the launch; a variable of the environment that Triton's key has.
+``autotune``
+    The autotuner tried a configuration.
 ``new_global``
     The definition ran again, and a constexpr that it reads from outside has another value.
 """
@@ -24,13 +26,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelscope.analysis.columns import json_object, mapping, texts
+from kernelscope.analysis.tuning import tuned_for
 from kernelscope.recording.model import Recording
 from kernelscope.units import listed
 
 FRAMEWORK = "triton"
 
 #: Codes that only Triton's compiles have.
-CODES = ("new_constexpr", "divisibility", "equal_to_1", "new_option", "new_setting", "new_global")
+CODES = ("new_constexpr", "divisibility", "equal_to_1", "new_option", "new_setting", "new_global", "autotune")
 
 #: So many differences are named beside the first.
 _MOST = 3
@@ -148,6 +151,7 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
         if row["dispatcher_id"] in kernels and row["origin"] == "before":
             kernels[row["dispatcher_id"]].known.append((row["signature"], held[row["specialization_id"]], {}))
     found: dict[int, dict[str, Any]] = {}
+    tuned = tuned_for(recording)
     for row in sorted(recording.rows("compilations"), key=lambda each: each["start_ns"]):
         kernel = kernels.get(row["dispatcher_id"])
         if kernel is None:
@@ -155,7 +159,8 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
         attributes = json_object(row["attributes"])
         wanted = held.get(row["specialization_id"]) or mapping(attributes.get("requested"))
         if row["reason_code"] is None:
-            found[row["compilation_id"]] = _columns(row, attributes, wanted, kernel, kernels.values())
+            found[row["compilation_id"]] = _columns(
+                row, attributes, wanted, kernel, kernels.values(), tuned.get(row["compilation_id"]))
         if row["outcome"] in ("compiled", "disk"):
             kernel.known.append((row["signature"], wanted, attributes))
             kernel.definition = mapping(attributes.get("definition")) or kernel.definition
@@ -164,8 +169,11 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
 
 
 def _columns(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Facts, kernel: _Kernel,
-             kernels: Iterable[_Kernel]) -> dict[str, Any]:
+             kernels: Iterable[_Kernel], tuned: str | None) -> dict[str, Any]:
     code, sentence, fix, argument, nearest = _reason(row, attributes, wanted, kernel, kernels)
+    if tuned is not None:
+        code, fix, argument = "autotune", None, None
+        sentence = f"the autotuner tried this configuration{f' for {tuned}' if tuned else ''}"
     if row["outcome"] == "disk":
         because = "" if code in ("first_use", "recompile") else f"; it was asked for because {sentence}"
         code, fix = "disk", None
@@ -176,6 +184,7 @@ def _columns(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Fact
         error = row["error"] or "it raised"
         sentence += f"; the compile failed: {error}"
         fix = ("it was interrupted; the next launch compiles it" if error.startswith("KeyboardInterrupt") else
+               "leave this configuration out, or prune it (prune_configs_by)" if tuned is not None else
                "correct what the error names; a failed compile leaves nothing behind, so each launch tries again")
     return {"reason_code": code, "reason": sentence, "fix": fix, "argument": argument, "nearest_signature": nearest}
 

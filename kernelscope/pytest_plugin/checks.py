@@ -6,10 +6,11 @@ import base64
 import json
 import os
 import shutil
+import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,9 @@ import pytest
 
 import kernelscope
 from kernelscope import dryrun
-from kernelscope.analysis.columns import ran, with_columns
+from kernelscope.analysis.columns import captured, ran, with_columns
 from kernelscope.analysis.compiles import CompilationSummary, compilations
+from kernelscope.analysis.torch_reasons import FRAMEWORK as TORCH
 from kernelscope.errors import KernelScopeError
 from kernelscope.probes import base
 from kernelscope.recorder.recorder import Recorder
@@ -43,12 +45,13 @@ class Limits:
     Attributes
     ----------
     max_compiles : int or None
-        Compiles. Loads from the disk cache, waits for another thread's compile and failed compiles do not count.
+        Compiles, of every framework. Loads from the disk cache, waits for another thread's compile, failed compiles and
+        what torch.compile compiles inside of one of its own do not count.
     max_specializations : int, mapping of str to int, or None
         Distinct specializations of one kernel that are launched, compiled or loaded: the same for every kernel, or by
         the kernel's name, qualified or its last part.
     max_launches : int or None
-        Launches of all kernels together.
+        Launches of all kernels together, whoever launched them, but for those of an autotuner's benchmarks.
     """
 
     max_compiles: int | None = None
@@ -183,8 +186,8 @@ def kernels_used(recording: Recording) -> list[KernelUse]:
     for at, row in rows.items():
         key = (row["framework"], row["module"], row["name"], row["filename"], row["lineno"])
         found.setdefault(key, []).append(at)
-    owner, run = recording.column("launches", "dispatcher_id"), ran(recording)
-    launches, captured = Counter[int](owner[run].tolist()), Counter[int](owner[~run].tolist())
+    owner = recording.column("launches", "dispatcher_id")
+    launches, captures = (Counter[int](owner[which(recording)].tolist()) for which in (ran, captured))
     made: dict[int, set[int]] = {}
     for table in ("launches", "compilations"):
         owners = recording.column(table, "dispatcher_id").tolist()
@@ -194,7 +197,7 @@ def kernels_used(recording: Recording) -> list[KernelUse]:
     uses = [
         KernelUse(
             name=str(name), module=str(module or ""), dispatchers=tuple(ids),
-            launches=sum(launches[each] for each in ids), captured=sum(captured[each] for each in ids),
+            launches=sum(launches[each] for each in ids), captured=sum(captures[each] for each in ids),
             specializations=tuple(sorted(at for each in ids for at in made.get(each, ()))),
         )
         for (_, module, name, _, _), ids in found.items() if any(each in made for each in ids)
@@ -207,7 +210,9 @@ def exceeded(recording: Recording, limits: Limits) -> list[Excess]:
     used = kernels_used(recording)
     result: list[Excess] = []
     if limits.max_compiles is not None:
-        compiled = [each for each in compilations(recording) if each.outcome == "compiled"]
+        inside = compiled_inside(recording)
+        compiled = [each for each in compilations(recording)
+                    if each.outcome == "compiled" and each.compilation_id not in inside]
         if len(compiled) > limits.max_compiles:
             result.append(Excess(
                 "max_compiles", f"{counted(len(compiled), 'compile')}, at most {count(limits.max_compiles)} allowed",
@@ -222,6 +227,16 @@ def exceeded(recording: Recording, limits: Limits) -> list[Excess]:
         text = f"{counted(launches, 'launch', 'launches')}, at most {count(limits.max_launches)} allowed"
         result.append(Excess("max_launches", text, frozenset()))
     return result
+
+
+def compiled_inside(recording: Recording) -> set[int]:
+    """Return the compiles that were made inside of one of torch.compile: those of its function's kernels."""
+    rows = recording.rows("compilations")
+    torch = {row["dispatcher_id"] for row in recording.rows("dispatchers") if row["framework"] == TORCH}
+    around = [row for row in rows if row["dispatcher_id"] in torch and row["end_ns"] is not None]
+    return {row["compilation_id"] for row in rows if row["dispatcher_id"] not in torch and any(
+        row["thread_id"] == each["thread_id"] and each["start_ns"] <= row["start_ns"] < each["end_ns"]
+        for each in around)}
 
 
 def message(recording: Recording, found: Sequence[Excess], width: int | None = None) -> str:
@@ -253,15 +268,50 @@ def message(recording: Recording, found: Sequence[Excess], width: int | None = N
     return "\n".join(part for part in parts if part)
 
 
-def unrecorded(recording: Recording) -> str | None:
-    """Return why launches could not be seen, in one line; None where they could, or where nothing launches."""
-    rows = [row for row in recording.rows("health") if row["probe"] == "numba-cuda"]
-    if any(row["cost_ns"] is not None for row in rows):  # calibrated, and so hooked
+#: The probes of frameworks that compile or launch, but for numba-cuda's.
+_FRAMEWORKS = ("numba-cuda-mlir", "cuda.core", "cuda.compute", "quadrants", "triton", "torch.compile", "cutile", "cupy")
+#: Libraries of which CUPTI alone sees the launches, and what tells that they use a GPU.
+_BY_CUPTI: dict[str, Callable[[Any], bool]] = {
+    "torch": lambda torch: torch.cuda.is_initialized(), "cupy": bool, "jax": bool, "warp": bool}
+
+
+def unrecorded(recording: Recording, limits: Limits | None = None) -> str | None:
+    """Return why compiles or launches could not be seen, in one line; None where they could, or where there are none.
+
+    Parameters
+    ----------
+    recording : Recording
+        What the test's call did.
+    limits : Limits, optional
+        What it is held to: with ``max_launches`` all launches have to be seen, also those that CUPTI alone sees.
+    """
+    rows = recording.rows("health")
+    numba = [row for row in rows if row["probe"] == "numba-cuda"]
+    is_hooked = any(row["cost_ns"] is not None for row in numba)  # calibrated
+    unseen = [row for row in ([] if is_hooked else numba) if row["status"] in ("unavailable", "degraded", "failed")]
+    unseen += [row for row in rows if row["probe"] in _FRAMEWORKS and row["status"] in ("unavailable", "failed")]
+    for row in unseen:
+        return _problem_of(row)
+    if limits is None or limits.max_launches is None:
         return None
     for row in rows:
-        if row["status"] in ("unavailable", "degraded", "failed"):
-            return f"{clean(row['message'])}" + (f"; {clean(row['fix'])}" if row["fix"] else "")
+        if row["probe"] == "cupti" and row["status"] in ("unavailable", "failed"):
+            users = [name for name, uses in _BY_CUPTI.items()
+                     if name in sys.modules and _is_so(uses, sys.modules[name])]
+            if users:
+                return f"launches of {listed(users)} are seen through CUPTI alone: {_problem_of(row)}"
     return None
+
+
+def _is_so(uses: Callable[[Any], bool], module: Any) -> bool:
+    try:
+        return bool(uses(module))
+    except Exception:  # a module that is half imported, or stands in for another
+        return False
+
+
+def _problem_of(row: Mapping[str, Any]) -> str:
+    return f"{clean(row['message'])}" + (f"; {clean(row['fix'])}" if row["fix"] else "")
 
 
 def _by_name(name: str, most: int, used: Sequence[KernelUse]) -> list[Excess]:
@@ -335,13 +385,15 @@ def entry(recording: Recording) -> dict[str, Any]:
     found = compilations(recording)
     arguments = {row["compilation_id"]: row["argument"] for row in recording.rows("compilations")}
     modules = {row["dispatcher_id"]: row["module"] for row in recording.rows("dispatchers")}
-    outcomes = Counter(each.outcome for each in found)
+    inside = compiled_inside(recording)
+    outcomes = Counter(each.outcome for each in found if each.compilation_id not in inside)
     used = kernels_used(recording)
     return {
         "launches": sum(each.launches for each in used),
         "captured": sum(each.captured for each in used),
         "compiles": outcomes["compiled"],
-        "compile_ns": sum(each.duration_ns for each in found if each.outcome == "compiled"),
+        "compile_ns": sum(each.duration_ns for each in found
+                          if each.outcome == "compiled" and each.compilation_id not in inside),
         "disk_loads": outcomes["disk"],
         "waits": outcomes["wait"],
         "failed_compiles": outcomes["failed"],
@@ -538,6 +590,7 @@ class _Attempt:
     """One call of a test under way."""
 
     recorder: Recorder
+    limits: Limits | None = None
     problem: str | None = None
 
 
@@ -580,8 +633,10 @@ class CallRecorder:
         if limits is None and self._keeps is None:
             yield
             return
-        # The host's side only: CUPTI, and waiting for the device, would change what the test does.
-        attempt = _Attempt(Recorder(item.nodeid, gpu="none", synchronize=False))
+        # CUPTI, and waiting for the device, change what the test does: only where launches are limited, of which it
+        # sees those that no probe does, such as PyTorch's.
+        counts = limits is not None and limits.max_launches is not None
+        attempt = _Attempt(Recorder(item.nodeid, gpu="cupti" if counts else "none", synchronize=counts), limits)
         try:
             _begin(attempt, item)
             outcome = yield
@@ -690,7 +745,7 @@ def _end(attempt: _Attempt, raised: BaseException | None) -> Recording | None:
     except Exception as error:
         attempt.problem = f"could not record: {type(error).__name__}: {error}"
         return None
-    attempt.problem = attempt.problem or unrecorded(recording)
+    attempt.problem = attempt.problem or unrecorded(recording, attempt.limits)
     return recording
 
 

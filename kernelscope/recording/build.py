@@ -147,6 +147,7 @@ def build(raw: RawRecording) -> Recording:
     add_driver_launches(launches, activities, raw.dispatchers, raw.specializations, raw.configurations,
                         (*compilations, *builds))
     operators = add_operators(launches, activities, raw.operators, raw.threads, raw.cells)
+    _add_tunings(launches, builds)
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     rows: dict[str, Sequence[Row]] = {
         "cells": raw.cells, "threads": raw.threads, "lines": _with_cells(raw.lines, raw.cells),
@@ -363,6 +364,16 @@ def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:
                               np.array([row["start_ns"] for row in builds], np.int64))
         for row, number in zip(builds, launch.tolist(), strict=True):
             row["launch_id"] = None if number == UNKNOWN else number
+
+
+def _add_tunings(launches: dict[str, Any], builds: list[Row]) -> None:
+    """Join the launches of an autotuner's benchmarks, also those that a probe did not record, with the tuning run."""
+    runs = [number for number, row in enumerate(builds) if row.get("dispatcher_id") is not None]
+    if runs and len(launches["start_ns"]):
+        thread, start, end = (np.array([builds[number][name] for number in runs], np.int64)
+                              for name in ("thread_id", "start_ns", "end_ns"))
+        found = Spans(thread, start, end).around(launches["thread_id"], launches["start_ns"])
+        launches["build_id"] = np.append(runs, UNKNOWN)[found]
 
 
 def _add_parents(launches: dict[str, Any]) -> None:

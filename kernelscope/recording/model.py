@@ -42,6 +42,7 @@ _VIEWS = {
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
     "by_operator": ("kernelscope.analysis.operators", "operator_table"),
+    "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
     "exporter_of": ("kernelscope.views.exports", "exporter_of"),
@@ -288,6 +289,16 @@ class Recording:
         """
         return _view("by_operator")(self)
 
+    def by_tuning(self) -> pd.DataFrame:
+        """Return the runs of autotuners: a new DataFrame, one row a run.
+
+        Columns are the kernel, the key that it was tuned for, how many configurations were tried, failed and were
+        pruned, the best with its time and that of the next, in milliseconds, the run's time and of that in compiles and
+        in benchmarks, in nanoseconds, the benchmarks' launches, and why it was needed.
+        `kernelscope.analysis.tuning.trial_table` returns every configuration with its time.
+        """
+        return _view("by_tuning")(self)
+
     def by_task(self) -> pd.DataFrame:
         """Return what the tasks of Dask did: a new DataFrame, one row a key prefix and process.
 
@@ -510,6 +521,7 @@ def select_framework(recording: Recording, framework: str) -> Recording:
     for table in ("launches", "compilations"):
         keep[table] = wanted[recording.column(table, "dispatcher_id")]
     keep["builds"] = np.array([each == framework for each in builders], bool)
+    _mark(recording, keep, "launches", "builds")  # an autotuner's, whose benchmarks launch other kernels too
     keep["passes"] = np.append(keep["compilations"], False)[recording.column("passes", "compilation_id")]
     specialization, launch = (recording.column("activities", name) for name in ("specialization_id", "launch_id"))
     owner = np.append(recording.column("specializations", "dispatcher_id"), UNKNOWN)[specialization]

@@ -12,11 +12,12 @@ from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import MS, US, Script
 
 from kernelscope.analysis.advice import RULES, find_churn, graph_kernels, longest_rounds, repetition
+from kernelscope.analysis.builds import explain_builds
 from kernelscope.views.card.model import overview
 
 
 def _advice(made: Script) -> dict[str, str]:
-    return {each.code: each.text for each in overview(made.recording()).advice}
+    return {each.code: each.text for each in overview(explain_builds(made.recording())).advice}
 
 
 def _launched(launches: int, wall_ns: int = 100 * MS, phases: tuple[int, ...] = (3_000, 0, 4_000, 2_000, 1_000),
@@ -197,6 +198,17 @@ def _builds() -> Script:
     return with_builds(made)
 
 
+def _tuned(runs: int, fast: float | None = None, outcome: str = "compiled", **attributes: Any) -> Script:
+    """A kernel that is tuned `runs` times, for other values of `n`; the fastest is one time this and one time that."""
+    made = Script()
+    made.cell(10_000 * MS)
+    made.launchable(framework="triton")
+    for at in range(runs):
+        run = made.tuning({"n": str(at)}, (0.3, fast or (0.1, 0.5)[at % 2]), **attributes)
+        made.compilation(launch_id=made.launch(build_id=run), outcome=outcome)
+    return made
+
+
 # By rule: a recording of which it says the line. A line that ends in "..." is the beginning of what it says.
 SAID: list[tuple[str, Callable[[], Script], str]] = [
     ("argument_types", lambda: _numbers("int64", "int32", "int8", "float64", "float32"),
@@ -303,6 +315,16 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
     ("operator_names", _builds,
      "reduce_into was built 1 more time for an operator's name alone, 1.80 s in all: cuda.compute keeps what it built "
      "by the operator's name too. Define the operator once, under one name."),
+    ("autotune_key", lambda: _tuned(4, 0.1),
+     "axpy was autotuned 3 more times for new values of `n` (1, 2, 3), 1.20 s in all. It chose BLOCK=32 num_warps=4 "
+     "each time: leave `n` out of key=[...]."),
+    ("autotune_key", lambda: _tuned(4),
+     "axpy was autotuned 3 more times for new values of `n` (1, 2, 3), 1.20 s in all. Leave `n` out of key=[...] "
+     "where one configuration does for all values; or name an argument of its own there, such as "
+     "triton.next_power_of_2(n), which changes less often."),
+    ("autotune_results", lambda: _tuned(1, outcome="disk"),
+     "axpy was autotuned in 400 ms, and had been before: all configurations were in Triton's disk cache. "
+     "triton.autotune(..., cache_results=True) keeps the results on disk, so that they are not measured again."),
     ("repeated_sequence", _loop,
      "the same 3 launches (k0, k1, k2) were made 30 times in a row: a round takes 30.0 µs on the host, all of them 900 "
      "µs (45 % of the wall time). Captured into a CUDA graph, a round is one launch. %kernelscope whatif graph "
@@ -344,6 +366,10 @@ SILENT: list[tuple[str, Callable[[], Script]]] = [
     ("rebuilt_graph", _kept),
     ("graph_launched_once", _kept),
     ("graph_launched_once", rebuilt),  # rebuilt_graph says more
+    ("autotune_key", lambda: _tuned(3)),
+    ("autotune_results", lambda: _tuned(1)),
+    ("autotune_results", lambda: _tuned(1, outcome="disk", cache_results=True)),
+    ("autotune_results", lambda: _tuned(1, outcome="disk", has_pre_hook=True)),
     ("repeated_sequence", lambda: _loop(20 * MS)),
     ("repeated_sequence", lambda: _loop(rounds=19)),
     ("repeated_sequence", lambda: _loop(rounds=100, kernels=1)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -152,6 +154,18 @@ class Script:
                "cell_id": 0 if "cells" in self.rows else None} | row
         self.now = max(self.now, row["end_ns"] or 0) + 2_000
         return self._add("builds", "build_id", row)
+
+    def tuning(self, key: dict[str, str], times: Sequence[float | None] = (0.3, 0.1), outcome: str = "miss",
+               dispatcher: int = 0, **attributes: Any) -> int:
+        """Add a run of an autotuner, of configurations ``BLOCK=16, 32, ...``; the fastest is chosen."""
+        known = [each for each in times if each is not None]
+        tried = [{"arguments": {"BLOCK": str(16 << at)}, "options": {"num_warps": 4, "num_stages": 3}, "ms": each,
+                  "error": "OutOfResources" if each is None else None, "host_ns": 200 * MS, "compile_ns": 150 * MS}
+                 for at, each in enumerate(times)]
+        held = {"configurations": tried, "pruned": [], "best": times.index(min(known)) if known else None, **attributes}
+        name = self.rows["dispatchers"][dispatcher]["name"]
+        return self.build(name, outcome, 200 * MS * len(times), framework="triton", dispatcher_id=dispatcher,
+                          build_ns=150 * MS * len(times), key_parts=json.dumps(key), attributes=json.dumps(held))
 
     def health(self, probe: str = "numba-cuda", status: str = "ok", **row: Any) -> None:
         self._add("health", None, {"probe": probe, "status": status} | row)

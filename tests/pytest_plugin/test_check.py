@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -163,6 +164,81 @@ def test_a_check_that_saw_nothing_says_so(rows: list[dict[str, Any]], told: str 
     for row in rows:
         script.health(**row)
     assert unrecorded(script.recording()) == told
+
+
+@pytest.mark.parametrize("probe", ["triton", "torch.compile", "cupy", "cutile", "cuda.core"])
+def test_a_framework_that_could_not_be_hooked_fails_the_check(probe: str) -> None:
+    script = Script()
+    script.health(cost_ns=800.0)
+    script.health(probe, "degraded", message="it was not tried")
+    assert unrecorded(script.recording()) is None
+    script.health(probe, "unavailable", message="it is too old", fix="upgrade")
+    assert unrecorded(script.recording()) == "it is too old; upgrade"
+
+
+def test_launches_that_cupti_alone_sees_have_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+    script.health("cupti", "unavailable", message="another tool has CUPTI", fix="end it")
+    recording, limits = script.recording(), Limits(max_launches=1)
+    for name in ("torch", "cupy", "jax", "warp"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert unrecorded(recording, limits) is None
+    torch: Any = SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: False))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert unrecorded(recording, limits) is None
+    torch.cuda.is_initialized = lambda: True
+    told = "launches of torch are seen through CUPTI alone: another tool has CUPTI; end it"
+    assert unrecorded(recording, limits) == told and unrecorded(recording, Limits(max_compiles=0)) is None
+
+
+@pytest.mark.parametrize("framework", ["triton", "torch.compile", "cupy", "cutile", "numba-cuda-mlir", "quadrants"])
+def test_compiles_of_every_framework_count(framework: str) -> None:
+    script = Script()
+    script.cell()
+    script.launchable("step", framework=framework)
+    script.compilation(specialization_id=0, reason_code="new_dtype", reason="why", fix="one dtype")
+    found = exceeded(script.recording(), Limits(max_compiles=0, max_specializations={"step": 0}))
+    assert [each.limit for each in found] == ["max_compiles", "max_specializations"]
+    assert "why: why [new_dtype]" in message(script.recording(), found)
+
+
+@pytest.mark.parametrize("framework", ["triton", "driver", "cupy", "cutile"])
+def test_launches_of_every_framework_count(framework: str) -> None:
+    script = Script()
+    script.cell()
+    script.launchable("step", framework=framework)
+    for _ in range(3):
+        script.launch()
+    assert texts(script.recording(), max_launches=2) == ["3 launches, at most 2 allowed"]
+    assert texts(script.recording(), max_launches=3) == []
+
+
+def test_what_torch_compile_compiles_inside_is_its_own() -> None:
+    script = Script()
+    script.cell()
+    script.kernel("step", framework="torch.compile")
+    script.kernel("triton_poi_fused_add_0", framework="triton")
+    start = script.now
+    script.compilation(0, 900 * MS, reason_code="first_use", reason="it is the first")
+    script.compilation(1, 100 * MS, start_ns=start + MS, end_ns=start + 101 * MS, reason_code="first_use", reason="r")
+    script.compilation(1, 100 * MS, start_ns=start + MS, end_ns=start + 101 * MS, thread_id=1, reason="r")
+    script.compilation(1, 100 * MS, start_ns=start + 901 * MS, end_ns=start + 999 * MS, reason="r")
+    assert texts(script.recording(), max_compiles=2) == ["3 compiles, at most 2 allowed"]
+    found = entry(script.recording())
+    assert (found["compiles"], len(found["compilations"])) == (3, 4)
+
+
+def test_launches_of_an_autotuner_are_no_launches_of_the_test() -> None:
+    script = Script()
+    script.cell()
+    script.launchable("matmul", framework="triton")
+    run = script.tuning({"n": "1"})
+    for _ in range(100):
+        script.launch(build_id=run)
+    script.launch()
+    (used,) = kernels_used(script.recording())
+    assert (used.launches, used.captured) == (1, 0)
+    assert texts(script.recording(), max_launches=1) == []
 
 
 def item(*marks: Any) -> Any:

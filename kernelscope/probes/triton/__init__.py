@@ -1,4 +1,4 @@
-"""The probe of Triton: launches with their grids, and compiles with stages and all that their causes are told from."""
+"""The probe of Triton: launches with their grids, compiles with stages and their causes, and the autotuner's runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from kernelscope.probes.base import Patches, Probe, numbers_of, refuse_older, si
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import with_context
 from kernelscope.probes.sink import Sink
+from kernelscope.probes.triton.autotune import AutotuneHooks
 from kernelscope.probes.triton.compile import CompileHooks
 from kernelscope.probes.triton.kernels import FRAMEWORK, KernelRows, TritonCodeCapture
 from kernelscope.probes.triton.launch import LaunchHooks
 from kernelscope.schema import UNKNOWN
+from kernelscope.units import listed
 
 #: The first version with ``triton.knobs``, whose listener tells of a compile's stages.
 OLDEST_VERSION = "3.4"
@@ -41,6 +43,7 @@ class TritonProbe(Probe):
         self._launches: LaunchHooks | None = None
         self._compiles: CompileHooks | None = None
         self._code: TritonCodeCapture | None = None
+        self._tunings: AutotuneHooks | None = None
 
     @property
     def is_hooked(self) -> bool:
@@ -64,6 +67,11 @@ class TritonProbe(Probe):
         self._launches.install(self.patches, jit.JITFunction, launcher)
         self._compiles = CompileHooks(sink, self._rows, self._launches.run_code, module.knobs)
         self._compiles.install(self.patches, compiler)
+        tuner, errors = (importlib.import_module(f"triton.runtime.{name}") for name in ("autotuner", "errors"))
+        self._tunings = AutotuneHooks(sink, self._rows)
+        missing = self._tunings.install(self.patches, tuner.Autotuner, errors)
+        if missing:
+            self.report(sink, f"there is no {listed(missing)}: tuning runs are not recorded, or lack something")
         if module.knobs.runtime.interpret:
             self.report(sink, _INTERPRETED, fix="unset TRITON_INTERPRET, and restart the kernel")
         elif numbers_of(version)[:2] not in map(numbers_of, KNOWN_VERSIONS):
@@ -75,6 +83,8 @@ class TritonProbe(Probe):
             self._launches.disable()
         if self._compiles is not None:
             self._compiles.uninstall()
+        if self._tunings is not None:
+            self._tunings.enabled = False
         super().unhook()
 
     def trial(self, sink: Sink, patches: Patches) -> Trial:

@@ -182,7 +182,7 @@ class CompileHooks:
             "specialization_id": specialization, "thread_id": self._sink.state().thread_id,
             "trigger": "launch" if by_launch else "compile", "signature": signature_text(src, held),
             "start_ns": under_way.start, "end_ns": end, "outcome": outcome,
-            "error": None if error is None else error_text(error), "cache_file": files.get("json"),
+            "error": None if error is None else _error_text(error), "cache_file": files.get("json"),
             "cache_data_file": files.get("cubin"), "cache_key": None if kernel is None else str(kernel.hash),
             "attributes": json.dumps(attributes),
         }, _phases(under_way))
@@ -217,6 +217,16 @@ class CompileHooks:
         if from_signal_handler(problem):
             raise problem
         self._sink.swallow(FRAMEWORK, problem)
+
+
+def _error_text(error: BaseException) -> str:
+    """Return what is wrong: the text of Triton's errors begins with the place, and has it below the source."""
+    told = getattr(error, "error_message", None)
+    if not isinstance(told, str) or not told.strip():
+        return error_text(error)
+    line = getattr(getattr(error, "node", None), "lineno", None)
+    place = "" if line is None else f" (line {line})"
+    return f"{type(error).__name__}: {told.strip().splitlines()[0][:300]}{place}"
 
 
 def _phases(under_way: Compile) -> Iterator[dict[str, Any]]:

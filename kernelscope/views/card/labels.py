@@ -18,6 +18,7 @@ from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, Ker
 from kernelscope.analysis.processes import Comparison, ProcessSummary, RepeatedCompile
 from kernelscope.analysis.ranges import RangeSummary
 from kernelscope.analysis.tasks import TaskSummary
+from kernelscope.analysis.tuning import Tuning
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
@@ -68,6 +69,8 @@ def launch_figures(shown: Overview) -> tuple[tuple[int, str, str], ...]:
         (shown.errors, f"{count(shown.errors)} failed", "launches that raised an exception"),
         (unfinished, f"{count(unfinished)} unfinished", "launches that had not returned when the process died"),
         (shown.captured, f"{count(shown.captured)} captured", "launches that went into a graph, and did not run"),
+        (shown.trials, f"{count(shown.trials)} in autotuning", "launches of an autotuner's benchmarks, which are not "
+         "among the others"),
         (shown.graph_launches, counted(shown.graph_launches, "graph launch", "graph launches"),
          "launches of whole CUDA graphs"),
         (shown.nested, f"{count(shown.nested)} inside others", "launches that another launch made"),
@@ -115,9 +118,10 @@ def garbage_note(shown: Overview) -> str:
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
-    """Return how many launches of a kernel were captured and did not run, failed, or did not return."""
+    """Return how many launches of a kernel were captured, were an autotuner's, failed, or did not return."""
     notes = [f"{counted(kernel.captured, 'launch', 'launches')} captured"] if kernel.captured else []
-    for number, what in ((kernel.errors, "failed"), (kernel.unfinished, "unfinished")):
+    for number, what in ((kernel.trials, "in autotuning"), (kernel.errors, "failed"),
+                         (kernel.unfinished, "unfinished")):
         notes += [f"{counted(number, 'launch', 'launches')} {what}"] if number else []
     return notes
 
@@ -580,6 +584,49 @@ def builds_note(shown: Overview) -> str:
     """Return the note after the heading of the build caches."""
     requests = sum(each.requests for each in shown.builds)
     return f"{counted(requests, 'request')}, {duration(sum(each.host_ns for each in shown.builds))} in all"
+
+
+def tunings_note(shown: Overview) -> str:
+    """Return the note after the heading of the autotuners' runs."""
+    total, compiling = (sum(getattr(each, name) for each in shown.tunings) for name in ("duration_ns", "compile_ns"))
+    return (f"{counted(len(shown.tunings), 'run')}, {duration(total)} in all: compiling {duration(compiling)}, "
+            f"benchmarking {duration(max(total - compiling, 0))}")
+
+
+def tuning_outcome(run: Tuning, cells: Mapping[int, str]) -> str:
+    """Return what an autotuner did and what for, and in which cell where there are several."""
+    where = "" if run.cell_id is None or len(cells) < 2 else f" in {cells.get(run.cell_id, 'a cell')}"
+    key = f" for {run.key_text}" if run.key_text else ""
+    word = {"disk": "autotuned from disk", "failed": "autotuning failed"}.get(run.outcome, "autotuned")
+    return f"{word}{key}{where}"
+
+
+def tuning_result(run: Tuning) -> str:
+    """Return what was tried and chosen, and why the run was needed where it was not the first."""
+    parts = [f"{count(number)} {word}" for number, word in ((run.failed, "failed"), (len(run.pruned), "pruned"))
+             if number]
+    tried = counted(len(run.trials), "configuration") + (f" ({', '.join(parts)})" if parts else "")
+    if run.outcome != "disk":
+        tried += f", compiling {duration(run.compile_ns)}, benchmarking {duration(run.bench_ns)}"
+    best, second = run.best, run.next_best
+    if best is not None and best.ms is not None:
+        after = f"; next {milliseconds(second.ms)}" if second is not None and second.ms is not None else ""
+        tried += f"; best {best.label} ({milliseconds(best.ms)}{after})"
+    if run.error:
+        tried += f"; {run.error}"
+    return tried + (f". Why: {run.reason}" if run.reason and run.reason_code not in ("first_use", "disk") else "")
+
+
+def tuning_detail(run: Tuning) -> str:
+    """Return every configuration with its time, fastest first, one a line."""
+    order = sorted(run.trials, key=lambda each: float("inf") if each.ms is None else each.ms)
+    lines = [f"{each.label}: {each.error or 'failed' if each.ms is None else milliseconds(each.ms)}" for each in order]
+    return "\n".join([*lines, *[f"{each.label}: pruned" for each in run.pruned]])
+
+
+def milliseconds(value: float) -> str:
+    """Return a time that a benchmark measured."""
+    return duration(value * 1e6)
 
 
 def build_misses(shown: Overview) -> list[Miss]:

@@ -10,7 +10,7 @@ import numpy as np
 from kernelscope.analysis.activities import is_gpu_recorded, join
 from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
-from kernelscope.analysis.columns import Rows, codes, distinct, ids, ints, raised, ran
+from kernelscope.analysis.columns import Rows, captured, codes, distinct, ids, ints, raised, ran, trials
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.gpu import CallSummary, GpuSummary, by_call, gpu_summary, host_states
@@ -35,6 +35,7 @@ from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.tasks import TaskSummary, by_task
 from kernelscope.analysis.torch_reasons import functions_of_kernels
+from kernelscope.analysis.tuning import Tuning, tunings
 from kernelscope.analysis.wall_time import WallTime, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
@@ -112,8 +113,9 @@ class Overview:
         The exception that ended a cell, of several processes with the cell's.
     detail, device : str or None
         How much was recorded, and the names of the devices launched on.
-    launches, captured, nested, kernels, configurations, specializations : int
-        Launches that ran, those that went into the capture of a graph, and how many of both were made inside another;
+    launches, captured, trials, nested, kernels, configurations, specializations : int
+        Launches that ran, those that went into the capture of a graph, those of an autotuner's benchmarks, which are
+        not among the others, and how many of the first two were made inside another;
         kernels, launch configurations and overloads that were launched or compiled.
     graph_launches : int
         Launches of graphs.
@@ -157,6 +159,8 @@ class Overview:
         Graphs, those of one topology as one, and each by itself.
     builds : tuple of BuildSummary
         Requests to build caches, by algorithm.
+    tunings : tuple of Tuning
+        Runs of an autotuner.
     processes : Comparison or None
         What all processes together show; None for a recording of one.
     compiled_functions : dict of str to tuple of str
@@ -184,6 +188,7 @@ class Overview:
     device: str | None
     launches: int
     captured: int
+    trials: int
     graph_launches: int
     nested: int
     kernels: int
@@ -221,6 +226,7 @@ class Overview:
     by_topology: tuple[GraphSummary, ...]
     by_graph: tuple[GraphSummary, ...]
     builds: tuple[BuildSummary, ...]
+    tunings: tuple[Tuning, ...]
     processes: Comparison | None
     compiled_functions: dict[str, tuple[str, ...]]
     operators: tuple[OperatorSummary, ...]
@@ -236,7 +242,7 @@ class Overview:
     def is_empty(self) -> bool:
         """Return whether nothing was launched, compiled or built, and the GPU did nothing."""
         ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies)
-        made = self.compilations or self.by_topology or self.builds
+        made = self.compilations or self.by_topology or self.builds or self.tunings
         return not self.launches and not self.captured and not made and not ran
 
     @property
@@ -291,9 +297,11 @@ def overview(recording: Recording) -> Overview:
     gpu = None if joined is None else gpu_summary(recording, joined, host)
     runs = graph_runs(recording) if held & {"graphs", "graph_events", "activities"} else None
     graphs = () if runs is None else tuple(by_topology(recording, runs))
-    builds, run = tuple(by_algorithm(recording)) if "builds" in held else (), ran(recording)
+    builds, tuned = (tuple(by_algorithm(recording)), tuple(tunings(recording))) if "builds" in held else ((), ())
+    tried = trials(recording)
     evidence = Evidence(
-        recording, phases, kernels, compiled, cells, graphs, builds, wall_ns=wall, host_ns=totals.host_ns, gpu=gpu)
+        recording, phases, kernels, compiled, cells, graphs, builds, tuned, wall_ns=wall, host_ns=totals.host_ns,
+        gpu=gpu)
     kernel_keys, specialization_keys = link_keys(recording)
     begun = [row["start_ns"] for row in recording.rows("cells")]
     return Overview(
@@ -305,10 +313,11 @@ def overview(recording: Recording) -> Overview:
                     for cell in cells if cell.error), None),
         detail=_text(recording, "detail"),
         device=_devices(recording),
-        launches=int(run.sum()),
-        captured=int((~run).sum()),
+        launches=int(ran(recording).sum()),
+        captured=int(captured(recording).sum()),
+        trials=int(tried.sum()),
         graph_launches=sum(graph.launches for graph in graphs),
-        nested=int((ids(recording, "launches", "parent_launch_id") >= 0).sum()),
+        nested=int(((ids(recording, "launches", "parent_launch_id") >= 0) & ~tried).sum()),
         kernels=len(kernels),
         configurations=used.distinct,
         specializations=kernels.total("specializations"),
@@ -343,6 +352,7 @@ def overview(recording: Recording) -> Overview:
         by_topology=graphs,
         by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
+        tunings=tuned,
         processes=comparison(recording, phases),
         compiled_functions=functions_of_kernels(compiled),
         operators=tuple(by_operator(recording, phases)) if "operators" in held else (),

@@ -809,6 +809,7 @@ def advice_section(shown: Overview) -> Section | None:
 
 #: Rules about compiles, and the sections about what other rules mention where that is no single kernel.
 _OF_COMPILES = ("argument_types", "recreated", "same_code", "no_disk_cache")
+_OF_TUNINGS = ("autotune_key", "autotune_results")
 _ABOUT_RULE = {"no_disk_cache": "compiles", "pageable_copies": "gpu"}
 
 
@@ -824,6 +825,8 @@ def _place_of(each: Advice, shown: Overview) -> str:
         return "part:graphs"
     if any(build.algorithm == each.kernel for build in shown.builds):
         return "part:builds"
+    if each.code in _OF_TUNINGS:
+        return "part:tunings"
     if each.kernel:
         return f"name:{each.kernel}"
     return f"part:{_ABOUT_RULE.get(each.code, 'kernels')}"
@@ -1355,6 +1358,21 @@ def builds_section(shown: Overview) -> Section | None:
                    "requests to the caches in which libraries keep the algorithms that they built")
 
 
+def tunings_section(shown: Overview) -> Section | None:
+    """Return the runs of autotuners, longest first: what they tried, what they chose, and why they ran again."""
+    if not shown.tunings:
+        return None
+    cells = labels.cell_labels(shown)
+    runs = sorted(shown.tunings, key=lambda each: (-each.duration_ns, each.build_id))
+    found = tuple([
+        Finding(each.name, labels.tuning_outcome(each, cells), duration(each.duration_ns), labels.tuning_result(each),
+                labels.tuning_detail(each), each.fix or "", f"builds:{each.build_id}")
+        for each in runs[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
+    return Section("tunings", "Autotuning", labels.tunings_note(shown), _findings(
+        Findings(found), len(runs), _more(len(runs), FIRST_FINDINGS, "run"), ""),
+        "what an autotuner tried before a launch, how long each took, and what it chose", is_open=True)
+
+
 def _miss(each: Miss, cells: Mapping[int, str]) -> Finding:
     return Finding(each.algorithm, labels.miss_outcome(each, cells), duration(each.duration_ns),
                    labels.miss_reason(each), "", each.fix or "")
@@ -1491,6 +1509,7 @@ def call_paths_section(shown: Overview) -> Section | None:
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
     advice_section, processes_section, tasks_section, cells_section, kernels_section, operators_section, lines_section,
-    compiles_section, builds_section, graphs_section, ranges_section, gpu_section, calls_section, phases_section,
+    compiles_section, tunings_section, builds_section, graphs_section, ranges_section, gpu_section, calls_section,
+    phases_section,
     call_paths_section, configurations_section,
 )

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.columns import (
+    captured,
     count_by,
     ints,
     json_object,
@@ -253,8 +254,7 @@ def _from_row(kind: type[_Row], row: dict[str, Any], **more: Any) -> _Row:
 def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, list[Specialization]]:
     size = row_count(recording, "specializations")
     launched = ints(recording, "launches", "specialization_id")
-    run = ran(recording)
-    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
+    launches, captures = count_by(launched, size, ran(recording)), count_by(launched, size, captured(recording))
     host = sum_by(launched, phases.own_ns, size)
     medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0] if size else np.empty(0)
     names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in recording.rows("dispatchers")}
@@ -269,7 +269,7 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
         own.append(_from_row(
             Specialization, row, number=len(own) + 1, arguments=named_arguments(row["signature"], names.get(owner, ())),
             launch_config=json_object(row["launch_config"]) or None, compile_ns=sum(spent) if spent else None,
-            launches=int(launches[at]), captured=int(captured[at]), host_ns=int(host[at]),
+            launches=int(launches[at]), captured=int(captures[at]), host_ns=int(host[at]),
             median_ns=_finite(medians[at]), uses=tuple(uses.get(at, ())), compiles=tuple(made),
             code=code.kinds(owner, at), attributes=json_object(row["attributes"])))
     return {owner: sorted(own, key=lambda each: (-each.launches, each.number)) for owner, own in result.items()}
