@@ -58,6 +58,8 @@ class Change:
     @property
     def code(self) -> str:
         """Return the reason code."""
+        if self.kind == "constant" and self.name == "reduction":
+            return "new_layout"
         if self.kind != "argument":
             return {"target": "new_device", "constant": "new_constexpr", "option": "new_option"}.get(
                 self.kind, "redefined")
@@ -86,6 +88,9 @@ def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change
     found: list[Change] = []
     if wanted.get("target") != known.get("target"):
         found.append(Change("target", known=known.get("target"), wanted=wanted.get("target")))
+    new, old = mapping(wanted.get("constants")), mapping(known.get("constants"))
+    if "reduction" in new and "reduction" in old and new["reduction"] != old["reduction"]:  # another kernel altogether
+        return (*found, Change("constant", "reduction", "", old["reduction"], new["reduction"]))
     new, old = mapping(wanted.get("arguments")), mapping(known.get("arguments"))
     for name in dict.fromkeys((*new, *old)):
         found += _argument(name, mapping(new.get(name)), mapping(old.get(name)))
@@ -100,14 +105,15 @@ def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change
 
 def _argument(name: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Change]:
     """How one argument differs: of another number of dimensions nothing else is told."""
-    if ("ndim" in new) != ("ndim" in old) or not new or not old:
-        texts_of = [(f"an array of {held['type']}" if "ndim" in held else held.get("type")) if held else None
-                    for held in (old, new)]
+    arrays = [bool({"ndim", "array"} & held.keys()) for held in (old, new)]
+    if arrays[0] != arrays[1] or not new or not old:
+        texts_of = [(f"an array of {held['type']}" if is_array else held.get("type")) if held else None
+                    for held, is_array in zip((old, new), arrays, strict=True)]
         kinds = [None if "array" in f"{each}" else each for each in texts_of]
         if None in kinds:  # a number and an array, or nothing at all
             return [Change("argument", name, "type", texts_of[0], texts_of[1])]
     aspects = dict.fromkeys((*_ASPECTS, *new, *old))
-    found = [Change("argument", name, aspect, old.get(aspect), new.get(aspect), "ndim" in new and "ndim" in old)
+    found = [Change("argument", name, aspect, old.get(aspect), new.get(aspect), all(arrays))
              for aspect in aspects if new.get(aspect) != old.get(aspect)]
     if any(each.aspect == "ndim" for each in found):
         found = [each for each in found if each.aspect in ("type", "ndim")]
@@ -176,8 +182,7 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
         same = [each for each in kernels if each.known
                 and all(each.row[name] == kernel.row[name] for name in ("framework", "module", "name"))]
         if not same:
-            first = f"the kernel had no specialization yet: this is its first; {words.first}"
-            return "first_use", first.partition("; ")[0], words.first, None, None
+            return "first_use", "the kernel had no specialization yet: this is its first", words.first, None, None
         known = max(same, key=lambda each: each.known[-1][2]).known
         again = "the definition ran again"
     if not wanted:
@@ -202,7 +207,7 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
         sentence += f"; {listed(named, _MOST)} differ{'s' if len(named) == 1 else ''} too" if named else ""
     if found[0].kind == "code":
         return "redefined", sentence, words.new_code, None, signature
-    argument = found[0].name if found[0].kind in ("argument", "constant") else None
+    argument = found[0].name if found[0].kind in ("argument", "constant") and found[0].name != "reduction" else None
     fixes = list(dict.fromkeys(filter(None, (words.fix(each, wanted) for each in found))))
     return found[0].code, sentence, "; ".join(fixes[:_MOST]) or None, argument, signature
 
@@ -212,6 +217,8 @@ def _described(change: Change, attributes: Mapping[str, Any]) -> str:
     name, new, old = f"`{change.name}`", change.wanted, change.known
     if change.kind == "target":
         return f"it was compiled for {new}; {_NEAREST} is for {old}"
+    if change.kind == "constant" and change.name == "reduction":
+        return f"it reduces with {new}; {_NEAREST} with {old}"
     if change.kind == "constant":
         return f"the constant {name} is {new}; {_NEAREST} has {old}"
     if change.kind == "option":
@@ -267,6 +274,11 @@ class _Words:
         if change.kind == "option":
             return self._option(change)
         if change.kind == "constant":
+            if self.name == "CuPy" and name == "reduction":
+                return ("nothing avoids it: CuPy takes CUB where what is reduced is contiguous, and its own kernel "
+                        "elsewhere")
+            if self.name == "CuPy" and name != "template":
+                return "nothing avoids it: CuPy chooses it by how many elements are reduced"
             if self.name == "CuPy":
                 return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all "
                         "in name_expressions compiles them at once")
