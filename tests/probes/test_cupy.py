@@ -198,7 +198,8 @@ CHANGES = [
            "the constant `BLOCK_SIZE` is 512; the nearest known specialization has 256",
            "nothing avoids it: CuPy chooses it by how many elements are reduced"),
     Change("layout of a reduction", reduction(name="total"), own_reduction(), "new_layout", None,
-           "it reduces with CuPy; the nearest known specialization with CUB", "nothing avoids it: CuPy takes CUB where"),
+           "it reduces with CuPy; the nearest known specialization with CUB",
+           "nothing avoids it: CuPy takes CUB where"),
     Change("again without the disk cache", raw(), raw(), "recompile", None, "CUPY_CACHE_IN_MEMORY is set",
            "unset CUPY_CACHE_IN_MEMORY", ({"cache_in_memory": True}, {"cache_in_memory": True})),
 ]
