@@ -15,7 +15,7 @@ cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 
-def axpy(x, y, a, N: ct.Constant[int]):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def axpy(x, y, a, N: ct.Constant[int]):  # type: ignore[no-untyped-def]
     i = ct.bid(0)
     ct.store(y, index=(i,), tile=ct.load(x, index=(i,), shape=(N,)) * a)
 
@@ -32,7 +32,7 @@ def test_launches_compiles_and_the_gpus_side() -> None:
     frameworks = recording.launches["dispatcher_id"].map(recording.dispatchers["framework"])
     launches = recording.launches[frameworks == "cutile"]
     assert launches["cache"].tolist() in (["compiled", "memory", "compiled"], ["disk", "memory", "disk"])
-    first, second = explain(recording).rows("compilations")
+    _first, second = explain(recording).rows("compilations")
     assert second["argument"] == "N" and second["reason_code"] in ("new_constexpr", "disk"), second["reason"]
     kernels = recording.activities[recording.activities["kind"] == "kernel"]
     ours = kernels[kernels["launch_id"].isin(launches.index)]
