@@ -60,11 +60,13 @@ class CallLines:
         self._calls = calls
         self._resolver = resolver
         self._backward = BackwardWatch(self._caller, self._is_elsewhere)
-        self._kept: np.ndarray | None = None
+        self._is_logging = False
+        self._ended: list[np.ndarray] = []
 
     def begin(self) -> None:
-        """Log from now on."""
+        """Log from now on; what was logged until an earlier `end` stays."""
         self._calls.clear()
+        self._is_logging = True
         path = self._path if self._resolver.has_stacks else None
         self._calls.start(self._site, path, self._resolver.log.ring)
         # None of `threading`'s: users who count or join those, or set a profiler for them, do not meet it.
@@ -74,14 +76,15 @@ class CallLines:
     def end(self) -> None:
         """Log no more."""
         self._backward.end()
-        if self._kept is None:
+        if self._is_logging:
             self._calls.stop()
-            self._kept = self._logged()
+            self._ended.append(self._logged())
+            self._is_logging = False
             self._calls.clear()
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Return correlation ids and sites (int64) of the calls that have a site, sorted by correlation id."""
-        found = self._logged() if self._kept is None else self._kept
+        found = np.concatenate([*self._ended, *([self._logged()] if self._is_logging else [])] or [np.empty(0, _ROW)])
         order = np.argsort(found["correlation_id"], kind="stable")
         return found["correlation_id"][order].astype(np.int64), found["site"][order].astype(np.int64)
 
