@@ -1,4 +1,4 @@
-"""Why each compile of CuPy and cuTile was needed, told from the parts of their caches' keys, and what would avoid it.
+"""Why each compile of CuPy, cuTile and JAX was needed, told from the parts of their caches' keys, and what would avoid it.
 
 Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
 divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
@@ -25,6 +25,8 @@ from kernelscope.units import listed
 #: Codes that compiles of numba have not.
 CODES = ("new_constexpr", "divisibility", "new_option")
 
+_EAGER = ("call it inside of a function that is jitted: outside, JAX compiles each operation by itself, once for each type "
+          "and parameter")
 _NEAREST = "the nearest known specialization"
 #: So many differences are named beside the first.
 _MOST = 3
@@ -41,7 +43,8 @@ class Change:
     name : str
         The argument or the option.
     aspect : str
-        Of an argument: ``type``, ``ndim``, ``layout``, ``index``, or what is divisible, as ``address``.
+        Of an argument: ``type``, ``ndim``, ``layout``, ``index``, ``shape``, ``weak`` (a number of Python's),
+        ``placement``, or what is divisible, as ``address``.
     known, wanted : object
         What it was and what it is; None where there was or is none.
     is_array : bool
@@ -67,11 +70,12 @@ class Change:
             if None in (self.known, self.wanted) or "array" in f"{self.known} {self.wanted}":
                 return "new_type"
             return "new_dtype" if self.is_array else "new_scalar"
-        return {"ndim": "new_dimensions", "layout": "new_layout", "index": "new_type"}.get(self.aspect, "divisibility")
+        return {"ndim": "new_dimensions", "layout": "new_layout", "index": "new_type", "shape": "static_size",
+                "weak": "new_scalar", "placement": "new_device"}.get(self.aspect, "divisibility")
 
 
 _ORDER = ("target", "code", "argument", "constant", "option")
-_ASPECTS = ("type", "ndim", "index", "layout")
+_ASPECTS = ("type", "ndim", "shape", "weak", "index", "layout")
 
 
 def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -179,8 +183,8 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
            kernels: Sequence[_Kernel], words: _Words) -> Reason:
     known, again = kernel.known, ""
     if not known:
-        same = [each for each in kernels if each.known
-                and all(each.row[name] == kernel.row[name] for name in ("framework", "module", "name"))]
+        names = ("framework", "module", "name", *(("filename", "lineno") if kernel.row["name"] == "<lambda>" else ()))
+        same = [each for each in kernels if each.known and all(each.row[name] == kernel.row[name] for name in names)]
         if not same:
             return "first_use", "the kernel had no specialization yet: this is its first", words.first, None, None
         known = max(same, key=lambda each: each.known[-1][2]).known
@@ -207,6 +211,8 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
         sentence += f"; {listed(named, _MOST)} differ{'s' if len(named) == 1 else ''} too" if named else ""
     if found[0].kind == "code":
         return "redefined", sentence, words.new_code, None, signature
+    if wanted.get("primitive"):
+        return found[0].code, sentence, _EAGER, found[0].name or None, signature
     argument = found[0].name if found[0].kind in ("argument", "constant") and found[0].name != "reduction" else None
     fixes = list(dict.fromkeys(filter(None, (words.fix(each, wanted) for each in found))))
     return found[0].code, sentence, "; ".join(fixes[:_MOST]) or None, argument, signature
@@ -230,6 +236,13 @@ def _described(change: Change, attributes: Mapping[str, Any]) -> str:
         return f"argument {name} is {new or 'gone'}; {_NEAREST} has {old or 'none'}"
     if change.aspect == "ndim":
         return f"argument {name} has {new} dimension{'s' * (new != 1)}; {_NEAREST} has {old}"
+    if change.aspect == "shape":
+        return f"argument {name} has the shape ({', '.join(new)}); {_NEAREST} has ({', '.join(old)})"
+    if change.aspect == "weak":
+        number, array = f"a number of Python's ({name} takes the type of what it meets)", "an array or a NumPy number"
+        return f"argument {name} is {number if new else array}; {_NEAREST} is for {array if new else 'a number'}"
+    if change.aspect == "placement":
+        return f"argument {name} is on {new or 'no device of its own'}; {_NEAREST} is for {old or 'any'}"
     if change.aspect == "layout":
         return f"argument {name} is {new}; {_NEAREST} is for one that is {old}"
     if change.aspect == "index":
@@ -258,12 +271,16 @@ class _Words:
         """Return why the same was compiled again."""
         if attributes.get("in_memory"):
             return "the same was compiled before: CUPY_CACHE_IN_MEMORY is set, which leaves the disk cache out"
+        if self.name == "JAX":
+            return "the same was compiled before: JAX's caches were cleared or are full, or its configuration has changed"
         return "the same was compiled before, and was not found any more"
 
     def keep(self, attributes: Mapping[str, Any]) -> str:
         """Return what avoids that."""
         if attributes.get("in_memory"):
             return "unset CUPY_CACHE_IN_MEMORY, or keep the kernel object"
+        if self.name == "JAX":
+            return "clear no caches, and set jax.config once, before the first call"
         return "keep the kernel object, and the folder of the disk cache"
 
     def fix(self, change: Change, wanted: Mapping[str, Any]) -> str | None:
@@ -282,10 +299,15 @@ class _Words:
             if self.name == "CuPy":
                 return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all "
                         "in name_expressions compiles them at once")
+            if self.name == "JAX":
+                return (f"{self.call} it with {name}={old} every time; or, where its value does not decide about the "
+                        f"code, pass `{name}` as an argument that is not static")
             return (f"{self.call} with {name}={old} every time; or, where the kernel does not need `{name}` as a "
                     "constant, annotate it otherwise than with Constant")
         module = "cupy" if self.name == "CuPy" else "np"
         if change.aspect == "type":
+            if self.name == "JAX" and (old is None or change.wanted is None):
+                return f"pass the same keys and items in every {self.call}"
             if old is None or change.wanted is None or "array" in f"{old} {change.wanted}":
                 return f"pass `{name}` as {old} in every {self.call}"
             if change.is_array:
@@ -293,6 +315,12 @@ class _Words:
             return f"pass `{name}` as {old} in every {self.call}, if the values allow it"
         if change.aspect == "ndim":
             return f"pass `{name}` with {old} dimension{'s' * (old != 1)} in every {self.call}, as .reshape makes it"
+        if change.aspect == "shape":
+            return f"pad `{name}` to the shape ({', '.join(old)}), or to a few shapes, in every {self.call}"
+        if change.aspect == "weak":
+            return f"pass `{name}` in one way, as jnp.asarray({name}, dtype), in every {self.call}"
+        if change.aspect == "placement":
+            return f"pass `{name}` on {old or 'no device of its own'} in every {self.call}"
         if change.aspect == "layout":
             if "contiguous" in str(old) and not str(old).startswith("not"):
                 return f"pass {module}.ascontiguousarray({name}) in every {self.call}"
@@ -306,6 +334,8 @@ class _Words:
             how = f"with {change.name}={change.known}" if change.known not in (None, True) else (
                 f"with {change.name}" if change.known else f"without {change.name}")
             return f"make the kernel {how} every time, or keep one kernel for each"
+        if self.name == "JAX":
+            return f"jit the function with {change.name}={change.known} every time, or keep one function for each"
         return f"define the kernel with {change.name}={change.known}, and launch that one every time"
 
     def _divisible(self, change: Change) -> str:
@@ -328,5 +358,7 @@ _FRAMEWORKS = {
                    "of the kernel instead of a part of its source"),
     "cutile": _Words("cuTile", "launch", "launch it once before it matters; cuTile's disk cache keeps it for the next "
                      "process", "nothing avoids it: new code has to be compiled"),
+    "jax": _Words("JAX", "call", "call it once before it matters; with jax_compilation_cache_dir the next process finds it",
+                  "nothing avoids it: new code has to be compiled"),
 }
 FRAMEWORKS = tuple(_FRAMEWORKS)

@@ -23,6 +23,7 @@ from kernelscope.probes.cupy import CupyProbe
 from kernelscope.probes.cutile import CutileProbe
 from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
+from kernelscope.probes.jax import JaxProbe
 from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -211,7 +212,7 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
-    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe()]
+    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe()]
     probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems
