@@ -1,4 +1,4 @@
-"""Why each compile of CuPy, cuTile and JAX was needed, told from the parts of their caches' keys, and what would avoid it.
+"""Why each compile of CuPy, cuTile, JAX and Warp was needed, told from the parts of their caches' keys, and the fix.
 
 Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
 divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
@@ -25,8 +25,8 @@ from kernelscope.units import listed
 #: Codes that compiles of numba have not.
 CODES = ("new_constexpr", "divisibility", "new_option")
 
-_EAGER = ("call it inside of a function that is jitted: outside, JAX compiles each operation by itself, once for each type "
-          "and parameter")
+_EAGER = ("call it inside of a function that is jitted: outside, JAX compiles each operation by itself, once for each "
+          "type and parameter")
 _NEAREST = "the nearest known specialization"
 #: So many differences are named beside the first.
 _MOST = 3
@@ -39,9 +39,9 @@ class Change:
     Attributes
     ----------
     kind : str
-        ``target``, ``argument``, ``constant``, ``option`` or ``code``.
+        ``target``, ``argument``, ``constant``, ``option``, ``code``, or of a module a ``kernel``.
     name : str
-        The argument or the option.
+        The argument, the option, or the kernel.
     aspect : str
         Of an argument: ``type``, ``ndim``, ``layout``, ``index``, ``shape``, ``weak`` (a number of Python's),
         ``placement``, or what is divisible, as ``address``.
@@ -61,6 +61,8 @@ class Change:
     @property
     def code(self) -> str:
         """Return the reason code."""
+        if self.kind == "kernel":
+            return "new_type" if self.aspect == "types" else "redefined"
         if self.kind == "constant" and self.name == "reduction":
             return "new_layout"
         if self.kind != "argument":
@@ -74,7 +76,7 @@ class Change:
                 "weak": "new_scalar", "placement": "new_device"}.get(self.aspect, "divisibility")
 
 
-_ORDER = ("target", "code", "argument", "constant", "option")
+_ORDER = ("target", "kernel", "code", "argument", "constant", "option")
 _ASPECTS = ("type", "ndim", "shape", "weak", "index", "layout")
 
 
@@ -98,6 +100,7 @@ def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change
     new, old = mapping(wanted.get("arguments")), mapping(known.get("arguments"))
     for name in dict.fromkeys((*new, *old)):
         found += _argument(name, mapping(new.get(name)), mapping(old.get(name)))
+    found += _kernels(mapping(wanted.get("kernels")), mapping(known.get("kernels")))
     for kind, part in (("constant", "constants"), ("option", "options")):
         new, old = mapping(wanted.get(part)), mapping(known.get(part))
         found += [Change(kind, name, "", old.get(name), new.get(name)) for name in dict.fromkeys((*new, *old))
@@ -122,6 +125,16 @@ def _argument(name: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> list
     if any(each.aspect == "ndim" for each in found):
         found = [each for each in found if each.aspect in ("type", "ndim")]
     return found
+
+
+def _kernels(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Change]:
+    """How the kernels of a module differ, which are compiled together: by name and types, with a hash of their code."""
+    before = {name.partition("(")[0] for name in old}
+    found = [Change("kernel", name.partition("(")[0], "changed" if name in old else "types" if name.partition("(")[0]
+                    in before else "added", old.get(name), "(" + name.partition("(")[2])
+             for name, code in new.items() if old.get(name) != code]
+    gone = [name.partition("(")[0] for name in old if name not in new]
+    return found or [Change("kernel", name, "gone") for name in gone]
 
 
 @dataclass
@@ -223,6 +236,11 @@ def _described(change: Change, attributes: Mapping[str, Any]) -> str:
     name, new, old = f"`{change.name}`", change.wanted, change.known
     if change.kind == "target":
         return f"it was compiled for {new}; {_NEAREST} is for {old}"
+    if change.kind == "kernel":
+        return {"changed": f"{name} has new code, and all kernels of a module are compiled together",
+                "types": f"kernel {name} was called with {new}; the module was compiled for other types",
+                "added": f"kernel {name} was added to the module, whose kernels are compiled together",
+                "gone": f"kernel {name} is no longer in the module"}[change.aspect]
     if change.kind == "constant" and change.name == "reduction":
         return f"it reduces with {new}; {_NEAREST} with {old}"
     if change.kind == "constant":
@@ -272,7 +290,8 @@ class _Words:
         if attributes.get("in_memory"):
             return "the same was compiled before: CUPY_CACHE_IN_MEMORY is set, which leaves the disk cache out"
         if self.name == "JAX":
-            return "the same was compiled before: JAX's caches were cleared or are full, or its configuration has changed"
+            return ("the same was compiled before: JAX's caches were cleared or are full, or its configuration has "
+                    "changed")
         return "the same was compiled before, and was not found any more"
 
     def keep(self, attributes: Mapping[str, Any]) -> str:
@@ -286,6 +305,13 @@ class _Words:
     def fix(self, change: Change, wanted: Mapping[str, Any]) -> str | None:
         """Return what would avoid a compile for this change."""
         name, old = change.name, change.known
+        if change.kind == "kernel":
+            return {"types": f"declare all types before the first launch: wp.overload({name}, [...]) for each",
+                    "added": f"define `{name}` before the first launch, or in a module of its own: "
+                             '@wp.kernel(module="unique")',
+                    "gone": "keep the kernels of the module"}.get(
+                        change.aspect, "nothing avoids it: new code has to be compiled; "
+                    '@wp.kernel(module="unique") leaves the other kernels of the module alone')
         if change.kind == "target":
             return "nothing avoids it: each architecture needs machine code of its own"
         if change.kind == "option":
@@ -302,6 +328,8 @@ class _Words:
             if self.name == "JAX":
                 return (f"{self.call} it with {name}={old} every time; or, where its value does not decide about the "
                         f"code, pass `{name}` as an argument that is not static")
+            if self.name == "Warp":
+                return f"keep `{name}` at {old}; or pass it to the kernel as an argument, which needs no compile"
             return (f"{self.call} with {name}={old} every time; or, where the kernel does not need `{name}` as a "
                     "constant, annotate it otherwise than with Constant")
         module = "cupy" if self.name == "CuPy" else "np"
@@ -336,6 +364,10 @@ class _Words:
             return f"make the kernel {how} every time, or keep one kernel for each"
         if self.name == "JAX":
             return f"jit the function with {change.name}={change.known} every time, or keep one function for each"
+        if self.name == "Warp" and change.name == "block_dim":
+            return f"launch with block_dim={change.known} every time"
+        if self.name == "Warp":
+            return f"set {change.name}={change.known} once, before the first launch"
         return f"define the kernel with {change.name}={change.known}, and launch that one every time"
 
     def _divisible(self, change: Change) -> str:
@@ -358,7 +390,9 @@ _FRAMEWORKS = {
                    "of the kernel instead of a part of its source"),
     "cutile": _Words("cuTile", "launch", "launch it once before it matters; cuTile's disk cache keeps it for the next "
                      "process", "nothing avoids it: new code has to be compiled"),
-    "jax": _Words("JAX", "call", "call it once before it matters; with jax_compilation_cache_dir the next process finds it",
-                  "nothing avoids it: new code has to be compiled"),
+    "jax": _Words("JAX", "call", "call it once before it matters; with jax_compilation_cache_dir the next process "
+                  "finds it", "nothing avoids it: new code has to be compiled"),
+    "warp": _Words("Warp", "launch", "wp.load_module() before it matters; Warp's kernel cache keeps it for the next "
+                   "process", "nothing avoids it: new code has to be compiled"),
 }
 FRAMEWORKS = tuple(_FRAMEWORKS)

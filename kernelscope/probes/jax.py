@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import itertools
@@ -71,8 +72,8 @@ class JaxProbe(Probe):
             else:
                 missing.append(name)
         if missing:
-            self.report(sink, f"jax {version} has another {' and '.join(missing)}: its compiles are recorded without what "
-                        "was passed, and so without reasons")
+            self.report(sink, f"jax {version} has another {' and '.join(missing)}: its compiles are recorded without "
+                        "what was passed, and so without reasons")
         elif version and numbers_of(version)[:2] not in map(numbers_of, KNOWN_VERSIONS):
             self.report(sink, untried("jax", version, ", ".join(KNOWN_VERSIONS)))
 
@@ -82,10 +83,9 @@ class JaxProbe(Probe):
             self._hooks.enabled = False
         while self._listeners:
             unregister, listener = self._listeners[-1]
-            try:
+            # Somebody may have cleared all listeners, or a Ctrl-C came before it was one.
+            with contextlib.suppress(AssertionError, ValueError):
                 unregister(listener)
-            except (AssertionError, ValueError):
-                pass  # somebody has cleared all listeners, or a Ctrl-C came before it was one
             self._listeners.pop()
         super().unhook()
 
@@ -202,7 +202,8 @@ class CompileHooks:
         except TypeError:
             return id(fun)
 
-    def _write(self, name: str, here: _Here, stages: list[dict[str, Any]], end: int, error: BaseException | None) -> None:
+    def _write(self, name: str, here: _Here, stages: list[dict[str, Any]], end: int,
+               error: BaseException | None) -> None:
         known = here.known.get(name, {})
         held = {**known.get("held", {"arguments": {}, "constants": {}, "options": {}}), "code": known.get("code")}
         arguments = {each: dict(told) for each, told in held["arguments"].items()}
@@ -324,7 +325,8 @@ def _is_jaxs(fun: Any) -> bool:
 
 def _of_function(fun: Any) -> dict[str, Any]:
     """Where a function is from, and a hash of its code."""
-    found: dict[str, Any] = {"owner": "library" if _is_jaxs(fun) else "user", "module": getattr(fun, "__module__", None)}
+    owner = "library" if _is_jaxs(fun) else "user"
+    found: dict[str, Any] = {"owner": owner, "module": getattr(fun, "__module__", None)}
     code = getattr(inspect.unwrap(fun) if callable(fun) else fun, "__code__", None)
     if isinstance(code, CodeType) and not _is_jaxs(fun):
         found |= {"filename": code.co_filename, "lineno": code.co_firstlineno, "code": _hash(code)}

@@ -33,6 +33,7 @@ from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.torch import TorchProbe
 from kernelscope.probes.triton import TritonProbe
+from kernelscope.probes.warp import WarpProbe
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import RecordingOptions
@@ -212,7 +213,7 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
-    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe()]
+    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe(), WarpProbe()]
     probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems

@@ -601,7 +601,7 @@ _PASSES = (
     "ir_initialization", "ttir", "ttgir", "llir", "ptx", "cubin", "store_results",
     "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
     "Triton and C++", "cache load",
-    "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA",
+    "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA", "clang",
 )
 _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")

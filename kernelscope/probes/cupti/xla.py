@@ -12,8 +12,8 @@ from kernelscope.probes.base import ImportHook, Patches
 _MODULE = "jax._src.profiler"
 _STARTS, _STOPS = "start_trace", ("stop_trace", "stop_and_get_fdo_profile")
 
-# XLA subscribes to CUPTI when a trace starts. Where somebody else has it, XLA goes on without the GPU's side, and says so
-# on stderr only: so we leave before. What a client of `jax.profiler.start_server` asks for starts in C++, unseen.
+# XLA subscribes to CUPTI when a trace starts. Where somebody else has it, XLA goes on without the GPU's side and says
+# so on stderr only: so we leave before. What a client of `jax.profiler.start_server` asks for starts in C++, unseen.
 
 
 class XlaProfilerWatch:
