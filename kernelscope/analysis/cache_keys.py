@@ -1,4 +1,4 @@
-"""Why each compile of CuPy, cuTile, JAX and Warp was needed, told from the parts of their caches' keys, and the fix.
+"""Why each compile of CuPy, cuTile, CuTe DSL, JAX and Warp was needed, told from parts of their caches' keys.
 
 Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
 divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
@@ -292,6 +292,8 @@ class _Words:
         if self.name == "JAX":
             return ("the same was compiled before: JAX's caches were cleared or are full, or its configuration has "
                     "changed")
+        if self.name == "CuTe DSL":
+            return "the same was compiled before: cute.compile keeps nothing for its next call"
         return "the same was compiled before, and was not found any more"
 
     def keep(self, attributes: Mapping[str, Any]) -> str:
@@ -300,6 +302,8 @@ class _Words:
             return "unset CUPY_CACHE_IN_MEMORY, or keep the kernel object"
         if self.name == "JAX":
             return "clear no caches, and set jax.config once, before the first call"
+        if self.name == "CuTe DSL":
+            return "keep what cute.compile has returned, and call that"
         return "keep the kernel object, and the folder of the disk cache"
 
     def fix(self, change: Change, wanted: Mapping[str, Any]) -> str | None:
@@ -325,6 +329,8 @@ class _Words:
             if self.name == "CuPy":
                 return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all "
                         "in name_expressions compiles them at once")
+            if self.name == "CuTe DSL":
+                return f"call it with {name}={old} every time, or keep what was compiled for each value"
             if self.name == "JAX":
                 return (f"{self.call} it with {name}={old} every time; or, where its value does not decide about the "
                         f"code, pass `{name}` as an argument that is not static")
@@ -364,6 +370,9 @@ class _Words:
             return f"make the kernel {how} every time, or keep one kernel for each"
         if self.name == "JAX":
             return f"jit the function with {change.name}={change.known} every time, or keep one function for each"
+        if self.name == "CuTe DSL":
+            how = "without " + change.name if change.known is None else f"with {change.name}={change.known}"
+            return f"compile {how} every time, or keep what was compiled with each"
         if self.name == "Warp" and change.name == "block_dim":
             return f"launch with block_dim={change.known} every time"
         if self.name == "Warp":
@@ -394,5 +403,7 @@ _FRAMEWORKS = {
                   "finds it", "nothing avoids it: new code has to be compiled"),
     "warp": _Words("Warp", "launch", "wp.load_module() before it matters; Warp's kernel cache keeps it for the next "
                    "process", "nothing avoids it: new code has to be compiled"),
+    "cute": _Words("CuTe DSL", "call", "call cute.compile once before it matters, and keep what it returns",
+                   "nothing avoids it: new code has to be compiled"),
 }
 FRAMEWORKS = tuple(_FRAMEWORKS)

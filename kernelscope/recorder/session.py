@@ -20,6 +20,7 @@ from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.cupy import CupyProbe
+from kernelscope.probes.cute import CuteProbe
 from kernelscope.probes.cutile import CutileProbe
 from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
@@ -213,7 +214,7 @@ def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
-    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe(), WarpProbe()]
+    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe(), WarpProbe(), CuteProbe()]
     probes.append(GarbageProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems

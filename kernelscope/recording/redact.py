@@ -601,7 +601,7 @@ _PASSES = (
     "ir_initialization", "ttir", "ttgir", "llir", "ptx", "cubin", "store_results",
     "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
     "Triton and C++", "cache load",
-    "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA", "clang",
+    "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA", "clang", "compile",
 )
 _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")
