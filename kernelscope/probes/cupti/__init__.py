@@ -16,7 +16,7 @@ from kernelscope import dryrun
 from kernelscope.probes.base import ImportHook, Probe
 from kernelscope.probes.cupti import kineto, xla
 from kernelscope.probes.cupti.kineto import Kineto, TorchProfilerWatch
-from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, find
+from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, find, nsight
 from kernelscope.probes.cupti.tracing import Tracing
 from kernelscope.probes.cupti.xla import XlaProfilerWatch
 from kernelscope.probes.driver import device
@@ -142,7 +142,7 @@ class CuptiProbe(Probe):
             else:
                 self._trace()
         except CuptiError as problem:
-            if not (problem.is_held and kineto.is_available()):
+            if not (problem.is_held and kineto.is_available()) or nsight():
                 self.report(self.sink, str(problem), status="unavailable", fix=problem.fix)
                 return
             self._torch_profiles = kineto.is_running()
@@ -153,6 +153,10 @@ class CuptiProbe(Probe):
         self.sink.is_capturing = self._is_capturing
         self._watch.begin()
         self._xla_watch.begin()
+        tool = nsight()
+        if tool is not None:
+            self.report(self.sink, f"{tool} has started this process, and may run kernels one by one or again: GPU times "
+                        "are not those of a run without it", fix=f"record without {tool}")
 
     def _trace(self) -> None:
         """Have CUPTI record, from now on or again; raises `CuptiError`."""
