@@ -155,8 +155,8 @@ class CuptiProbe(Probe):
         self._xla_watch.begin()
         tool = nsight()
         if tool is not None:
-            self.report(self.sink, f"{tool} has started this process, and may run kernels one by one or again: GPU times "
-                        "are not those of a run without it", fix=f"record without {tool}")
+            self.report(self.sink, f"{tool} has started this process, and may run kernels one by one or again: GPU "
+                        "times are not those of a run without it", fix=f"record without {tool}")
 
     def _trace(self) -> None:
         """Have CUPTI record, from now on or again; raises `CuptiError`."""
