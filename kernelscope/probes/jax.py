@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from kernelscope.errors import ProbeUnavailableError
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import Probe, error_text, numbers_of, untried
 from kernelscope.probes.sink import Sink
@@ -26,6 +27,8 @@ _TRACE, _LOWER, _COMPILE = (f"/jax/core/compile/{name}_duration" for name in (
     "jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile"))
 _STAGES = {_TRACE: "trace", _LOWER: "lower to StableHLO", _COMPILE: "XLA"}
 _HIT = "/jax/compilation_cache/cache_hits"
+_LISTENERS = ("register_scalar_listener", "unregister_scalar_listener", "register_event_duration_secs_listener",
+              "unregister_event_duration_listener", "register_event_listener", "unregister_event_listener")
 _TRACE_PARAMETERS = ["fun", "ji", "ctx_mesh", "dbg", "avals", "args", "kwargs"]
 _LOWER_PARAMETERS = ["args", "jaxpr"]
 #: Texts of static arguments are cut here.
@@ -56,12 +59,15 @@ class JaxProbe(Probe):
     def hook(self, module: Any, sink: Sink) -> None:
         """Listen to the compiles. See `Probe.hook`."""
         version = str(getattr(module, "__version__", ""))
-        monitoring, pjit = (sys.modules[f"jax._src.{name}"] for name in ("monitoring", "pjit"))
+        monitoring, pjit = (sys.modules.get(f"jax._src.{name}") for name in ("monitoring", "pjit"))
+        if not all(hasattr(monitoring, name) for name in _LISTENERS):
+            raise ProbeUnavailableError(
+                f"jax {version or 'of an unknown version'} has other listeners than this probe knows, and its compiles "
+                f"are not recorded; those of {', '.join(KNOWN_VERSIONS)} are")
         self._hooks = hooks = CompileHooks(sink)
-        for kind, listener in (("scalar", hooks.began), ("event_duration", hooks.ended), ("event", hooks.happened)):
-            register = f"register_{kind}{'_secs' * (kind == 'event_duration')}_listener"
-            unregister = getattr(monitoring, f"unregister_{kind}_listener")
-            self._listeners.append((unregister, listener))  # before: a Ctrl-C may come
+        for register, unregister, listener in zip(_LISTENERS[::2], _LISTENERS[1::2], (
+                hooks.began, hooks.ended, hooks.happened), strict=True):
+            self._listeners.append((getattr(monitoring, unregister), listener))  # before: a Ctrl-C may come
             getattr(monitoring, register)(listener)
         missing: list[str] = []
         for name, wanted, make in (("_trace_for_jit", _TRACE_PARAMETERS, hooks.make_trace),
