@@ -87,7 +87,8 @@ class CompileHooks:
             if not self.enabled:
                 return original(dsl, *args, **kwargs)
             outer = getattr(self._local, "seen", None)
-            self._local.seen = seen = {"target": _target(dsl), "options": options_of(dsl)}
+            seen: dict[str, Any] = {"target": _target(dsl), "options": options_of(dsl)}
+            self._local.seen = seen
             failure: BaseException | None = None
             start = self._sink.clock()
             try:

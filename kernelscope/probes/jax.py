@@ -211,7 +211,8 @@ class CompileHooks:
     def _write(self, name: str, here: _Here, stages: list[dict[str, Any]], end: int,
                error: BaseException | None) -> None:
         known = here.known.get(name, {})
-        held = {**known.get("held", {"arguments": {}, "constants": {}, "options": {}}), "code": known.get("code")}
+        found: dict[str, Any] = known.get("held") or {"arguments": {}, "constants": {}, "options": {}}
+        held: dict[str, Any] = {**found, "code": known.get("code")}
         arguments = {each: dict(told) for each, told in held["arguments"].items()}
         for told, placed in zip(arguments.values(), known.get("placed", ()), strict=False):
             if placed:
