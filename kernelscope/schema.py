@@ -300,7 +300,8 @@ _TABLES = (
     Table("dispatchers", "one kernel function with its compile options", (
         _id("dispatcher_id", "Row number."),
         _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, triton, torch.compile, "
-              "cutile, cupy, simulator, or what a probe names itself; driver for a kernel that no probe knows."),
+              "cutile, cupy, jax, warp, cute, simulator, or what a probe names itself; driver for a kernel that no "
+              "probe knows."),
         _text("name", "The function's qualified Python name; of a kernel in C++ its name without scopes.",
               nullable=False),
         _text("module", "The module that defines it; of a kernel that no probe knows its library, such as PyTorch, as "

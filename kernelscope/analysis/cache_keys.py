@@ -1,4 +1,4 @@
-"""Why each compile of CuPy and cuTile was needed, told from the parts of their caches' keys, and what would avoid it.
+"""Why each compile of CuPy, cuTile, CuTe DSL, JAX and Warp was needed, told from parts of their caches' keys.
 
 Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
 divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
@@ -25,6 +25,8 @@ from kernelscope.units import listed
 #: Codes that compiles of numba have not.
 CODES = ("new_constexpr", "divisibility", "new_option")
 
+_EAGER = ("call it inside of a function that is jitted: outside, JAX compiles each operation by itself, once for each "
+          "type and parameter")
 _NEAREST = "the nearest known specialization"
 #: So many differences are named beside the first.
 _MOST = 3
@@ -37,11 +39,12 @@ class Change:
     Attributes
     ----------
     kind : str
-        ``target``, ``argument``, ``constant``, ``option`` or ``code``.
+        ``target``, ``argument``, ``constant``, ``option``, ``code``, or of a module a ``kernel``.
     name : str
-        The argument or the option.
+        The argument, the option, or the kernel.
     aspect : str
-        Of an argument: ``type``, ``ndim``, ``layout``, ``index``, or what is divisible, as ``address``.
+        Of an argument: ``type``, ``ndim``, ``layout``, ``index``, ``shape``, ``weak`` (a number of Python's),
+        ``placement``, or what is divisible, as ``address``.
     known, wanted : object
         What it was and what it is; None where there was or is none.
     is_array : bool
@@ -58,6 +61,10 @@ class Change:
     @property
     def code(self) -> str:
         """Return the reason code."""
+        if self.kind == "kernel":
+            return "new_type" if self.aspect == "types" else "redefined"
+        if self.kind == "constant" and self.name == "reduction":
+            return "new_layout"
         if self.kind != "argument":
             return {"target": "new_device", "constant": "new_constexpr", "option": "new_option"}.get(
                 self.kind, "redefined")
@@ -65,11 +72,12 @@ class Change:
             if None in (self.known, self.wanted) or "array" in f"{self.known} {self.wanted}":
                 return "new_type"
             return "new_dtype" if self.is_array else "new_scalar"
-        return {"ndim": "new_dimensions", "layout": "new_layout", "index": "new_type"}.get(self.aspect, "divisibility")
+        return {"ndim": "new_dimensions", "layout": "new_layout", "index": "new_type", "shape": "static_size",
+                "weak": "new_scalar", "placement": "new_device"}.get(self.aspect, "divisibility")
 
 
-_ORDER = ("target", "code", "argument", "constant", "option")
-_ASPECTS = ("type", "ndim", "index", "layout")
+_ORDER = ("target", "kernel", "code", "argument", "constant", "option")
+_ASPECTS = ("type", "ndim", "shape", "weak", "index", "layout")
 
 
 def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -86,9 +94,13 @@ def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change
     found: list[Change] = []
     if wanted.get("target") != known.get("target"):
         found.append(Change("target", known=known.get("target"), wanted=wanted.get("target")))
+    new, old = mapping(wanted.get("constants")), mapping(known.get("constants"))
+    if "reduction" in new and "reduction" in old and new["reduction"] != old["reduction"]:  # another kernel altogether
+        return (*found, Change("constant", "reduction", "", old["reduction"], new["reduction"]))
     new, old = mapping(wanted.get("arguments")), mapping(known.get("arguments"))
     for name in dict.fromkeys((*new, *old)):
         found += _argument(name, mapping(new.get(name)), mapping(old.get(name)))
+    found += _kernels(mapping(wanted.get("kernels")), mapping(known.get("kernels")))
     for kind, part in (("constant", "constants"), ("option", "options")):
         new, old = mapping(wanted.get(part)), mapping(known.get(part))
         found += [Change(kind, name, "", old.get(name), new.get(name)) for name in dict.fromkeys((*new, *old))
@@ -100,18 +112,29 @@ def compare(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[Change
 
 def _argument(name: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Change]:
     """How one argument differs: of another number of dimensions nothing else is told."""
-    if ("ndim" in new) != ("ndim" in old) or not new or not old:
-        texts_of = [(f"an array of {held['type']}" if "ndim" in held else held.get("type")) if held else None
-                    for held in (old, new)]
+    arrays = [bool({"ndim", "array"} & held.keys()) for held in (old, new)]
+    if arrays[0] != arrays[1] or not new or not old:
+        texts_of = [(f"an array of {held['type']}" if is_array else held.get("type")) if held else None
+                    for held, is_array in zip((old, new), arrays, strict=True)]
         kinds = [None if "array" in f"{each}" else each for each in texts_of]
         if None in kinds:  # a number and an array, or nothing at all
             return [Change("argument", name, "type", texts_of[0], texts_of[1])]
     aspects = dict.fromkeys((*_ASPECTS, *new, *old))
-    found = [Change("argument", name, aspect, old.get(aspect), new.get(aspect), "ndim" in new and "ndim" in old)
+    found = [Change("argument", name, aspect, old.get(aspect), new.get(aspect), all(arrays))
              for aspect in aspects if new.get(aspect) != old.get(aspect)]
     if any(each.aspect == "ndim" for each in found):
         found = [each for each in found if each.aspect in ("type", "ndim")]
     return found
+
+
+def _kernels(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Change]:
+    """How the kernels of a module differ, which are compiled together: by name and types, with a hash of their code."""
+    before = {name.partition("(")[0] for name in old}
+    found = [Change("kernel", name.partition("(")[0], "changed" if name in old else "types" if name.partition("(")[0]
+                    in before else "added", old.get(name), "(" + name.partition("(")[2])
+             for name, code in new.items() if old.get(name) != code]
+    gone = [name.partition("(")[0] for name in old if name not in new]
+    return found or [Change("kernel", name, "gone") for name in gone]
 
 
 @dataclass
@@ -173,11 +196,10 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
            kernels: Sequence[_Kernel], words: _Words) -> Reason:
     known, again = kernel.known, ""
     if not known:
-        same = [each for each in kernels if each.known
-                and all(each.row[name] == kernel.row[name] for name in ("framework", "module", "name"))]
+        names = ("framework", "module", "name", *(("filename", "lineno") if kernel.row["name"] == "<lambda>" else ()))
+        same = [each for each in kernels if each.known and all(each.row[name] == kernel.row[name] for name in names)]
         if not same:
-            first = f"the kernel had no specialization yet: this is its first; {words.first}"
-            return "first_use", first.partition("; ")[0], words.first, None, None
+            return "first_use", "the kernel had no specialization yet: this is its first", words.first, None, None
         known = max(same, key=lambda each: each.known[-1][2]).known
         again = "the definition ran again"
     if not wanted:
@@ -202,7 +224,9 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
         sentence += f"; {listed(named, _MOST)} differ{'s' if len(named) == 1 else ''} too" if named else ""
     if found[0].kind == "code":
         return "redefined", sentence, words.new_code, None, signature
-    argument = found[0].name if found[0].kind in ("argument", "constant") else None
+    if wanted.get("primitive"):
+        return found[0].code, sentence, _EAGER, found[0].name or None, signature
+    argument = found[0].name if found[0].kind in ("argument", "constant") and found[0].name != "reduction" else None
     fixes = list(dict.fromkeys(filter(None, (words.fix(each, wanted) for each in found))))
     return found[0].code, sentence, "; ".join(fixes[:_MOST]) or None, argument, signature
 
@@ -212,6 +236,13 @@ def _described(change: Change, attributes: Mapping[str, Any]) -> str:
     name, new, old = f"`{change.name}`", change.wanted, change.known
     if change.kind == "target":
         return f"it was compiled for {new}; {_NEAREST} is for {old}"
+    if change.kind == "kernel":
+        return {"changed": f"{name} has new code, and all kernels of a module are compiled together",
+                "types": f"kernel {name} was called with {new}; the module was compiled for other types",
+                "added": f"kernel {name} was added to the module, whose kernels are compiled together",
+                "gone": f"kernel {name} is no longer in the module"}[change.aspect]
+    if change.kind == "constant" and change.name == "reduction":
+        return f"it reduces with {new}; {_NEAREST} with {old}"
     if change.kind == "constant":
         return f"the constant {name} is {new}; {_NEAREST} has {old}"
     if change.kind == "option":
@@ -223,6 +254,13 @@ def _described(change: Change, attributes: Mapping[str, Any]) -> str:
         return f"argument {name} is {new or 'gone'}; {_NEAREST} has {old or 'none'}"
     if change.aspect == "ndim":
         return f"argument {name} has {new} dimension{'s' * (new != 1)}; {_NEAREST} has {old}"
+    if change.aspect == "shape":
+        return f"argument {name} has the shape ({', '.join(new)}); {_NEAREST} has ({', '.join(old)})"
+    if change.aspect == "weak":
+        number, array = f"a number of Python's ({name} takes the type of what it meets)", "an array or a NumPy number"
+        return f"argument {name} is {number if new else array}; {_NEAREST} is for {array if new else 'a number'}"
+    if change.aspect == "placement":
+        return f"argument {name} is on {new or 'no device of its own'}; {_NEAREST} is for {old or 'any'}"
     if change.aspect == "layout":
         return f"argument {name} is {new}; {_NEAREST} is for one that is {old}"
     if change.aspect == "index":
@@ -251,29 +289,59 @@ class _Words:
         """Return why the same was compiled again."""
         if attributes.get("in_memory"):
             return "the same was compiled before: CUPY_CACHE_IN_MEMORY is set, which leaves the disk cache out"
+        if self.name == "JAX":
+            return ("the same was compiled before: JAX's caches were cleared or are full, or its configuration has "
+                    "changed")
+        if self.name == "CuTe DSL":
+            return "the same was compiled before: cute.compile keeps nothing for its next call"
         return "the same was compiled before, and was not found any more"
 
     def keep(self, attributes: Mapping[str, Any]) -> str:
         """Return what avoids that."""
         if attributes.get("in_memory"):
             return "unset CUPY_CACHE_IN_MEMORY, or keep the kernel object"
+        if self.name == "JAX":
+            return "clear no caches, and set jax.config once, before the first call"
+        if self.name == "CuTe DSL":
+            return "keep what cute.compile has returned, and call that"
         return "keep the kernel object, and the folder of the disk cache"
 
     def fix(self, change: Change, wanted: Mapping[str, Any]) -> str | None:
         """Return what would avoid a compile for this change."""
         name, old = change.name, change.known
+        if change.kind == "kernel":
+            return {"types": f"declare all types before the first launch: wp.overload({name}, [...]) for each",
+                    "added": f"define `{name}` before the first launch, or in a module of its own: "
+                             '@wp.kernel(module="unique")',
+                    "gone": "keep the kernels of the module"}.get(
+                        change.aspect, "nothing avoids it: new code has to be compiled; "
+                    '@wp.kernel(module="unique") leaves the other kernels of the module alone')
         if change.kind == "target":
             return "nothing avoids it: each architecture needs machine code of its own"
         if change.kind == "option":
             return self._option(change)
         if change.kind == "constant":
+            if self.name == "CuPy" and name == "reduction":
+                return ("nothing avoids it: CuPy takes CUB where what is reduced is contiguous, and its own kernel "
+                        "elsewhere")
+            if self.name == "CuPy" and name != "template":
+                return "nothing avoids it: CuPy chooses it by how many elements are reduced"
             if self.name == "CuPy":
                 return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all "
                         "in name_expressions compiles them at once")
+            if self.name == "CuTe DSL":
+                return f"call it with {name}={old} every time, or keep what was compiled for each value"
+            if self.name == "JAX":
+                return (f"{self.call} it with {name}={old} every time; or, where its value does not decide about the "
+                        f"code, pass `{name}` as an argument that is not static")
+            if self.name == "Warp":
+                return f"keep `{name}` at {old}; or pass it to the kernel as an argument, which needs no compile"
             return (f"{self.call} with {name}={old} every time; or, where the kernel does not need `{name}` as a "
                     "constant, annotate it otherwise than with Constant")
         module = "cupy" if self.name == "CuPy" else "np"
         if change.aspect == "type":
+            if self.name == "JAX" and (old is None or change.wanted is None):
+                return f"pass the same keys and items in every {self.call}"
             if old is None or change.wanted is None or "array" in f"{old} {change.wanted}":
                 return f"pass `{name}` as {old} in every {self.call}"
             if change.is_array:
@@ -281,6 +349,12 @@ class _Words:
             return f"pass `{name}` as {old} in every {self.call}, if the values allow it"
         if change.aspect == "ndim":
             return f"pass `{name}` with {old} dimension{'s' * (old != 1)} in every {self.call}, as .reshape makes it"
+        if change.aspect == "shape":
+            return f"pad `{name}` to the shape ({', '.join(old)}), or to a few shapes, in every {self.call}"
+        if change.aspect == "weak":
+            return f"pass `{name}` in one way, as jnp.asarray({name}, dtype), in every {self.call}"
+        if change.aspect == "placement":
+            return f"pass `{name}` on {old or 'no device of its own'} in every {self.call}"
         if change.aspect == "layout":
             if "contiguous" in str(old) and not str(old).startswith("not"):
                 return f"pass {module}.ascontiguousarray({name}) in every {self.call}"
@@ -294,6 +368,15 @@ class _Words:
             how = f"with {change.name}={change.known}" if change.known not in (None, True) else (
                 f"with {change.name}" if change.known else f"without {change.name}")
             return f"make the kernel {how} every time, or keep one kernel for each"
+        if self.name == "JAX":
+            return f"jit the function with {change.name}={change.known} every time, or keep one function for each"
+        if self.name == "CuTe DSL":
+            how = "without " + change.name if change.known is None else f"with {change.name}={change.known}"
+            return f"compile {how} every time, or keep what was compiled with each"
+        if self.name == "Warp" and change.name == "block_dim":
+            return f"launch with block_dim={change.known} every time"
+        if self.name == "Warp":
+            return f"set {change.name}={change.known} once, before the first launch"
         return f"define the kernel with {change.name}={change.known}, and launch that one every time"
 
     def _divisible(self, change: Change) -> str:
@@ -316,5 +399,11 @@ _FRAMEWORKS = {
                    "of the kernel instead of a part of its source"),
     "cutile": _Words("cuTile", "launch", "launch it once before it matters; cuTile's disk cache keeps it for the next "
                      "process", "nothing avoids it: new code has to be compiled"),
+    "jax": _Words("JAX", "call", "call it once before it matters; with jax_compilation_cache_dir the next process "
+                  "finds it", "nothing avoids it: new code has to be compiled"),
+    "warp": _Words("Warp", "launch", "wp.load_module() before it matters; Warp's kernel cache keeps it for the next "
+                   "process", "nothing avoids it: new code has to be compiled"),
+    "cute": _Words("CuTe DSL", "call", "call cute.compile once before it matters, and keep what it returns",
+                   "nothing avoids it: new code has to be compiled"),
 }
 FRAMEWORKS = tuple(_FRAMEWORKS)

@@ -236,7 +236,10 @@ _FRAMEWORKS = {
     "cuda-tile": "launches with grids, compiles and the disk cache with reasons by argument",
     **dict.fromkeys(("cupy-cuda13x", "cupy-cuda12x", "cupy"),
                     "compiles and the disk cache with reasons; launches and graphs with CUPTI"),
-    **dict.fromkeys(("jax", "warp-lang", "nvidia-cutlass-dsl"), "launches and graphs with CUPTI"),
+    "jax": "compiles and hits of the persistent cache, with stages and reasons by argument; launches and graphs with "
+           "CUPTI",
+    "warp-lang": "compiles of modules and the kernel cache with reasons; launches and graphs with CUPTI",
+    "nvidia-cutlass-dsl": "compiles of cute.compile with reasons by argument; launches and graphs with CUPTI",
 }
 
 # CUDA's libraries by the names of cuda.pathfinder, and what they are for.

@@ -175,7 +175,7 @@ class CompileHooks:
         for at, (entry, name, arguments, constants) in enumerate(found):
             held = {"arguments": arguments, "constants": constants, "target": target, "options": options_of(given),
                     "code": hashlib.sha256(str(given["source"]).encode()).hexdigest()[:16],
-                    "generated": "CArray<" in str(given["source"])}
+                    "generated": bool(_GENERATED.search(str(given["source"])))}
             dispatcher = self._dispatcher(name, entry, arguments)
             row: dict[str, Any] = {
                 "dispatcher_id": dispatcher, "thread_id": self._sink.state().thread_id, "trigger": "compile",
@@ -230,6 +230,12 @@ _DTYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool"
            "int": "int32", "unsigned int": "uint32", "long long": "int64", "unsigned long long": "uint64",
            "long": "int64", "unsigned long": "uint64", "complex<float>": "complex64", "complex<double>": "complex128"}
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+#: What only sources have that CuPy makes.
+_GENERATED = re.compile(r"CArray<|\b_type_reduce;")
+#: Indexers and sizes, which come with every kernel that CuPy makes.
+_INTERNAL = re.compile(r"_(\w+_)?ind|_ind\w*|_(segment|array)_size|_block_stride")
+#: How many threads reduce, and what each of them takes: `CUB`'s kernels, and CuPy's own.
+_REDUCES = re.compile(r"#define\s+(BLOCK_SIZE|ITEMS_PER_THREAD)\s+(\d+)|\b_sdata_raw\s*\[\s*(\d+)")
 
 
 #: Entry name, name, what is told of each argument, constants.
@@ -248,6 +254,7 @@ def kernels(source: str, lowered: dict[str, str]) -> list[Found]:
     """
     source = _COMMENT.sub(" ", source)
     typedefs = {name: _plain(kind) for kind, name in _TYPEDEF.findall(source)}
+    reduction = _reduction(source)
     found: list[Found] = []
     for match in _KERNEL.finditer(source):
         name = match[1]
@@ -258,8 +265,16 @@ def kernels(source: str, lowered: dict[str, str]) -> list[Found]:
             template = expression[len(expression.split("<")[0]):]
             found.append((mangled, name, arguments, {"template": template} if template else {}))
         if not entries:
-            found.append((name, _SUFFIX.sub("", name), arguments, {}))
+            found.append((name, _SUFFIX.sub("", name), arguments, reduction))
     return found or [("unknown", "unknown", {}, {})]
+
+
+def _reduction(source: str) -> dict[str, str]:
+    """What a reduction's source was made for: who reduces, and with how many threads."""
+    if not _GENERATED.search(source):
+        return {}
+    sizes = {name or "BLOCK_SIZE": value or own for name, value, own in _REDUCES.findall(source)}
+    return {"reduction": "CUB" if "cub::BlockReduce" in source else "CuPy", **sizes} if sizes else {}
 
 
 def _parameters(source: str, start: int, typedefs: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -277,8 +292,12 @@ def _parameters(source: str, start: int, typedefs: dict[str, str]) -> Iterator[t
         at += 1
     for part in parts:
         match = re.match(r"^(.*?[\s*&>])(\w+)(?:\s*\[.*\])?$", " ".join(part.split()))
-        if match and not match[2].startswith("_ind"):
-            yield match[2].removeprefix("_raw_"), _argument(_plain(match[1]), typedefs)
+        if match and not _INTERNAL.fullmatch(match[2]):
+            name = match[2].removeprefix("_raw_")
+            array = typedefs.get(f"type_{name}_raw")  # CUB's kernels take addresses, of arrays without gaps
+            yield name, (_argument(_plain(match[1]), typedefs) if array is None or "CArray<" in match[1] else
+                         {"type": _dtype(array, typedefs), "array": True,
+                          "index": "int64" if typedefs.get("sizeT", "int") != "int" else "int32"})
 
 
 def _argument(kind: str, typedefs: dict[str, str]) -> dict[str, Any]:
@@ -320,5 +339,6 @@ def options_of(given: dict[str, Any]) -> dict[str, Any]:
 
 def signature_text(held: dict[str, Any]) -> str:
     """Return a specialization's arguments: ``(float32[1d], float32*, int32)``, with a template's ``<float>`` before."""
-    parts = [each["type"] + (f"[{each['ndim']}d]" if "ndim" in each else "") for each in held["arguments"].values()]
-    return "".join(held["constants"].values()) + f"({', '.join(parts)})"
+    parts = [each["type"] + (f"[{each['ndim']}d]" if "ndim" in each else "[]" if "array" in each else "")
+             for each in held["arguments"].values()]
+    return held["constants"].get("template", "") + f"({', '.join(parts)})"

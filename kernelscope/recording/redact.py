@@ -349,7 +349,8 @@ WITHHELD = "withheld"
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
-          "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile")
+          "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile", "jax", "warp",
+          "cute")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "cupy", "cuda-tile", "pandas", "pyarrow",
              "kernelscope")
@@ -626,7 +627,7 @@ _PASSES = (
     "ir_initialization", "ttir", "ttgir", "llir", "ptx", "cubin", "store_results",
     "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
     "Triton and C++", "cache load",
-    "nvrtc", "nvcc", "tileiras",
+    "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA", "clang", "compile",
 )
 _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-_FRAMEWORKS = ("cuda_compute", "numba_cuda_mlir", "quadrants", "torch")
+_FRAMEWORKS = ("cuda_compute", "cutile", "numba_cuda_mlir", "quadrants", "torch")
 
 collect_ignore = [] if os.environ.get("KERNELSCOPE_TEST_GPU") == "1" else [
     f"test_{name}_on_a_gpu.py" for name in _FRAMEWORKS]

@@ -83,6 +83,32 @@ def raw(body: str = "x[0] = n;", arguments: str = "float* __restrict__ x, const 
     return f'extern "C" __global__ __launch_bounds__(256) void axpy({arguments}) {{ {body} }}  // __global__ void no('
 
 
+def reduction(dtype: str = "float", block: int = 256, name: str = "total_pass1") -> str:
+    """A source as CuPy makes it of a ReductionKernel that CUB runs: addresses, and their types elsewhere."""
+    return f"""
+    #include <cub/block/block_reduce.cuh>
+    typedef {dtype} T;\ntypedef int IndexT;\ntypedef int sizeT;
+    typedef {dtype} type_in0_raw;\ntypedef {dtype} type_out0_raw;
+    typedef {dtype} _type_reduce;
+    #define ITEMS_PER_THREAD  4
+    #define BLOCK_SIZE        {block}
+    extern "C"
+    __global__ void {name}(const void* _raw_in0, void* _raw_out0, const int _segment_size, const int _array_size) {{
+      typedef cub::BlockReduce<_type_reduce, BLOCK_SIZE> BlockReduceT;
+    }}"""
+
+
+def own_reduction(name: str = "total") -> str:
+    """A source as CuPy makes it of one that it runs itself."""
+    return f"""
+    typedef float T;
+    typedef float _type_reduce;
+    extern "C" __global__ void {name}(const {carray(contiguous=0)} _raw_x, {carray()} _raw_y, CIndexer<1, 1> _in_ind,
+                                      CIndexer<1, 1> _out_ind, const int _block_stride) {{
+      __shared__ char _sdata_raw[512 * sizeof(_type_reduce)];
+    }}"""
+
+
 @pytest.fixture
 def compiler() -> Iterator[Any]:
     """The stand-in, imported as ``cupy.cuda.compiler``."""
@@ -165,6 +191,15 @@ CHANGES = [
     Change("template", "template<class T> __global__ void f(T* x) {}", "template<class T> __global__ void f(T* x) {}",
            "new_constexpr", "template", "the constant `template` is <double>", "nothing avoids it: each instance",
            ({"name_expressions": ("f<float>",)}, {"name_expressions": ("f<double>",)})),
+    Change("dtype of a reduction", reduction(), reduction("double"), "new_dtype", "in0",
+           "argument `in0` is float64; the nearest known specialization has float32; `out0` differs too",
+           "pass `in0` with the dtype float32 in every call"),
+    Change("length of a reduction", reduction(), reduction(block=512), "new_constexpr", "BLOCK_SIZE",
+           "the constant `BLOCK_SIZE` is 512; the nearest known specialization has 256",
+           "nothing avoids it: CuPy chooses it by how many elements are reduced"),
+    Change("layout of a reduction", reduction(name="total"), own_reduction(), "new_layout", None,
+           "it reduces with CuPy; the nearest known specialization with CUB",
+           "nothing avoids it: CuPy takes CUB where"),
     Change("again without the disk cache", raw(), raw(), "recompile", None, "CUPY_CACHE_IN_MEMORY is set",
            "unset CUPY_CACHE_IN_MEMORY", ({"cache_in_memory": True}, {"cache_in_memory": True})),
 ]
@@ -190,6 +225,11 @@ def test_names_and_arguments_of_sources() -> None:
     assert kernels("__global__ void my__kernel(int* a, const float b[4]) {} __global__ void g() {}", {}) == [
         ("my__kernel", "my__kernel", {"a": {"type": "int32*"}, "b": {"type": "float32"}}, {}), ("g", "g", {}, {})]
     assert kernels("template<class T> __global__ void f(T* x) {}", {"ns::f<float>": "_Z1f"})[0][:2] == ("_Z1f", "f")
+    arguments = {name: {"type": "float32", "array": True, "index": "int32"} for name in ("in0", "out0")}
+    assert kernels(reduction(), {}) == [("total_pass1", "total_pass1", arguments, {
+        "reduction": "CUB", "ITEMS_PER_THREAD": "4", "BLOCK_SIZE": "256"})]
+    ((_, _, arguments, constants),) = kernels(own_reduction(), {})
+    assert ([*arguments], constants) == (["x", "y"], {"reduction": "CuPy", "BLOCK_SIZE": "512"})
     assert kernels("// nothing", {}) == [("unknown", "unknown", {}, {})]
     assert options_of({"options": ("-lto", "-DX"), "backend": "nvcc"}) == {"-lto": True, "-DX": True, "backend": "nvcc"}
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from kernelscope import dryrun
 from kernelscope.probes.base import ImportHook, Probe
-from kernelscope.probes.cupti import kineto
+from kernelscope.probes.cupti import kineto, xla
 from kernelscope.probes.cupti.kineto import Kineto, TorchProfilerWatch
-from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, find
+from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, find, nsight
 from kernelscope.probes.cupti.tracing import Tracing
+from kernelscope.probes.cupti.xla import XlaProfilerWatch
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import GpuColumns, Sink
-from kernelscope.units import counted
+from kernelscope.units import counted, duration
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
 _STARTERS = ("cuda.bindings.driver", "torch", "cupy", "jax", "warp", "triton", "cuda.tile", "cutlass")
@@ -47,7 +48,10 @@ class CuptiProbe(Probe):
         self._is_on = False
         self._torch_profiles = False
         self._imports: list[ImportHook] = []
+        self._xla_since: int | None = None
+        self._xla_ns = 0
         self._watch = TorchProfilerWatch(self._stand_aside, self._take_up)
+        self._xla_watch = XlaProfilerWatch(self._leave_to_xla, self._return_from_xla)
         self._injection = NvtxInjection()
         self._process = os.getpid()
 
@@ -83,7 +87,7 @@ class CuptiProbe(Probe):
         if columns is None:
             return
         with self.lock:
-            if self._is_on and self._is_here():
+            if self._is_on and self._is_here() and self._xla_since is None:
                 try:
                     self._collect()
                 except Exception as problem:  # what was read before stays
@@ -133,12 +137,12 @@ class CuptiProbe(Probe):
     def _begin(self) -> None:
         assert self.sink is not None
         try:
-            cupti = self._given or _loaded()
-            self._tracing = Tracing(cupti, self.sink.log.ring, self.sink.clock, self.sink.driver_calls,
-                                    None if self.sink.user_code is None else self.sink)
-            self._injection.offer(cupti.path)
+            if xla.is_running():
+                self._xla_since = self.sink.clock()
+            else:
+                self._trace()
         except CuptiError as problem:
-            if not (problem.is_held and kineto.is_available()):
+            if not (problem.is_held and kineto.is_available()) or nsight():
                 self.report(self.sink, str(problem), status="unavailable", fix=problem.fix)
                 return
             self._torch_profiles = kineto.is_running()
@@ -148,6 +152,22 @@ class CuptiProbe(Probe):
         self._is_on = True
         self.sink.is_capturing = self._is_capturing
         self._watch.begin()
+        self._xla_watch.begin()
+        tool = nsight()
+        if tool is not None:
+            self.report(self.sink, f"{tool} has started this process, and may run kernels one by one or again: GPU "
+                        "times are not those of a run without it", fix=f"record without {tool}")
+
+    def _trace(self) -> None:
+        """Have CUPTI record, from now on or again; raises `CuptiError`."""
+        assert self.sink is not None
+        if self._tracing is not None:
+            self._tracing.resume()
+            return
+        cupti = self._given or _loaded()
+        self._tracing = Tracing(cupti, self.sink.log.ring, self.sink.clock, self.sink.driver_calls,
+                                None if self.sink.user_code is None else self.sink)
+        self._injection.offer(cupti.path)
 
     def _end(self) -> None:
         """Have CUPTI stop; a child of fork() has nothing of it, and must not touch it."""
@@ -155,9 +175,11 @@ class CuptiProbe(Probe):
             if not self._is_on:
                 return
             self._watch.end()
+            self._xla_watch.end()
             self._injection.withdraw()
             try:
                 self._end_source()
+                self._state_xla()
                 if self._kineto is not None:
                     self._kineto.close()
                 self._watch.catch_up()
@@ -222,6 +244,47 @@ class CuptiProbe(Probe):
                 self._kineto.begin()
         except Exception as problem:
             self.sink.swallow(self.name, problem)
+
+    def _leave_to_xla(self) -> None:
+        """Leave CUPTI to JAX's profiler, which is about to start."""
+        assert self.sink is not None
+        try:
+            with self.lock:
+                if not self._is_on or not self._is_here() or self._torch_profiles or self._xla_since is not None:
+                    return
+                if self._given is None and not self._is_capturing():
+                    _synchronize_current()
+                self._xla_since = self.sink.clock()
+                self._end_source()
+        except Exception as problem:
+            self.sink.swallow(self.name, problem)
+
+    def _return_from_xla(self) -> None:
+        """Record on, as JAX's profiler has stopped."""
+        assert self.sink is not None
+        try:
+            with self.lock:
+                if not self._is_on or not self._is_here() or self._xla_since is None:
+                    return
+                self._xla_ns += self.sink.clock() - self._xla_since
+                self._xla_since = None
+                self._trace() if self._kineto is None else self._kineto.begin()
+        except CuptiError as problem:
+            self.report(self.sink, f"after JAX's profiler: {problem}", fix=problem.fix)
+        except Exception as problem:
+            self.sink.swallow(self.name, problem)
+
+    def _state_xla(self) -> None:
+        """Say for how long JAX's profiler had CUPTI."""
+        if self.sink is None:
+            return
+        if self._xla_since is not None:
+            self._xla_ns += self.sink.clock() - self._xla_since
+            self._xla_since = None
+        if self._xla_ns:
+            self.report(self.sink, f"JAX's profiler ran for {duration(self._xla_ns)} of this recording: what the GPU "
+                        "did meanwhile is in its trace only", fix="profile before or after the recording")
+            self._xla_ns = 0
 
 
 def _of_kineto(error_ns: float) -> dict[str, Any]:

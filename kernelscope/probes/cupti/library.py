@@ -9,6 +9,7 @@ import functools
 import importlib
 import itertools
 import os
+import re
 import sys
 import threading
 import time
@@ -402,7 +403,8 @@ class Cupti:
             return
         if result in _REASONS:
             message, fix = _REASONS[result]
-            raise CuptiError(message.format(holder=holder or "it does not give its name"), fix, result == _HELD)
+            holder = nsight() or holder or "it does not give its name"
+            raise CuptiError(message.format(holder=holder), fix, result == _HELD)
         name = ctypes.c_char_p()
         self._library.cuptiGetResultString(result, ctypes.byref(name))
         raise CuptiError(f"{call} failed: {(name.value or b'').decode() or result}")
@@ -439,6 +441,27 @@ def find() -> str:
         return pathfinder.load_nvidia_dynamic_lib("cupti").abs_path
     except Exception as error:
         raise CuptiError(f"{_MISSING} ({type(error).__name__})", _INSTALL) from None
+
+
+_NSIGHT = {"Nsight Compute": re.compile(r"/nsight[-_]compute\b"), "Nsight Systems": re.compile(r"/nsight[-_]systems\b")}
+
+
+def nsight(maps: Iterable[str] | None = None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return which of NVIDIA's Nsight tools has started this process, None for none of them.
+
+    Parameters
+    ----------
+    maps : iterable of str, optional
+        The lines of ``/proc/self/maps``: the tools put libraries of theirs into the process.
+    environment : mapping, optional
+        The process's.
+    """
+    if "NSYS_PROFILING_SESSION_ID" in environment:
+        return "Nsight Systems"
+    if maps is None:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+            maps = file.readlines()
+    return next((name for line in maps for name, found in _NSIGHT.items() if found.search(line.lower())), None)
 
 
 # The driver's calls as CUPTI tells of them, and its numbers of graphs and nodes.

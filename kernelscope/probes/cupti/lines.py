@@ -66,7 +66,8 @@ class CallLog:
         self._resolver = resolver if core.READS_FRAMES else None
         self._backward = BackwardWatch(self._caller, self._is_elsewhere)
         self._sites: list[tuple[np.ndarray, np.ndarray]] = []
-        self._left: np.ndarray | None = None
+        self._is_logging = False
+        self._ended: list[np.ndarray] = []
 
     @property
     def has_lines(self) -> bool:
@@ -74,8 +75,9 @@ class CallLog:
         return self._resolver is not None
 
     def begin(self) -> None:
-        """Log from now on."""
+        """Log from now on; what was logged until an earlier `end` stays."""
         self._calls.clear()
+        self._is_logging = True
         if self._resolver is None:
             self._calls.start(None, None, self._ring)
             return
@@ -87,17 +89,18 @@ class CallLog:
     def end(self) -> None:
         """Log no more; `take` hands out the rest."""
         self._backward.end()
-        if self._left is None:
+        if self._is_logging:
             self._calls.stop()
-            self._left = np.frombuffer(self._calls.take(), CALL)
+            self._ended.append(np.frombuffer(self._calls.take(), CALL))
+            self._is_logging = False
             self._calls.clear()
 
     def take(self) -> np.ndarray:
         """Return the calls that ended since this was called last, in the order of their ends by thread: see `CALL`."""
-        if self._left is None:
-            found = np.frombuffer(self._calls.take(), CALL)
-        else:
-            found, self._left = self._left, np.empty(0, CALL)
+        parts, self._ended = self._ended, []
+        if self._is_logging:
+            parts.append(np.frombuffer(self._calls.take(), CALL))
+        found = np.concatenate([np.empty(0, CALL), *parts])
         with_site = found[found["site"] >= 0]
         if len(with_site):
             self._sites.append((with_site["correlation_id"].astype(np.int64), with_site["site"].astype(np.int64)))

@@ -118,6 +118,11 @@ class Tracing:
         self._samples: list[tuple[int, int]] = []
         self._interruptions = Interruptions()
         self._undo: list[Callable[[], None]] = []
+        self._converter: Converter | None = None
+        self.resume()
+
+    def resume(self) -> None:
+        """Have CUPTI record on after an `end`; raises `CuptiError` where it refuses."""
         try:
             self._switch_on()
         except BaseException:
@@ -175,7 +180,7 @@ class Tracing:
     def _switch_on(self) -> None:
         cupti = self._cupti
         functions = {domain: _functions(cupti, domain) for domain in _CALLS}
-        self._converter = Converter(self.columns, functions)
+        self._converter = self._converter or Converter(self.columns, functions)
         cupti.subscribe(self._called)
         self._undo.append(cupti.unsubscribe)
         for domain in _CALLS:
@@ -248,10 +253,10 @@ class Tracing:
 
     def _read(self) -> None:
         since = self._samples[0][0] - _MARGIN_NS if self._samples else 0
-        buffers = self._cupti.buffers
-        buffers.read(self._cupti.size_of,
-                     lambda arena, found: self._converter.add(arena, found, self._to_host, since))
-        self._converter.add_calls(self.log.take(), is_recorded)
+        buffers, converter = self._cupti.buffers, self._converter
+        if converter is not None:
+            buffers.read(self._cupti.size_of, lambda arena, found: converter.add(arena, found, self._to_host, since))
+            converter.add_calls(self.log.take(), is_recorded)
         self.problem = self.problem or buffers.problem
 
     def _to_host(self, times: np.ndarray) -> np.ndarray:

@@ -81,3 +81,30 @@ def test_the_library_that_is_loaded_is_found(tmp_path, monkeypatch):
         held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         assert library.find() == str(copy)
         held.close()
+
+
+@pytest.mark.parametrize(("maps", "environment", "tool"), [
+    ([], {}, None),
+    (["7f0 r-xp 0 08:01 1 /usr/lib/libcuda.so.1", "7f1 /home/nsight/libcupti.so"], {}, None),
+    (["7f0 r-xp 0 08:01 1 /usr/local/cuda/nsight-compute-2025.3.0/target/x/libTreeLauncherTargetInjection.so"], {},
+     "Nsight Compute"),
+    (["7f0 r-xp 0 08:01 1 /opt/nvidia/nsight-systems/2025.3.2/target-linux-x64/libToolsInjection64.so"], {},
+     "Nsight Systems"),
+    ([], {"NSYS_PROFILING_SESSION_ID": "1234"}, "Nsight Systems"),
+])
+def test_nsight_is_told_by_its_libraries(maps, environment, tool):
+    assert library.nsight(maps, environment) == tool
+
+
+def test_nsight_is_named_on_the_card(stand_in, cupti, monkeypatch):
+    monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
+    with Recorder(probes=[CuptiProbe(cupti)]) as recorder:
+        stand_in.launch("kernel")
+    assert recorder.recording.activities.name.tolist() == ["kernel"]
+    said, _ = health(recorder.recording)
+    assert said["status"] == "degraded" and said["message"].startswith("Nsight Systems has started this process")
+    stand_in.library.stand_in_hold(b"<not provided>")
+    with Recorder(probes=[CuptiProbe(cupti)]) as recorder:
+        pass
+    (row,) = health(recorder.recording)
+    assert row["status"] == "unavailable" and row["message"].endswith("records: Nsight Systems")

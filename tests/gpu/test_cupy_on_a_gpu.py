@@ -52,7 +52,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Call, Call, Call | None, str]] = 
                lambda f: f(ones("float64").astype("float32")), "new_dtype"),
     "option": (lambda cupy: None, lambda _: raw(), lambda _: raw(options=("--use_fast_math",)), lambda _: raw(),
                "new_option"),
-    "code": (lambda cupy: None, lambda _: raw(), lambda _: raw("3"), None, "redefined"),
+    "code": (lambda cupy: None, lambda _: raw("4"), lambda _: raw("3"), None, "redefined"),  # CuPy has kept raw()
     "template": (lambda cupy: None, lambda _: template("float", "float32"), lambda _: template("double", "float64"),
                  None, "new_constexpr"),
 }
@@ -74,18 +74,33 @@ def test_changes_and_their_fixes(cupy: Any, name: str) -> None:
     with kernelscope.record() as recorder:
         first(kernel)
         second(kernel)
-    rows = [row for row in explain(recorder.recording).rows("compilations") if row["reason_code"] != "first_use"]
-    (row,) = [each for each in rows if each["reason_code"] == code]
-    assert row["outcome"] == "compiled"
+    every = explain(recorder.recording).rows("compilations")
+    rows = [each for each in every if each["reason_code"] == code]
+    shown = [(each["signature"], each["outcome"], each["reason"]) for each in every]
+    assert rows and all(each["outcome"] == "compiled" for each in rows), shown
     if fixed is None:
-        assert row["fix"].startswith("nothing avoids it")
+        assert all(each["fix"].startswith("nothing avoids it") for each in rows), shown
         return
     with kernelscope.record() as again:
         fixed(kernel)
-    of_kernel = recorder.recording.dispatchers["name"][row["dispatcher_id"]]
+    of_kernel = {recorder.recording.dispatchers["name"][each["dispatcher_id"]] for each in rows}
     compiled = [each for each in again.recording.rows("compilations") if each["outcome"] == "compiled"]
     names = again.recording.dispatchers["name"]
-    assert of_kernel not in [names[each["dispatcher_id"]] for each in compiled]
+    assert not of_kernel & {names[each["dispatcher_id"]] for each in compiled}, shown
+
+
+def test_the_disk_cache_with_options_times_and_another_architecture(cupy: Any) -> None:
+    from cupy.cuda import compiler
+
+    with kernelscope.record() as recorder:
+        for arch in (None, None, "80"):
+            compiler._compile_module_with_cache(RAW.format(11), ("-DN=4",), arch=arch, to_ltoir=arch is not None)
+    first, again, other = explain(recorder.recording).rows("compilations")
+    assert [row["outcome"] for row in (first, again, other)] == ["compiled", "disk", "compiled"]
+    assert first["cache_key"] == again["cache_key"] and again["reason_code"] == "disk"
+    assert other["reason_code"] == "new_device" and "sm_80" in other["reason"]
+    (passed, _) = recorder.recording.rows("passes")
+    assert passed["name"] == "nvrtc" and 0 < passed["duration_ns"] <= first["end_ns"] - first["start_ns"]
 
 
 def test_launches_are_of_the_kernels(cupy: Any) -> None:
