@@ -12,6 +12,7 @@ import pytest
 
 from kernelscope.commands.doctor import _FRAMEWORKS as IN_DOCTOR
 from kernelscope.probes.base import Probe
+from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.session import _probes
 
 #: The probes of frameworks: the module whose import they wait for, by name, and the package that has it.
@@ -22,7 +23,7 @@ PACKAGES = {
 }
 #: What is no framework, or waits for none.
 OTHERS = {"simulator", "nvtx", "dask", "gc", "cupti"}
-PROBES = {probe.name: probe for probe in _probes("none")[0] if isinstance(probe, Probe)}
+PROBES = {probe.name: probe for probe in _probes(RecordingOptions(gpu="none"))[0] if isinstance(probe, Probe)}
 
 CODE = """
 import importlib, json, sys
@@ -32,10 +33,11 @@ sys.path.insert(0, sys.argv[2])
 # numba-cuda's own finder makes numba.cuda of its files, wherever numba is from.
 sys.meta_path[:] = [each for each in sys.meta_path if "redirector" not in type(each).__module__]
 from kernelscope.recorder.recorder import Recorder
+from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.session import _probes
 
 found = {}
-for probe in _probes("none")[0]:
+for probe in _probes(RecordingOptions(gpu="none"))[0]:
     if probe.name in modules:
         module = modules[probe.name]
         with Recorder(probes=[probe]) as recorder:

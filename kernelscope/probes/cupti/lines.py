@@ -68,6 +68,8 @@ class CallLog:
         self._sites: list[tuple[np.ndarray, np.ndarray]] = []
         self._is_logging = False
         self._ended: list[np.ndarray] = []
+        #: What is added to correlation ids: see `Tracing.resume`.
+        self.first_id = 0
 
     @property
     def has_lines(self) -> bool:
@@ -103,7 +105,8 @@ class CallLog:
         found = np.concatenate([np.empty(0, CALL), *parts])
         with_site = found[found["site"] >= 0]
         if len(with_site):
-            self._sites.append((with_site["correlation_id"].astype(np.int64), with_site["site"].astype(np.int64)))
+            self._sites.append((with_site["correlation_id"].astype(np.int64) + self.first_id,
+                                with_site["site"].astype(np.int64)))
         return found
 
     def sites(self) -> tuple[np.ndarray, np.ndarray]:

@@ -432,6 +432,8 @@ class Converter:
         self._names = Places(columns.names)
         self._entries = Places(columns.entries)
         self._shapes: dict[tuple[int | None, ...], int] = {}
+        #: What is added to correlation ids: see `Tracing.resume`.
+        self.first_id = 0
 
     def add(self, arena: np.ndarray, found: Mapping[int, np.ndarray], clock: Any, since: int = 0) -> None:
         """Add the records at offsets of an arena.
@@ -478,7 +480,8 @@ class Converter:
             self._columns.extend([], [{
                 "name": self._worded(key, self._function), "ident": logged["ident"].astype(np.int64),
                 "start_ns": logged["start_ns"].copy(), "end_ns": logged["end_ns"].copy(),
-                "correlation_id": logged["correlation_id"].astype(np.int64), "result": logged["result"].copy(),
+                "correlation_id": logged["correlation_id"].astype(np.int64) + self.first_id,
+                "result": logged["result"].copy(),
             }])
 
     def _function(self, code: int) -> str:
@@ -488,7 +491,7 @@ class Converter:
     def _kernels(self, seen: dict[str, np.ndarray], arena: np.ndarray, clock: Any) -> dict[str, np.ndarray]:
         symbol = functools.cache(_text)
         return {
-            **_common(seen, IS_KERNEL, clock),
+            **self._common(seen, IS_KERNEL, clock),
             "name": translated(seen["name"], lambda pointer: self._names.place(readable(symbol(pointer)))),
             "entry": translated(seen["name"], lambda pointer: self._entries.place(symbol(pointer))),
             "regs": seen["regs"], "shape": self._shape(seen["shape"], arena, seen["at"]),
@@ -498,7 +501,7 @@ class Converter:
     def _copies(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         memory = seen["source"] * 256 + seen["target"]
         return {
-            **_common(seen, IS_MEMCPY, clock),
+            **self._common(seen, IS_MEMCPY, clock),
             "name": self._worded(seen["direction"], lambda code: _DIRECTIONS.get(code, "copy")),
             "memory": self._worded(memory, lambda code: f"{_memory(code // 256)} to {_memory(code % 256)}"),
             "size_bytes": seen["bytes"], **_graph(seen),
@@ -506,7 +509,7 @@ class Converter:
 
     def _sets(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         return {
-            **_common(seen, IS_MEMSET, clock),
+            **self._common(seen, IS_MEMSET, clock),
             "name": constant(self._names.place("memset"), len(seen["start"])),
             "memory": self._worded(seen["target"], _memory), "size_bytes": seen["bytes"], **_graph(seen),
         }
@@ -514,13 +517,20 @@ class Converter:
     def _waits(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         known = np.isin(seen["type"], list(_WAITS))  # the others make a stream wait, not the host
         seen = {name: values[known] for name, values in seen.items()}
-        return {**_common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
+        return {**self._common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
 
     def _markers(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         return {
             "flags": seen["flags"], "time_ns": _times(seen["timestamp"], clock), "id": seen["id"],
             "ident": seen["thread"],
             "name": self._pointed(seen["name"]), "domain": self._pointed(seen["domain"]),
+        }
+
+    def _common(self, seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
+        count = len(seen["start"])
+        return {
+            "kind": constant(kind, count), "device": seen.get("device", constant(-1, count)), "stream": seen["stream"],
+            **_interval(seen, clock), "correlation_id": seen["correlation"] + self.first_id,
         }
 
     def _pointed(self, pointers: np.ndarray) -> np.ndarray:
@@ -582,14 +592,6 @@ def _recent(seen: dict[str, np.ndarray], since: int) -> dict[str, np.ndarray]:
 
 def _text(pointer: int) -> str:
     return ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else "?"
-
-
-def _common(seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
-    count = len(seen["start"])
-    return {
-        "kind": constant(kind, count), "device": seen.get("device", constant(-1, count)), "stream": seen["stream"],
-        **_interval(seen, clock), "correlation_id": seen["correlation"],
-    }
 
 
 def _interval(seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:

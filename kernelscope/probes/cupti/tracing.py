@@ -122,7 +122,14 @@ class Tracing:
         self.resume()
 
     def resume(self) -> None:
-        """Have CUPTI record on after an `end`; raises `CuptiError` where it refuses."""
+        """Have CUPTI record on after an `end`; raises `CuptiError` where it refuses.
+
+        Whoever had it meanwhile may have finalized it: its correlation ids begin anew then, and are counted on.
+        """
+        if self._converter is not None:
+            known = [columns["correlation_id"] for columns in (self.columns.activities, self.columns.calls)]
+            last = max((int(ids.max()) for ids in known if len(ids)), default=0)
+            self._converter.first_id = self.log.first_id = last
         try:
             self._switch_on()
         except BaseException:

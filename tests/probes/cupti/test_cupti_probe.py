@@ -261,7 +261,8 @@ def test_only_calls_that_matter_are_asked_for(scripted, stand_in):
 
 
 def test_gpu_none_and_a_dry_run_have_no_cupti_probe():
+    from kernelscope.recorder.options import RecordingOptions
     from kernelscope.recorder.session import _probes
 
     for gpu in ("none", "cupti", "events"):
-        assert not any(isinstance(probe, CuptiProbe) for probe in _probes(gpu))
+        assert not any(isinstance(probe, CuptiProbe) for probe in _probes(RecordingOptions(gpu=gpu))[0])
