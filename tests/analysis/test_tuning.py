@@ -130,7 +130,7 @@ def test_compiles_of_benchmarks_are_the_autotuners() -> None:
     script.compilation(launch_id=6, signature="*fp32, BLOCK=32", specialization_id=0)
     rows = explain(script.recording()).rows("compilations")
     assert [row["reason_code"] == "autotune" for row in rows] == [True, False]
-    assert rows[0]["reason"] == "the autotuner tried this configuration for M=1" and rows[0]["fix"] is None
+    assert rows[0]["reason"] == "the autotuner was choosing a configuration for M=1" and rows[0]["fix"] is None
 
 
 def test_tables() -> None:

@@ -42,6 +42,7 @@ TIME_MEANINGS = {
     "python": "what the main thread did outside of launches and CUDA calls: Python, and libraries",
     "compile": "compiling kernels, and loading them from a disk cache",
     "launch": "launches without compiles: dispatch, prepare, submit and finish",
+    "autotuning": "runs of an autotuner without their compiles: benchmarks of the configurations",
     "wait": "calls that wait for the GPU, such as synchronize",
     "copy": "calls that copy between host and device, where CUPTI recorded them",
     "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
@@ -254,7 +255,7 @@ def outcome(each: CompilationSummary) -> str:
     """Return what came of a compile, such as ``compiled again``."""
     if each.outcome == "compiled":
         return "compiled again" if each.reason_code not in (
-            "first_use", "eager", "graph_break", "backward", "unknown") else "compiled"
+            "first_use", "eager", "graph_break", "backward", "autotune", "unknown") else "compiled"
     said = {"disk": "loaded from disk", "wait": "waited for another thread's compile", "failed": "failed to compile"}
     return said.get(each.outcome, each.outcome)
 
