@@ -234,8 +234,8 @@ def by_entry_name(specializations: Sequence[Row]) -> dict[str, int]:
 def by_entry_and_threads(specializations: Sequence[Row]) -> dict[tuple[str, int], int]:
     """Return the row of Triton's specialization with each mangled name and number of threads a block.
 
-    For names that several specializations of one kernel have, where the number tells these apart: torch's inductor tries
-    configurations with different numbers of warps, and launches what it chose without Triton.
+    For names that several specializations of one kernel have, where the number tells these apart: torch's inductor
+    tries configurations with different numbers of warps, and launches what it chose without Triton.
     """
     alike: dict[str, list[int]] = {}
     for number, row in enumerate(specializations):

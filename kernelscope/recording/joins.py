@@ -447,9 +447,9 @@ def _specialization_ids(made: Rows, entry: np.ndarray, entries: Sequence[str], s
     if by_threads:
         pairs, which = np.unique(np.stack((own, shape[made.missing])), axis=1, return_inverse=True)
         threads = [int(np.prod([size or 1 for size in each[3:6]])) for each in shapes]
-        by_pair = np.array([
-            by_threads.get((entries[name], threads[at]), UNKNOWN) if UNKNOWN not in (name, at) else UNKNOWN
-            for name, at in pairs.T.tolist()], np.int32)
+        both: list[tuple[int, int]] = pairs.T.tolist()
+        by_pair = np.array([by_threads.get((entries[name], threads[at]), UNKNOWN)
+                            if UNKNOWN not in (name, at) else UNKNOWN for name, at in both], np.int32)
         chosen = np.where(chosen == UNKNOWN, by_pair[which.ravel()], chosen)
     found[made.missing] = chosen
     return found

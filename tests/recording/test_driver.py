@@ -105,7 +105,8 @@ def test_of_a_kernel_that_inductor_tuned_the_number_of_threads_tells_the_special
                 "origin": "compiled", "attributes": json.dumps({"options": {"num_warps": each}})}
                 for at, each in enumerate(warps)],
             activities=RawActivities(
-                columns([kernel(120, 150, 5, entry=1)], ACTIVITY_COLUMNS), columns([call(0, 100, 110, 5)], CALL_COLUMNS),
+                columns([kernel(120, 150, 5, entry=1)], ACTIVITY_COLUMNS),
+                columns([call(0, 100, 110, 5)], CALL_COLUMNS),
                 NAMES, ENTRIES, [(4, 1, 1, 128, 1, 1, None, None, None, 512)]))
         found = build(raw)
         launch, = found.rows("launches")

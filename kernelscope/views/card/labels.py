@@ -48,8 +48,8 @@ TIME_MEANINGS = {
     "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
     "graph": "capturing, building, updating and launching CUDA graphs",
     "call": "other calls of the driver or the runtime, such as loading modules",
-    "gc": "Python's garbage collections outside of launches, compiles, autotuning and CUDA calls; one inside is time of "
-          "those",
+    "gc": "Python's garbage collections outside of launches, compiles, autotuning and CUDA calls; one inside is time "
+          "of those",
     "recording": "what recording itself cost: an estimate, taken out of Python's part",
 }
 
