@@ -57,6 +57,7 @@ FRAME_COLORS = {
 #: What a cell's wall time went into, where that is no phase of a launch; launching as a whole is the color of submit.
 PART_COLORS = {
     "launch": PHASE_COLORS["submit"],
+    "autotuning": "#704010",
     "wait": WAIT_COLOR,
     "copy": GPU_COLORS["copy"],
     "memory": "#b1a090",

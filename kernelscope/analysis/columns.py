@@ -150,12 +150,17 @@ def trials(recording: Recording) -> Bools:
     return _refers(recording, "build_id")
 
 
-def _refers(recording: Recording, name: str) -> Bools:
-    """Return which launches have an id in a column."""
-    source = _column(recording, "launches", name)
+def tuning_runs(recording: Recording) -> Bools:
+    """Return which rows of ``builds`` are runs of an autotuner: those that name a kernel function."""
+    return _refers(recording, "dispatcher_id", "builds")
+
+
+def _refers(recording: Recording, name: str, table: str = "launches") -> Bools:
+    """Return which launches, or rows of another table, have an id in a column."""
+    source = _column(recording, table, name)
     if source.null_count == len(source):
         return np.zeros(len(source), dtype=np.bool_)
-    return ints(recording, "launches", name) >= 0
+    return ints(recording, table, name) >= 0
 
 
 def raised(recording: Recording) -> Bools:

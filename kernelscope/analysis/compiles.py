@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kernelscope.analysis import cache_keys, caches, torch_reasons, triton
+from kernelscope.analysis import cache_keys, caches, torch_reasons, triton, tuning
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
     ints,
@@ -82,6 +82,8 @@ class CompilationSummary:
         What else there is to say of it, such as torch's graph breaks; or an empty string.
     kernels : tuple of str
         Names of the kernels that it has generated, where those are others than the function itself.
+    is_trial : bool
+        Whether an autotuner's benchmark asked for it.
     """
 
     compilation_id: int
@@ -104,6 +106,7 @@ class CompilationSummary:
     owner: str | None = None
     notes: str = ""
     kernels: tuple[str, ...] = ()
+    is_trial: bool = False
 
 
 _AS_RECORDED = ("compilation_id", "dispatcher_id", "signature", "trigger", "outcome", "wait_ns", "configuration_id",
@@ -130,8 +133,9 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             cached_on_disk=row["cache_file"] is not None,
             framework=str(dispatchers[row["dispatcher_id"]]["framework"]),
             owner=owner_of(dispatchers[row["dispatcher_id"]]),
+            is_trial=run >= 0,
         )
-        for row in rows
+        for row, run in zip(rows, tuning.asking_runs(recording), strict=True)
     ]
     return sorted(summaries, key=lambda each: (-each.duration_ns, each.compilation_id))
 

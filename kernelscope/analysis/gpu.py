@@ -46,6 +46,8 @@ from kernelscope.analysis.columns import (
     matches,
     row_count,
     rows_by,
+    trials,
+    tuning_runs,
     union,
 )
 from kernelscope.analysis.launches import PHASES
@@ -198,8 +200,8 @@ class _Host:
 
     @cached_property
     def built(self) -> Bools:
-        """Which rows of ``builds`` took time to build."""
-        return ~matches(self.recording, "builds", "outcome", "hit")
+        """Which rows of ``builds`` took time to build: an autotuner's runs compile and launch."""
+        return ~(matches(self.recording, "builds", "outcome", "hit") | tuning_runs(self.recording))
 
     @cached_property
     def events(self) -> Bools:
@@ -638,6 +640,8 @@ class GpuSummary:
         By kernel, in order of total execution time.
     copies : tuple of CopySummary
         By direction.
+    trials_ns : int
+        How long kernels of an autotuner's benchmarks ran; they are part of `busy`, and else nowhere.
     reversed, untimed : int
         Activities that were left out, because their end is before their start or a time was not measured.
     clock_error_ns : float or None
@@ -655,6 +659,7 @@ class GpuSummary:
     queue: Spread | None
     execution: Rows[KernelExecution]
     copies: tuple[CopySummary, ...]
+    trials_ns: int
     reversed: int
     untimed: int
     clock_error_ns: float | None
@@ -678,7 +683,9 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
     """
     if not is_gpu_recorded(recording):
         return None
-    joined = without_trials(recording, joined or join(recording))
+    everything = joined or join(recording)
+    joined = without_trials(recording, everything)
+    tried = everything.kernel_execute_ns[np.append(trials(recording), False)[everything.launch]]
     activities = gpu_activities(recording)
     within = windows(recording)
     execution, working = by_execution(recording, joined), tuple(busy(recording, within, activities=activities))
@@ -702,6 +709,7 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
         queue=spread(joined.queue_ns),
         execution=execution,
         copies=tuple(overlap(recording, activities=activities)),
+        trials_ns=int(tried[tried >= 0].sum()),
         reversed=activities.reversed,
         untimed=activities.untimed,
         clock_error_ns=float(known.max()) if len(known) else None,

@@ -173,7 +173,7 @@ def _columns(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Fact
     code, sentence, fix, argument, nearest = _reason(row, attributes, wanted, kernel, kernels)
     if tuned is not None:
         code, fix, argument = "autotune", None, None
-        sentence = f"the autotuner tried this configuration{f' for {tuned}' if tuned else ''}"
+        sentence = f"the autotuner was choosing a configuration{f' for {tuned}' if tuned else ''}"
     if row["outcome"] == "disk":
         because = "" if code in ("first_use", "recompile") else f"; it was asked for because {sentence}"
         code, fix = "disk", None

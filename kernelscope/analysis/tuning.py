@@ -18,6 +18,7 @@ from kernelscope.analysis.columns import (
     row_count,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
 from kernelscope.units import listed
 
 if TYPE_CHECKING:
@@ -157,13 +158,11 @@ def tunings(recording: Recording) -> list[Tuning]:
     if not rows:
         return []
     size = row_count(recording, "builds")
-    of_launch = ids(recording, "launches", "build_id")
-    launches = count_by(of_launch, size)
-    asked_by = ids(recording, "compilations", "launch_id")
-    place = [int(of_launch[launch]) if launch >= 0 else -1 for launch in asked_by.tolist()]
+    launches = count_by(ids(recording, "launches", "build_id"), size)
+    asked_by = asking_runs(recording)
     counts = {word: [0] * size for word in ("compiled", "disk")}
     for word, counted in counts.items():
-        for at, is_so in zip(place, matches(recording, "compilations", "outcome", word).tolist(), strict=True):
+        for at, is_so in zip(asked_by, matches(recording, "compilations", "outcome", word).tolist(), strict=True):
             if is_so and at >= 0:
                 counted[at] += 1
     names = [str(row["name"]) for row in recording.rows("dispatchers")]
@@ -193,9 +192,13 @@ def tuned_for(recording: Recording) -> dict[int, str]:
             if row["dispatcher_id"] is not None}
     if not keys:
         return {}
+    return {at: keys[run] for at, run in enumerate(asking_runs(recording)) if run in keys}
+
+
+def asking_runs(recording: Recording) -> list[int]:
+    """Return the ``build_id`` of the run whose benchmarks asked for each compile; -1 where none did."""
     of_launch, asked_by = ids(recording, "launches", "build_id"), ids(recording, "compilations", "launch_id")
-    runs = [int(of_launch[launch]) if launch >= 0 else -1 for launch in asked_by.tolist()]
-    return {at: keys[run] for at, run in enumerate(runs) if run in keys}
+    return [int(of_launch[launch]) if launch >= 0 else UNKNOWN for launch in asked_by.tolist()]
 
 
 def key_text(key: Mapping[str, Any]) -> str:

@@ -7,16 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Intervals, Ints, codes, count_by, ids, ints, row_count, sum_by, union
+from kernelscope.analysis.columns import (
+    Intervals,
+    Ints,
+    codes,
+    count_by,
+    ids,
+    ints,
+    joined,
+    row_count,
+    sum_by,
+    trials,
+    tuning_runs,
+    union,
+)
 from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
-#: other CUDA calls (`kernelscope.analysis.gpu.STATES`), Python's garbage collections outside of those (``gc``), what
-#: recording cost, and the rest: Python and libraries.
-PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "gc", "recording", "python")
+#: other CUDA calls (`kernelscope.analysis.gpu.STATES`), runs of an autotuner without their compiles (``autotuning``),
+#: Python's garbage collections outside of those (``gc``), what recording cost, and the rest: Python and libraries.
+PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "autotuning", "gc", "recording", "python")
 
 #: So many threads have rows of their own; the others are left out.
 MOST_THREADS = 16
@@ -28,7 +41,7 @@ _EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "gra
 
 @dataclass(frozen=True)
 class ThreadTime:
-    """What a thread did in launches and other CUDA calls, in nanoseconds, by state; what it did else is not known."""
+    """What a thread did in launches, autotuning and other CUDA calls, in nanoseconds; what it did else is not known."""
 
     thread_id: int
     name: str
@@ -52,14 +65,14 @@ class WallTime:
         From start to end.
     parts : dict of str to int
         Nanoseconds of the main thread by part (`PARTS`); they add up to `wall_ns`. A garbage collection inside a
-        launch, a compile or a CUDA call is time of that, as in all other tables. ``recording`` is an estimate that is
-        taken out of ``python``.
+        launch, a compile, autotuning or a CUDA call is time of that, as in all other tables. ``recording`` is an
+        estimate that is taken out of ``python``.
     ranges : dict of str to int
         How much of ``python`` was in which NVTX range, by the name of the innermost one; the longest first.
     threads : tuple of ThreadTime
         What other threads did meanwhile, the busiest first: at most `MOST_THREADS`.
     gc_ns : int
-        Garbage collections of the main thread, wherever they were: those inside launches too.
+        Garbage collections of the main thread, wherever they were but in autotuning: those inside launches too.
     """
 
     cell_id: int | None
@@ -103,10 +116,18 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     for thread, states in ([(threads[0], host)] if host is not None and len(threads) == 1 and threads == active else
                            host_states_of(recording, threads)):
         found[thread] = states.times_in(windows)
+        tuning = _tuning(recording, thread)
+        if len(tuning):
+            inside = states.times_in([_inside(tuning, each) for each in windows])
+            for parts, tuned in zip(found[thread], inside, strict=True):
+                del tuned["compile"]
+                parts |= {state: parts[state] - value for state, value in tuned.items()}
+                parts["autotuning"] = sum(tuned.values())
         own = [place for place, each in enumerate(main) if each == thread]
         if own:
-            garbage = _garbage(recording, thread)
-            ranges |= {place: _by_range(recording, thread, windows[place], states, garbage) for place in own}
+            garbage = _garbage(recording, thread).minus(tuning)
+            ranges |= {place: _by_range(recording, thread, windows[place], states, joined(garbage, tuning))
+                       for place in own}
             if len(garbage):
                 collected[thread] = states.times_in([_inside(garbage, each) for each in windows])
     result: list[WallTime] = []
@@ -199,18 +220,29 @@ def _is_same(one: int, other: int) -> bool:
 
 
 def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:
-    """Return what recording cost in each cell, in nanoseconds: the stated cost, by the cells' launches and ranges."""
+    """Return what recording cost in each cell, in nanoseconds: the stated cost, by the cells' launches and ranges.
+
+    That of an autotuner's launches is left out: it is part of the autotuning.
+    """
     stated = sum(row["total_cost_ns"] or 0.0 for row in recording.rows("health"))
     counts = np.zeros(row_count(recording, "cells"), dtype=np.int64)
     events = 0
     for table in ("launches", "ranges"):
         if row_count(recording, table):
             owner = ids(recording, table, "cell_id")
+            is_own = np.ones(len(owner), dtype=np.bool_)
             if table == "launches":
-                owner = owner[are_hooked(recording)]
-            counts += count_by(owner, len(counts))
+                hooked = are_hooked(recording)
+                owner, is_own = owner[hooked], ~trials(recording)[hooked]
+            counts += count_by(owner[is_own], len(counts))
             events += len(owner)
     return [stated * int(counts[cell]) / events if events else 0.0 for cell in cells]
+
+
+def _tuning(recording: Recording, thread: int) -> Intervals:
+    """Return a thread's runs of an autotuner."""
+    rows = np.flatnonzero(tuning_runs(recording) & (ints(recording, "builds", "thread_id") == thread))
+    return union(*(ints(recording, "builds", name)[rows] for name in ("start_ns", "end_ns")))
 
 
 def _garbage(recording: Recording, thread: int) -> Intervals:
@@ -227,7 +259,7 @@ def _inside(held: Intervals, window: Intervals) -> Intervals:
 
 
 def _by_range(recording: Recording, thread: int, window: Intervals, states: HostStates,
-              garbage: Intervals) -> dict[str, int]:
+              known: Intervals) -> dict[str, int]:
     """Return how much of the time in which a thread did nothing that is known was in which NVTX range."""
     if not row_count(recording, "ranges") or not len(window):
         return {}
@@ -237,7 +269,7 @@ def _by_range(recording: Recording, thread: int, window: Intervals, states: Host
     start = np.clip(ints(recording, "ranges", "start_ns")[rows], begin, finish)
     end = np.clip(ints(recording, "ranges", "end_ns")[rows], begin, finish)
     spent = np.zeros(row_count(recording, "ranges"), dtype=np.int64)
-    spent[rows] = np.rint(_rest(window, states).minus(garbage).common(start, end))
+    spent[rows] = np.rint(_rest(window, states).minus(known).common(start, end))
     parent = ints(recording, "ranges", "parent_range_id")
     own = np.maximum(spent - sum_by(np.where(spent > 0, parent, -1), spent, len(spent)), 0)
     label, names = codes(recording, "ranges", "name")

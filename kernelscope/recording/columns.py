@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -228,6 +229,36 @@ def by_entry_name(specializations: Sequence[Row]) -> dict[str, int]:
         if name:
             found[name] = UNKNOWN if name in found else number
     return found
+
+
+def by_entry_and_threads(specializations: Sequence[Row]) -> dict[tuple[str, int], int]:
+    """Return the row of Triton's specialization with each mangled name and number of threads a block.
+
+    For names that several specializations of one kernel have, where the number tells these apart: torch's inductor
+    tries configurations with different numbers of warps, and launches what it chose without Triton.
+    """
+    alike: dict[str, list[int]] = {}
+    for number, row in enumerate(specializations):
+        if row.get("entry_name"):
+            alike.setdefault(row["entry_name"], []).append(number)
+    found: dict[tuple[str, int], int] = {}
+    for name, rows in alike.items():
+        if len(rows) < 2 or len({specializations[row]["dispatcher_id"] for row in rows}) > 1:
+            continue
+        threads = [_triton_threads(specializations[row].get("attributes")) for row in rows]
+        if None not in threads:
+            found |= {(name, own): row for row, own in zip(rows, threads, strict=True)
+                      if own is not None and threads.count(own) == 1}
+    return found
+
+
+def _triton_threads(attributes: str | None) -> int | None:
+    options = json.loads(attributes or "{}").get("options")
+    warps = options.get("num_warps") if isinstance(options, dict) else None
+    return warps * _WARP if isinstance(warps, int) else None
+
+
+_WARP = 32
 
 
 def cell_finder(cells: Sequence[Row]) -> Any:

@@ -16,6 +16,7 @@ from kernelscope.recording.columns import (
     Row,
     Rows,
     Spans,
+    by_entry_and_threads,
     by_entry_name,
     cell_finder,
     distinct,
@@ -245,7 +246,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
         "device_id": _device_ids(seen["device"], around.devices),
         "stream": seen["stream"], "start_ns": seen["start_ns"], "end_ns": seen["end_ns"],
         "launch_id": launch,
-        "specialization_id": _specialization_ids(made, seen["entry"], raw.entries, launches, around.specializations),
+        "specialization_id": _specialization_ids(made, seen["entry"], raw.entries, seen["shape"], raw.shapes, launches,
+                                                 around.specializations),
         "configuration_id": _configuration_ids(made, seen["shape"], raw.shapes, launches, around.configurations),
         "regs": seen["regs"],
         "cell_id": cell,
@@ -430,13 +432,26 @@ def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
     return mapped(ordinals, lookup)
 
 
-def _specialization_ids(made: Rows, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
+def _specialization_ids(made: Rows, entry: np.ndarray, entries: Sequence[str], shape: np.ndarray,
+                        shapes: Sequence[tuple[int | None, ...]], launches: dict[str, Any],
                         specializations: Sequence[Row]) -> np.ndarray:
-    """The launch's own; for a kernel that a graph or somebody else launched, the one of that name if it is one only."""
-    named = by_entry_name(specializations)
+    """The launch's own; for a kernel that a graph or somebody else launched, the one of that name if it is one only.
+
+    Of several of one kernel it is the one with as many threads a block, if it is one only.
+    """
+    named, by_threads = by_entry_name(specializations), by_entry_and_threads(specializations)
     by_entry = np.array([named.get(name, UNKNOWN) for name in entries] + [UNKNOWN], np.int32)
     found = made.of(np.asarray(launches["specialization_id"]))
-    found[made.missing] = by_entry[entry[made.missing]]
+    own = entry[made.missing]
+    chosen = by_entry[own]
+    if by_threads:
+        pairs, which = np.unique(np.stack((own, shape[made.missing])), axis=1, return_inverse=True)
+        threads = [int(np.prod([size or 1 for size in each[3:6]])) for each in shapes]
+        both: list[tuple[int, int]] = pairs.T.tolist()
+        by_pair = np.array([by_threads.get((entries[name], threads[at]), UNKNOWN)
+                            if UNKNOWN not in (name, at) else UNKNOWN for name, at in both], np.int32)
+        chosen = np.where(chosen == UNKNOWN, by_pair[which.ravel()], chosen)
+    found[made.missing] = chosen
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.recording.columns import Row, cell_finder
+from kernelscope.recording.columns import THREAD_BITS, Row, cell_finder
 from kernelscope.schema import UNKNOWN
 
 #: Between the names of a path.
@@ -85,9 +85,11 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
     for columns, at in tables:
         columns["operator_id"] = np.full(len(at), UNKNOWN, np.int32)
     cell_of = cell_finder(cells)
-    places = {row["ident"]: number for number, row in enumerate(threads)}
+    places: dict[int, int] = {}
+    for number, row in enumerate(threads):  # of a thread that Python does not know, CUPTI has the lower bits only
+        places.setdefault((row.get("ident") or 0) & THREAD_BITS, number)
     for each in raw.threads:
-        thread = places.get(each.ident)
+        thread = places.get(each.ident & THREAD_BITS)
         if thread is None or not len(each.events):
             continue
         time, node = each.events[:, 0], each.events[:, 1]

@@ -130,7 +130,30 @@ def test_compiles_of_benchmarks_are_the_autotuners() -> None:
     script.compilation(launch_id=6, signature="*fp32, BLOCK=32", specialization_id=0)
     rows = explain(script.recording()).rows("compilations")
     assert [row["reason_code"] == "autotune" for row in rows] == [True, False]
-    assert rows[0]["reason"] == "the autotuner tried this configuration for M=1" and rows[0]["fix"] is None
+    assert rows[0]["reason"] == "the autotuner was choosing a configuration for M=1" and rows[0]["fix"] is None
+
+
+def test_compiles_of_benchmarks_are_one_line_of_the_card_for_each_key() -> None:
+    script = tuned({"M": "1"}, {"M": "2"})
+    for launch, size, outcome in ((0, 16, "compiled"), (1, 32, "compiled"), (2, 64, "compiled"), (7, 16, "compiled"),
+                                  (3, 128, "disk"), (4, 256, "disk"), (5, 8, "compiled")):
+        script.compilation(launch_id=launch, signature=f"*fp32, BLOCK={size}", specialization_id=0, outcome=outcome)
+    text = " ".join(script.recording().summary().split())
+    assert text.count("the autotuner was choosing a configuration for M=1") == 2
+    assert "matmul compiled 3 times, " in text and "matmul loaded from disk 2 times, " in text
+    assert "the autotuner was choosing a configuration for M=2" in text
+    page = script.recording()._repr_html_()
+    assert all(f"BLOCK={size}" in page for size in (16, 32, 64))
+
+
+def test_the_first_lines_say_what_was_autotuning() -> None:
+    script = tuned({"M": "1"}, {"M": "2"})
+    script.rows["threads"] = [{"thread_id": 0, "ident": 1, "name": "MainThread"}]
+    for launch in range(5):
+        script.activity(launch_id=launch, duration_ns=1_000_000)
+    text = " ".join(script.recording().summary().split())
+    assert " autotuning matmul twice" in text and "of the time, 5.00 ms of it in autotuning." in text
+    assert "launching 2" not in text  # the benchmarks' launches are no launching
 
 
 def test_tables() -> None:

@@ -56,6 +56,30 @@ def test_what_recording_cost_is_taken_out_of_the_rest_by_launches() -> None:
     assert both is not None and both.wall_ns == 1_100 == sum(both.parts.values())
 
 
+def test_a_run_of_an_autotuner_is_a_part_of_its_own_but_for_its_compiles() -> None:
+    made = made_of("MainThread")
+    made.cell(start_ns=1_000, end_ns=3_000)
+    made.now = 1_100
+    made.launch(specialization=None, phases=(10, 0, 20, 30, 40))  # the program's own
+    run = made.build("axpy", start_ns=1_500, end_ns=2_500, dispatcher_id=0, key_parts="{}", framework="triton")
+    made.now = 1_600
+    made.launch(specialization=None, phases=(10, 100, 20, 30, 40), build_id=run)
+    made.compilation(start_ns=1_605, end_ns=1_705, launch_id=1)
+    made.api_call("cuCtxSynchronize", start_ns=2_000, end_ns=2_100)
+    made.api_call("cuCtxSynchronize", start_ns=2_450, end_ns=2_600)  # half a run's, half the program's
+    made.collection(start_ns=2_200, end_ns=2_250)
+    made.collection(start_ns=2_700, end_ns=2_720)
+    made.range("inside", start_ns=1_550, end_ns=2_490)
+    made.range("outside", start_ns=2_700, end_ns=2_800)
+    made.health(cost_ns=5.0, total_cost_ns=10.0)
+    found, = wall_times(made.recording())
+    assert found.parts == dict.fromkeys(PARTS, 0) | {
+        "dispatch": 10, "prepare": 20, "submit": 30, "finish": 40, "compile": 100, "autotuning": 900, "wait": 100,
+        "gc": 20, "recording": 2, "python": 778}
+    assert sum(found.parts.values()) == found.wall_ns == 2_000
+    assert found.ranges == {"outside": 80} and found.gc_ns == 20
+
+
 def test_other_threads_are_beside_the_main_one() -> None:
     made = made_of("MainThread", "worker", "idle")
     made.cell(start_ns=0, end_ns=1_000)

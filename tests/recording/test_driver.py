@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,32 @@ def test_nothing_is_counted_twice() -> None:
     assert found.activities.launch_id.tolist()[:2] == [0, 1] and found.activities.launch_id.isna().tolist()[2:] == [
         True, True]
     assert [found.rows("dispatchers")[at]["framework"] for at in launches.dispatcher_id] == ["numba-cuda", "driver"]
+
+
+def test_of_a_kernel_that_inductor_tuned_the_number_of_threads_tells_the_specialization() -> None:
+    def launched(*warps: int | None, dispatchers: int = 1) -> tuple[str, int]:
+        raw = RawRecording(
+            threads=[{"ident": IDENT, "name": "MainThread"}],
+            cells=[{"execution_count": 1, "start_ns": 0, "end_ns": 10_000, "status": "ok", "source": "x"}],
+            dispatchers=[{"framework": "triton", "name": "axpy"}] * dispatchers,
+            specializations=[{
+                "dispatcher_id": at % dispatchers, "signature": f"({at})", "entry_name": "axpy_entry",
+                "origin": "compiled", "attributes": json.dumps({"options": {"num_warps": each}})}
+                for at, each in enumerate(warps)],
+            activities=RawActivities(
+                columns([kernel(120, 150, 5, entry=1)], ACTIVITY_COLUMNS),
+                columns([call(0, 100, 110, 5)], CALL_COLUMNS),
+                NAMES, ENTRIES, [(4, 1, 1, 128, 1, 1, None, None, None, 512)]))
+        found = build(raw)
+        launch, = found.rows("launches")
+        activity, = found.rows("activities")
+        assert activity["specialization_id"] == launch["specialization_id"]
+        return found.rows("dispatchers")[launch["dispatcher_id"]]["framework"], launch["specialization_id"]
+
+    assert launched(8, 4) == ("triton", 1) and launched(4, 8, 16) == ("triton", 0)
+    assert launched(4, 4) == ("driver", 2)  # it can be either
+    assert launched(2, 8) == ("driver", 2) and launched(4, None) == ("driver", 2)
+    assert launched(4, 8, dispatchers=2) == ("driver", 2)  # two kernels of one name
 
 
 def test_launches_stay_in_order_and_keep_what_names_them() -> None:

@@ -42,12 +42,14 @@ TIME_MEANINGS = {
     "python": "what the main thread did outside of launches and CUDA calls: Python, and libraries",
     "compile": "compiling kernels, and loading them from a disk cache",
     "launch": "launches without compiles: dispatch, prepare, submit and finish",
+    "autotuning": "runs of an autotuner without their compiles: benchmarks of the configurations",
     "wait": "calls that wait for the GPU, such as synchronize",
     "copy": "calls that copy between host and device, where CUPTI recorded them",
     "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
     "graph": "capturing, building, updating and launching CUDA graphs",
     "call": "other calls of the driver or the runtime, such as loading modules",
-    "gc": "Python's garbage collections outside of launches, compiles and CUDA calls; one inside is time of those",
+    "gc": "Python's garbage collections outside of launches, compiles, autotuning and CUDA calls; one inside is time "
+          "of those",
     "recording": "what recording itself cost: an estimate, taken out of Python's part",
 }
 
@@ -254,7 +256,7 @@ def outcome(each: CompilationSummary) -> str:
     """Return what came of a compile, such as ``compiled again``."""
     if each.outcome == "compiled":
         return "compiled again" if each.reason_code not in (
-            "first_use", "eager", "graph_break", "backward", "unknown") else "compiled"
+            "first_use", "eager", "graph_break", "backward", "autotune", "unknown") else "compiled"
     said = {"disk": "loaded from disk", "wait": "waited for another thread's compile", "failed": "failed to compile"}
     return said.get(each.outcome, each.outcome)
 

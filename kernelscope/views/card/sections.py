@@ -514,7 +514,8 @@ def _card(shown: Overview) -> Card:
         problems=tuple(problems),
         verdict=verdict(
             shown.time, shown.timed_cells, shown.compilations, shown.launches, shown.gpu,
-            0 if shown.processes is None else len(shown.processes.processes)),
+            0 if shown.processes is None else len(shown.processes.processes),
+            [each.name for each in shown.tunings if each.outcome != "disk"]),
         stands_out=outliers_line(shown.outliers) if shown.outliers is not None else "",
         stands_out_at=f"launches:{shown.outliers.longest[0].launch_id}" if shown.outliers is not None else "",
         action=_action(shown), figures=() if shown.is_empty else figures(shown),
@@ -526,7 +527,8 @@ def _card(shown: Overview) -> Card:
 
 
 #: The section about each part of the wall time.
-_ABOUT = {"compile": "compiles", "launch": "kernels", "graph": "graphs", "python": "ranges", "wait": "lines"}
+_ABOUT = {"compile": "compiles", "launch": "kernels", "autotuning": "tunings", "graph": "graphs", "python": "ranges",
+          "wait": "lines"}
 #: A part that is less of the wall time has its section folded.
 _OPEN_SHARE = 0.25
 
@@ -1298,13 +1300,15 @@ def compiles_section(shown: Overview) -> Section | None:
 
 
 def _alike(shown: Overview) -> list[list[CompilationSummary]]:
-    """Return the compiles, longest first; of several processes those together that were the same in each."""
-    if shown.processes is None:
-        return [[each] for each in shown.compilations]
+    """Return the compiles, longest first; those that an autotuner asked for together, by what it was choosing for.
+
+    Of several processes those are together that were the same in each.
+    """
     found: dict[tuple[object, ...], list[CompilationSummary]] = {}
     for each in shown.compilations:
-        said = each.dispatcher_id, each.signature, labels.outcome(each), labels.compile_reason(each), each.fix
-        found.setdefault(said, []).append(each)
+        said = each.dispatcher_id, labels.outcome(each), labels.compile_reason(each), each.fix
+        which = None if each.is_trial else each.compilation_id if shown.processes is None else each.signature
+        found.setdefault((*said, which), []).append(each)
     return sorted(found.values(), key=lambda own: -sum(each.duration_ns for each in own))
 
 
@@ -1313,7 +1317,10 @@ def _compile(alike: Sequence[CompilationSummary], shown: Overview) -> Finding:
     if len(alike) > 1:
         outcome += f" {count(len(alike))} times"
     kernels = f"kernels: {listed(each.kernels, MOST_DETAILS)}" if each.kernels else ""
-    known = (f"{each.name} {each.signature}", labels.trigger(each), each.reason, each.notes, kernels)
+    signatures = list(dict.fromkeys(f"{one.name} {one.signature}" for one in alike))
+    more = len(signatures) - MOST_DETAILS
+    known = (*signatures[:MOST_DETAILS], f"and {count(more)} more" if more > 0 else "", labels.trigger(each),
+             each.reason, each.notes, kernels)
     detail = "\n".join([clean(text) for text in known if text])
     took = duration(sum(one.duration_ns for one in alike))
     return Finding(each.name, outcome, took, labels.compile_reason(each), detail, each.fix or "",

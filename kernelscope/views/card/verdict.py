@@ -18,6 +18,7 @@ GROUPS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "python": (("python",), "Python outside launches"),
     "compile": (("compile",), "compiling"),
     "launch": (LAUNCHING, "launching"),
+    "autotuning": (("autotuning",), "autotuning"),
     "wait": (("wait",), "waiting for the GPU"),
     "copy": (("copy",), "copying"),
     "memory": (("memory",), "allocating and freeing memory"),
@@ -43,7 +44,7 @@ def groups(time: WallTime) -> list[tuple[str, int]]:
 
 
 def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSummary], launches: int,
-            gpu: GpuSummary | None, processes: int = 0) -> tuple[str, ...]:
+            gpu: GpuSummary | None, processes: int = 0, tuned: Sequence[str] = ()) -> tuple[str, ...]:
     """Return where the time went: a sentence on the host, then one on other threads and one on the GPU.
 
     Parameters
@@ -60,6 +61,8 @@ def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSum
         The GPU's side; None where it was not recorded.
     processes : int
         How many processes there are, where there are several: their times add up.
+    tuned : sequence of str
+        The kernel of each run of an autotuner.
     """
     found: list[str] = []
     if time is not None and time.wall_ns:
@@ -68,7 +71,7 @@ def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSum
             begin += f" of {count(processes)} processes together"
         parts = groups(time)
         shown = [each for each in parts if each[1] >= _LEAST * time.wall_ns][:_MOST] or parts[:1]
-        said = [f"{percent(value / time.wall_ns)} {_what(name, compiled, launches)}" for name, value in shown]
+        said = [f"{percent(value / time.wall_ns)} {_what(name, compiled, launches, tuned)}" for name, value in shown]
         found.append(f"{begin}: {', '.join(said)}.")
         if time.threads:
             busiest = time.threads[0]
@@ -82,8 +85,10 @@ def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSum
     return tuple(found)
 
 
-def _what(name: str, compiled: Sequence[CompilationSummary], launches: int) -> str:
+def _what(name: str, compiled: Sequence[CompilationSummary], launches: int, tuned: Sequence[str]) -> str:
     text = GROUPS[name][1]
+    if name == "autotuning":
+        return f"{text}{_kernels(tuned)}"
     if name == "launch" and launches:
         return f"{text} {counted(launches, 'time')}" if launches > 1 else text
     return f"{text}{_compiles(compiled)}" if name == "compile" else text
@@ -94,14 +99,18 @@ def _compiles(compiled: Sequence[CompilationSummary]) -> str:
     own = [each for each in compiled if each.outcome in ("compiled", "failed")]
     if not own:
         return " or loading code from disk" if compiled else ""
-    names = list(dict.fromkeys(each.name for each in own))
-    if len(names) > 1:
-        times = f", {count(len(own))} times" if len(own) > len(names) else ""
-        return f" {counted(len(names), 'kernel')}{times}"
+    is_one = len({each.name for each in own}) == 1
     reasons = [NEW[each.reason_code] for each in own if each.reason_code in NEW]
-    times = _TIMES.get(len(own), f" {count(len(own))} times")
-    why = f" ({_then(reasons)})" if len(reasons) == len(own) and len(own) <= _MOST else ""
-    return f" {clean(shorten(names[0], _NAME))}{times}{why}"
+    why = f" ({_then(reasons)})" if is_one and len(reasons) == len(own) and len(own) <= _MOST else ""
+    return _kernels([each.name for each in own]) + why
+
+
+def _kernels(names: Sequence[str]) -> str:
+    """Return which kernel something was done with and how often, as the end of a phrase; of several, how many."""
+    different, times = dict.fromkeys(names), count(len(names))
+    if len(different) > 1:
+        return f" {counted(len(different), 'kernel')}{f', {times} times' if len(names) > len(different) else ''}"
+    return "".join(f" {clean(shorten(name, _NAME))}{_TIMES.get(len(names), f' {times} times')}" for name in different)
 
 
 def _then(reasons: Iterable[str]) -> str:
@@ -120,7 +129,8 @@ def _of_gpu(gpu: GpuSummary) -> list[str]:
     if not shares:
         return []
     if len(shares) == 1:
-        return [f"The GPU worked {percent(shares[0])} of the time." if shares[0] else "The GPU did nothing."]
+        tuning = f", {duration(gpu.trials_ns)} of it in autotuning" if gpu.trials_ns else ""
+        return [f"The GPU worked {percent(shares[0])} of the time{tuning}." if shares[0] else "The GPU did nothing."]
     least, most = percent(min(shares)), percent(max(shares))
     often = f"{least} of the time each" if least == most else f"{least} to {most} of the time"
     return [f"The {len(shares)} GPUs worked {often}."]

@@ -86,7 +86,7 @@ def test_runs_have_configurations_times_and_launches(tuned: Any, x: Any) -> None
     assert all(each.endswith("BLOCK=32") for each in real)
     compiles = recording.rows("compilations")
     assert {row["reason_code"] for row in compiles} == {"autotune"} and {row["fix"] for row in compiles} == {None}
-    assert compiles[0]["reason"] == "the autotuner tried this configuration for n=1024"
+    assert compiles[0]["reason"] == "the autotuner was choosing a configuration for n=1024"
     text = recording.summary()
     assert "4 launches, 18 in autotuning" in text
     assert "axpy autotuned for n=1024" in text and "BLOCK=32 num_warps=1 (100 µs; next 200 µs)" in text
