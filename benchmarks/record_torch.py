@@ -139,7 +139,7 @@ import triton
 from axpy import axpy, axpy_any_n
 
 x, y = (torch.ones(4096, device="cuda") for _ in range(2))
-triton.runtime.driver.active.get_current_device()  # compiles what Triton needs once
+triton.runtime.driver.active.get_current_device()  # Triton compiles what it needs for that
 """, ("""\
 for n in (4096, 4000, 4095, 4001, 1, 1):
     axpy[(4,)](x, y, n, 0.5, BLOCK=1024)
@@ -157,7 +157,7 @@ from matmul import multiply
 
 a = torch.ones(2048, 1024, device="cuda", dtype=torch.float16)
 b = torch.ones(1024, 512, device="cuda", dtype=torch.float16)
-triton.runtime.driver.active.get_current_device()  # compiles what Triton needs once
+triton.runtime.driver.active.get_current_device()  # Triton compiles what it needs for that
 """, ("""\
 for _ in range(3):
     c = multiply(a[:1024], b)
@@ -252,10 +252,10 @@ def record(name: str, folder: Path) -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
     session = SESSIONS[name]
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as caches:
         for file, text in FILES.items():
             Path(place, file).write_text(text)
-        os.environ.update(TRITON_CACHE_DIR=f"{place}/triton", TORCHINDUCTOR_CACHE_DIR=f"{place}/inductor")
+        os.environ.update(TRITON_CACHE_DIR=f"{caches}/triton", TORCHINDUCTOR_CACHE_DIR=f"{caches}/inductor")
         os.chdir(place)
         sys.path.insert(0, place)
         shell = InteractiveShell.instance()

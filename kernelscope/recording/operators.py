@@ -85,9 +85,10 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
     for columns, at in tables:
         columns["operator_id"] = np.full(len(at), UNKNOWN, np.int32)
     cell_of = cell_finder(cells)
+    # Of a thread that Python does not know, such as autograd's, CUPTI says the lower 32 bits of its ident only.
     places = {row["ident"]: number for number, row in enumerate(threads)}
     for each in raw.threads:
-        thread = places.get(each.ident)
+        thread = places.get(each.ident, places.get(each.ident & 0xFFFFFFFF))
         if thread is None or not len(each.events):
             continue
         time, node = each.events[:, 0], each.events[:, 1]
