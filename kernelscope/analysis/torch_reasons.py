@@ -150,9 +150,16 @@ def changes(signature: str, nearest: str, names: tuple[str, ...] = ()) -> str:
     return listed(found, _MOST_BREAKS, between="; ")
 
 
+#: A branch that needs the value of a tensor, and what to do.
+_BRANCH = ("a branch on the value of a tensor",
+           "Move the branch out of the compiled function, or use torch.where or torch.cond.")
+
+
 def break_text(reason: str) -> tuple[str, str | None]:
-    """Return a graph break's reason in brief, and torch's first hint at what to do; both in torch's words."""
+    """Return a graph break's reason in brief, and torch's first hint at what to do; both mostly in torch's words."""
     title = reason.strip().partition("\n")[0]
+    if title.startswith("generic_jump TensorVariable("):  # a name of dynamo's, without an explanation
+        return _BRANCH
     explanation = re.search(r"Explanation: (.*)", reason)
     about = re.search(r"`[^`]+`", explanation[1]) if explanation else None
     hint = re.search(r"Hint: (.*)", reason)

@@ -176,6 +176,9 @@ def test_graph_breaks_and_cuda_graphs_in_words() -> None:
     assert break_text(PRINT) == ("Failed to trace builtin operator (`print`)",
                                  "Avoid calling builtin `print` with argument types ['str'].")
     assert break_text("call to item()") == ("call to item()", None)
+    assert break_text("generic_jump TensorVariable()") == (
+        "a branch on the value of a tensor",
+        "Move the branch out of the compiled function, or use torch.where or torch.cond.")
     attributes = json.dumps({
         "graph_breaks": [{"reason": PRINT, "line": line, "function": "f", "times": 1} for line in (4, 9, 12, 20)],
         "cuda_graphs": [

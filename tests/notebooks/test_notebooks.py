@@ -220,6 +220,34 @@ def test_many_workers(execute: Execute) -> None:
 
 
 @pytest.mark.slow
+def test_triton_and_torch(execute: Execute) -> None:
+    notebook = execute("07_triton_and_torch")
+    compiles, tuned, compiled, training, together = (
+        kernelscope.load(FOLDER / "recordings" / f"{name}.kscope") for name in (
+            "triton_compiles", "triton_autotune", "torch_compile", "torch_training", "triton_torch_numba"))
+    first, _, autotuned, of_torch, mixed = (
+        card for card in outputs(notebook, "text/html") if "KernelScope" in card)  # the second is the inspector
+    shown = outputs(notebook, "text/plain")
+    assert "is 4095, not divisible by 16" in first and "is 1, which Triton compiles as a constant" in first
+    assert compiles.select(cell=1).compilations.reason_code.tolist() == ["first_use"], "the fix works"
+    median_ns = compiles.launches.groupby("specialization_id").execute_ns.median()
+    assert median_ns[0] < 900 and median_ns[3] > 1_000, "what the fix costs, as the notebook says"
+    assert compiles.table("code").kind.value_counts().to_dict() == {
+        "source": 2, **dict.fromkeys(("ttir", "ttgir", "llvm", "ptx", "sass"), 4)}
+    assert "4 configurations (1 failed)" in autotuned and "is 2048; the nearest key that was tuned has" in autotuned
+    best = tuned.launches[tuned.launches.build_id == 0].groupby("specialization_id").execute_ns.median().idxmin()
+    assert tuned.launches[tuned.launches.build_id.isna()].specialization_id.ne(best).all(), "the best was missed"
+    assert "1 graph break: line 8: a branch on the value of a tensor" in of_torch
+    assert "CUDA graph recorded again: static input data pointer changed" in of_torch
+    lines = training.by_line().set_index("text")
+    assert lines.gpu_ns.idxmax() == "loss.backward()" and any("aten::addmm" in text for text in shown)
+    assert {(row["framework"], row["module"]) for row in together.rows("dispatchers")} >= {
+        ("triton", "axpy"), ("numba-cuda", "__main__"), ("driver", "PyTorch"), ("driver", "cuBLAS")}
+    assert "40 launches" in mixed and (together.activities.kind == "kernel").sum() == 40
+    assert printed(notebook, "stderr") == ""
+
+
+@pytest.mark.slow
 def test_the_launch_overhead_study(execute: Execute) -> None:
     notebook = execute("launch_overhead")
     cards, texts = outputs(notebook, "text/html"), outputs(notebook, "text/plain")

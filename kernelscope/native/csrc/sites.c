@@ -159,8 +159,7 @@ static inline bool is_found(int32_t site, int32_t *otherwise, bool *has_other) {
 static inline const void *publicly_at(PyCodeObject *code, int offset) { return (char *)code + offset + 2; }
 
 #ifdef KS_OWN_FRAMES
-static inline int32_t site_of(ks_sites *sites, frame_t *frame, int32_t otherwise, const ks_asker *asker) {
-    bool has_other = false;
+static inline int32_t site_of(ks_sites *sites, frame_t *frame, int32_t otherwise, bool has_other, const ks_asker *asker) {
     for (; frame != NULL; frame = frame->previous) {
         if (!is_pythons(frame))
             continue;
@@ -223,7 +222,7 @@ int32_t ks_sites_here(ks_sites *sites, PyObject *ask, int32_t otherwise, void (*
     ks_asker asker = {ask_directly, ks_sites_release, &how};
 #ifdef KS_OWN_FRAMES
     if (__builtin_expect(is_own, 1))
-        return site_of(sites, innermost(PyThreadState_Get()), otherwise, &asker);
+        return site_of(sites, innermost(PyThreadState_Get()), otherwise, false, &asker);
 #endif
     return site_of_publicly(sites, otherwise, &asker);
 }
@@ -231,7 +230,7 @@ int32_t ks_sites_here(ks_sites *sites, PyObject *ask, int32_t otherwise, void (*
 int32_t ks_sites_of(ks_sites *sites, PyThreadState *thread, int32_t otherwise, const ks_asker *asker) {
 #ifdef KS_OWN_FRAMES
     if (is_own)
-        return site_of(sites, innermost(thread), otherwise, asker);
+        return site_of(sites, innermost(thread), otherwise, otherwise >= 0, asker);
 #endif
     (void)sites, (void)thread, (void)otherwise, (void)asker;
     return KS_NOT_THE_USERS;

@@ -41,7 +41,8 @@ typedef struct {
  * not the user's. */
 int32_t ks_sites_here(ks_sites *sites, PyObject *ask, int32_t otherwise, void (*failed)(void));
 /* The same for the frames of a thread that is the calling one, be it without the interpreter's lock; `KS_NOT_THE_USERS`
- * where frames cannot be read without it. */
+ * where frames cannot be read without it. Where `otherwise` is known, it comes before frames that are the user's only if no
+ * other is: code that a library has made for the work of that line. */
 int32_t ks_sites_of(ks_sites *sites, PyThreadState *thread, int32_t otherwise, const ks_asker *asker);
 /* Calls `ask` as above; false where there is no answer. */
 bool ks_sites_ask(PyObject *ask, PyObject *code, int offset, int32_t *site, void (*failed)(void));

@@ -252,6 +252,24 @@ def test_threads_that_python_does_not_know(stand_in: StandIn, cupti: Cupti, fold
     assert lines.column("line_id").to_pylist() == [None, 0, None]
 
 
+def test_code_that_was_made_by_a_library_on_a_thread_of_its_own(
+        stand_in: StandIn, cupti: Cupti, folder: Path) -> None:
+    """It is the line's whose work the thread does, and only else its own: torch generates launchers, for one."""
+    assert cupti.call_sites is not None
+    names = theirs(stand_in, folder)
+    exec(compile("def work():\n    k(x)", "<string>", "exec"), names)
+    with Recorder(probes=[CuptiProbe(cupti)]) as recorder:
+        for elsewhere in (-1, 0):
+            run_program(program_of(folder, "k(x)"), names)  # site 0
+            cupti.call_sites.elsewhere = elsewhere
+            thread = threading.Thread(target=names["work"])
+            thread.start()
+            thread.join()
+        cupti.call_sites.elsewhere = -1
+    files = recorder.recording.lines.file[recorder.recording.activities.line_id]
+    assert [file == "<string>" for file in files] == [False, True, False, False]
+
+
 def test_whose_backward_pass_it_is() -> None:
     """Passes within passes, of threads that have no line, are the outer one's; two lines at a time are nobody's."""
     told: list[int] = []
