@@ -20,6 +20,7 @@ ELEMENTS = 1 << 24
 #: Rows and columns of the matrices that are multiplied, and of those that are transposed.
 ROWS, WIDE = 1024, 4096
 TILE = 32
+PADDED = TILE + 1
 BLOCK = 256
 #: Of each kernel: the first launch compiles and warms up.
 LAUNCHES = 2
@@ -98,7 +99,7 @@ def transpose(x: Any, y: Any) -> None:
 
 @cuda.jit
 def padded_transpose(x: Any, y: Any) -> None:
-    tile = cuda.shared.array((TILE, TILE + 1), float32)
+    tile = cuda.shared.array((TILE, PADDED), float32)
     column, row = cuda.grid(2)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
     tile[ty, tx] = x[row, column]
