@@ -152,8 +152,9 @@ def main() -> int:
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    with kernelscope.record("counters", metrics="full", code=True) as recording:
+    with kernelscope.record("counters", metrics="full", code=True) as recorder:
         launch_all()
+    recording = recorder.recording
     if recording.is_dry_run:
         print("this is no GPU: its recording would say so and is no fixture", file=sys.stderr)
         return 1
