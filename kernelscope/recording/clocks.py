@@ -99,7 +99,7 @@ def fit(begin: Sequence[Ping], end: Sequence[Ping] = (), span: tuple[int, int] |
         away = max(first_at - low, high - first_at, 0)
         return ClockFit(first_at, first, 0.0, first_half + round(away * MOST_DRIFT))
     length = last_at - first_at
-    if abs(last - first) > length * _NO_DRIFT:
+    if abs(last - first) - first_half - last_half > length * _NO_DRIFT:
         raise ValueError(f"the clocks moved apart by {duration(abs(last - first))} in {duration(length)}: one was set")
     away = max(first_at - low, high - last_at, 0)
     # Both ends can be off, each the other way: so much is unknown of the slope.

@@ -114,6 +114,32 @@ print(triton.runtime.driver.active.get_current_target().arch, dryrun.counters().
     assert ran.stdout.split() == ["90", "1"], ran.stderr
 
 
+INTERPRETED = """
+import kernelscope, triton, triton.language as tl
+from kernelscope import dryrun
+
+dryrun.enable(progress=lambda line: None)
+
+@triton.jit
+def kernel(n, BLOCK: tl.constexpr):
+    tl.device_assert(tl.program_id(0) * BLOCK < n)
+
+with kernelscope.record() as recorder:
+    kernel[(3,)](48, BLOCK=16)
+(row,) = [row for row in recorder.recording.rows("health") if row["probe"] == "triton"]
+print(type(kernel).__name__, len(recorder.recording.launches), row["status"], row["fix"], sep=";")
+"""
+
+
+def test_the_interpreter_runs_and_is_said(tmp_path: Path) -> None:
+    script = tmp_path / "interpreted.py"
+    script.write_text(INTERPRETED)
+    ran = subprocess.run([sys.executable, script], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True,
+                         text=True, check=False, timeout=120)
+    assert ran.stdout.splitlines() == [
+        "InterpretedFunction;0;degraded;unset TRITON_INTERPRET, and restart the kernel"], ran.stderr
+
+
 def test_options_of_the_decorator_are_the_dispatchers(make: Any, x: Any) -> None:
     axpy = make(do_not_specialize=["a", 2], do_not_specialize_on_alignment=["x"])
     with kernelscope.record() as recorder:
