@@ -15,7 +15,7 @@ import kernelscope
 from kernelscope.cubin import read
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import live
-from kernelscope.views.inspector.code import code_text, line_map
+from kernelscope.analysis.code import code_text, line_map
 from kernelscope.views.inspector.model import inspect_kernels
 
 

@@ -19,7 +19,7 @@ from kernelscope import cubin as kernelscope_cubin
 from kernelscope.errors import DisassemblerError
 from kernelscope.probes import code as code_rows
 from kernelscope.recording.merge import merge
-from kernelscope.views.inspector.code import code_text
+from kernelscope.analysis.code import code_text
 from kernelscope.views.inspector.model import inspect_kernels
 
 

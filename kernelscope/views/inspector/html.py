@@ -9,7 +9,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, size
 from kernelscope.views.base import escape
 from kernelscope.views.html import heading, name_of, sentence, style, style_element, table_of
-from kernelscope.views.inspector.code import CODE_KINDS, CodeRows
+from kernelscope.analysis.code import CODE_KINDS, CodeRows
 from kernelscope.views.inspector.model import (
     Compile,
     Kernel,

@@ -39,7 +39,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
-from kernelscope.views.inspector.code import (
+from kernelscope.analysis.code import (
     CODE_KINDS,
     Chain,
     CodeRows,
@@ -792,20 +792,7 @@ def _tied(code: Code, kernel: Kernel, found: LineMap) -> Code:
     """Return the code with what each of its lines came from; as it is where it has no line information."""
     if found.is_empty:
         return code
-    outermost = Counter(name for name, line in found.outermost if line)
-    own = {name for name in found.files if not name or _is_same(name, kernel.filename)}
-    if own.isdisjoint(outermost):
-        # A cell of a notebook is In [3] to its user, and a temporary file to the compiler: that of most lines.
-        own.add(outermost.most_common(1)[0][0])
-    chains = [tuple(("" if name in own else name, line) for name, line in chain) for chain in found.chains]
-    return _placed(replace(code, ties=np.array(found.chain, dtype=np.int32)), chains)
-
-
-def _is_same(file: str, known: str | None) -> bool:
-    """Return whether two names are of one file; a saved recording keeps the base name only."""
-    if not known:
-        return False
-    return file == known or file.replace("\\", "/").rpartition("/")[2] == known.replace("\\", "/").rpartition("/")[2]
+    return _placed(replace(code, ties=np.array(found.chain, dtype=np.int32)), with_own_file(found, kernel.filename))
 
 
 def _disassembled(text: str, specialization: Specialization) -> str:

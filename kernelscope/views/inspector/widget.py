@@ -23,7 +23,7 @@ from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.card.model import overview
-from kernelscope.views.inspector.code import type_entries
+from kernelscope.analysis.code import type_entries
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
     FORMS,

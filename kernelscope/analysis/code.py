@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -80,6 +81,7 @@ _PTX_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+
 _PTX_COMMENTED = re.compile(r"@\[ (.+?):(\d+):\d+")
 _SASS_FILE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 _SASS_INSTRUCTION = re.compile(r"\s*(?:\{\s*)?/\*[0-9a-f]{4,}\*/\s+\S")
+_SASS_OFFSET = re.compile(r"\s*(?:\{\s*)?/\*([0-9a-f]{4,})\*/\s+\S")
 _MLIR_PARTING = "// -----"
 _MLIR_ALIAS = re.compile(r"(#loc\d*) = loc\((.*)\)\s*$")
 _MLIR_NAME = re.compile(r"#loc\d*$")
@@ -142,6 +144,53 @@ def line_map(kind: str, text: str) -> LineMap:
     numbers: dict[Chain, int] = {}
     chain = [numbers.setdefault(each, len(numbers)) if each else -1 for each in _READERS.get(kind, _nothing)(text)]
     return LineMap(tuple(numbers), chain)
+
+
+def with_own_file(found: LineMap, filename: str | None) -> tuple[Chain, ...]:
+    """Return the distinct places of a text, in which the kernel's own file has no name.
+
+    Parameters
+    ----------
+    found : LineMap
+        The places.
+    filename : str or None
+        The kernel's file, as the recording has it: a saved one keeps the base name only.
+    """
+    outermost = Counter(name for name, line in found.outermost if line)
+    own = {name for name in found.files if not name or _is_same(name, filename)}
+    if outermost and own.isdisjoint(outermost):
+        # A cell of a notebook is In [3] to its user, and a temporary file to the compiler: that of most lines.
+        own.add(outermost.most_common(1)[0][0])
+    return tuple(tuple(("" if name in own else name, line) for name, line in chain) for chain in found.chains)
+
+
+def _is_same(file: str, known: str | None) -> bool:
+    """Return whether two names are of one file; a saved recording keeps the base name only."""
+    if not known:
+        return False
+    return file == known or _base_name(file) == _base_name(known)
+
+
+def sass_offsets(text: str, function: str | None = None) -> dict[int, int]:
+    """Return the lines of SASS, from 0, by the offsets of their instructions in bytes from the function's first.
+
+    Parameters
+    ----------
+    text : str
+        What ``nvdisasm`` printed.
+    function : str, optional
+        The mangled name of the function; without it, or where it is not there, the first one.
+    """
+    sections: dict[str, dict[int, int]] = {}
+    now: dict[int, int] = {}
+    for at, line in enumerate(text.split("\n")):
+        if line.startswith(".text.") and line.rstrip().endswith(":"):
+            now = sections.setdefault(line.strip()[len(".text."):-1], {})
+        elif found := _SASS_OFFSET.match(line):
+            now[int(found[1], 16)] = at
+    if not sections:
+        return now
+    return sections.get(function or "", next(iter(sections.values())))
 
 
 def _ptx(text: str) -> Iterator[Chain]:
