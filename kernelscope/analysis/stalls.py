@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kernelscope.analysis.code import Chain, CodeRows, line_map, sass_offsets, type_entries, with_own_file
-from kernelscope.analysis.columns import Ints, codes, data_frame, ints
+from kernelscope.analysis.code import (
+    Chain,
+    CodeRows,
+    is_same_file,
+    line_map,
+    sass_offsets,
+    type_entries,
+    with_own_file,
+)
+from kernelscope.analysis.columns import Ints, codes, ints, json_object, row_count, sum_by
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -30,58 +38,62 @@ class Reason(NamedTuple):
 
     Attributes
     ----------
+    group : str
+        What it is about, which has a color of its own: ``issued``, ``ready``, ``memory``, ``shared``, ``barrier``,
+        ``math``, ``code`` or ``other``.
     label : str
         What a warp does meanwhile, in a few words.
     meaning : str
         One sentence.
     """
 
+    group: str
     label: str
     meaning: str
 
 
 #: The stall reasons by CUPTI's names, without what these have in common.
 REASONS: dict[str, Reason] = {
-    "selected": Reason("issuing", "The warp was selected, and issued an instruction: no stall."),
-    "not_selected": Reason("ready, another warp issued",
+    "selected": Reason("issued", "issuing", "The warp was selected, and issued an instruction: no stall."),
+    "not_selected": Reason("ready", "ready, another warp issued",
                            "The warp was eligible, and the scheduler selected another one: enough warps are there."),
-    "long_scoreboard": Reason("waiting for memory",
+    "long_scoreboard": Reason("memory", "waiting for memory",
                               "The warp waits for data of an L1TEX operation: global, local, surface or texture "
                               "memory."),
-    "short_scoreboard": Reason("waiting for shared memory or special functions",
+    "short_scoreboard": Reason("shared", "waiting for shared memory or special functions",
                                "The warp waits for the result of a memory input/output (MIO) operation other than "
                                "L1TEX: mostly shared memory, also special math and dynamic branches."),
-    "barrier": Reason("waiting at a barrier", "The warp waits for its block's other warps at a barrier."),
-    "membar": Reason("waiting at a memory fence", "The warp waits at a memory barrier, such as a fence."),
-    "wait": Reason("waiting for the instruction before",
+    "barrier": Reason("barrier", "waiting at a barrier", "The warp waits for its block's other warps at a barrier."),
+    "membar": Reason("barrier", "waiting at a memory fence", "The warp waits at a memory barrier, such as a fence."),
+    "wait": Reason("math", "waiting for the instruction before",
                    "The warp waits for an execution dependency of fixed latency."),
-    "math_pipe_throttle": Reason("waiting for a math pipe",
+    "math_pipe_throttle": Reason("math", "waiting for a math pipe",
                                  "The warp waits for an execution pipe that others use, such as that of FP64."),
-    "mio_throttle": Reason("shared memory's queue is full",
+    "mio_throttle": Reason("shared", "shared memory's queue is full",
                            "The warp waits for the queue of memory input/output (MIO) instructions: shared memory, "
                            "special math, dynamic branches."),
-    "lg_throttle": Reason("the memory queue is full",
+    "lg_throttle": Reason("memory", "the memory queue is full",
                           "The warp waits for the L1 queue of local and global memory operations: too many, or too "
                           "small ones."),
-    "tex_throttle": Reason("the texture queue is full",
+    "tex_throttle": Reason("memory", "the texture queue is full",
                            "The warp waits for the L1 queue of texture operations."),
-    "drain": Reason("writing before its end",
+    "drain": Reason("memory", "writing before its end",
                     "The warp has exited and waits for its memory writes, so that its resources can be freed."),
-    "imc_miss": Reason("waiting for a constant",
+    "imc_miss": Reason("code", "waiting for a constant",
                        "The warp waits for a miss of the immediate constant cache."),
-    "branch_resolving": Reason("waiting for a branch",
+    "branch_resolving": Reason("code", "waiting for a branch",
                                "The warp waits until the target of a branch is computed."),
-    "no_instructions": Reason("waiting for its code",
+    "no_instructions": Reason("code", "waiting for its code",
                               "The warp waits to fetch an instruction, or for a miss of the instruction cache: long "
                               "code, or jumps over it."),
-    "dispatch_stall": Reason("held back by the dispatcher",
+    "dispatch_stall": Reason("other", "held back by the dispatcher",
                              "The warp waits for the dispatcher, which holds it back for conflicts or other events."),
-    "sleeping": Reason("sleeping", "All threads of the warp are blocked, have yielded, or sleep."),
-    "gmma": Reason("waiting for a warpgroup's matrix product",
+    "sleeping": Reason("other", "sleeping", "All threads of the warp are blocked, have yielded, or sleep."),
+    "gmma": Reason("math", "waiting for a warpgroup's matrix product",
                    "The warp waits for a matrix multiplication of its warpgroup on the tensor cores."),
-    "warpgroup_arrive": Reason("waiting for its warpgroup",
+    "warpgroup_arrive": Reason("barrier", "waiting for its warpgroup",
                                "The warp waits at a WARPGROUP.ARRIVES or WARPGROUP.WAIT instruction."),
-    "misc": Reason("stalled otherwise", "The warp was stalled for another reason."),
+    "misc": Reason("other", "stalled otherwise", "The warp was stalled for another reason."),
 }
 #: What is no stall: the warp issued, or could have.
 NO_STALLS = ("selected", "not_selected")
@@ -211,30 +223,40 @@ class Samples:
 
 
 def samples_by_kernel(recording: Recording) -> dict[tuple[int, str], Samples]:
-    """Return the samples by specialization, -1 for none, and name of the kernel's machine code."""
-    total = recording.arrow("pc_samples").num_rows
-    if not total:
+    """Return the samples by specialization, -1 for none, and name of the kernel's machine code.
+
+    Of a kernel without such a name its readable one stands there.
+    """
+    if not row_count(recording, "pc_samples"):
         return {}
-    specialization = ints(recording, "pc_samples", "specialization_id")
-    entry, entries = codes(recording, "pc_samples", "entry_name")
-    name, names = codes(recording, "pc_samples", "name")
-    reason, reasons = codes(recording, "pc_samples", "reason")
-    offset, samples = ints(recording, "pc_samples", "pc_offset"), ints(recording, "pc_samples", "samples")
-    not_issued = np.maximum(ints(recording, "pc_samples", "not_issued"), 0)
-    _, first, group = np.unique(np.stack([specialization, entry, name]), axis=1, return_index=True,
-                                return_inverse=True)
-    group = group.reshape(-1)
-    order = np.argsort(group, kind="stable")
+    parts: list[Ints] = []
+    words: dict[str, list[str]] = {}
+    for column in ("entry_name", "name", "reason"):
+        code, words[column] = codes(recording, "pc_samples", column)
+        parts.append(code)
+    parts[:0] = [ints(recording, "pc_samples", "specialization_id")]
+    known, offset = np.unique(ints(recording, "pc_samples", "pc_offset"), return_inverse=True)
+    # Rows are many where launches are apart: those of one instruction and reason are added up before anything else.
+    key = offset
+    for values in parts:
+        key = key * (int(values.max()) + 2) + values + 1
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    specialization, entry, name, reason = (values[first] for values in parts)
+    offset = known[offset[first]]
+    samples, not_issued = (sum_by(group, np.maximum(ints(recording, "pc_samples", column), 0), len(first))
+                           for column in ("samples", "not_issued"))
+    rows: dict[tuple[int, str], list[int]] = {}
+    for at, each in enumerate(zip(specialization.tolist(), entry.tolist(), name.tolist(), strict=True)):
+        label = words["entry_name"][each[1]] if each[1] >= 0 else words["name"][each[2]]
+        rows.setdefault((each[0], label), []).append(at)
     found: dict[tuple[int, str], Samples] = {}
-    for at, rows in enumerate(np.split(order, np.cumsum(np.bincount(group))[:-1])):
-        row = first[at]
-        label = entries[entry[row]] if entry[row] >= 0 else names[name[row]]
-        offsets, where = np.unique(offset[rows], return_inverse=True)
-        used, which = np.unique(reason[rows], return_inverse=True)
+    for kernel, own in rows.items():
+        offsets, where = np.unique(offset[own], return_inverse=True)
+        used, which = np.unique(reason[own], return_inverse=True)
         tables = [np.zeros((len(offsets), len(used)), np.int64) for _ in range(2)]
         for into, values in zip(tables, (samples, not_issued), strict=True):
-            np.add.at(into, (where, which), values[rows])
-        found[int(specialization[row]), label] = Samples([reasons[each] for each in used.tolist()], offsets, *tables)
+            np.add.at(into, (where, which), values[own])
+        found[kernel] = Samples([words["reason"][each] for each in used.tolist()], offsets, *tables)
     return found
 
 
@@ -278,16 +300,14 @@ def _kernel(name: str, owner: int | None, parts: list[tuple[int | None, str, Sam
         texts = [] if row is None else str(row["text"]).split("\n")
         place = np.full(len(samples.offsets), UNKNOWN) if sass is None else sass.places(samples.offsets)
         distinct, groups = np.unique(place, return_inverse=True)
-        for into, where, part in (
-                (lines, [None if at < 0 or sass is None else sass.chains[at][0] for at in distinct.tolist()], groups),):
-            counts, not_issued = samples.at(part, len(where))
-            for at, line in enumerate(where):
-                if line is None:
-                    unknown += int(counts[at].sum())
-                    continue
-                totals, of = into.setdefault(line, ({}, set()))
-                of.add(number)
-                _add(totals, samples.ranked(counts[at], not_issued[at]))
+        counts, not_issued = samples.at(groups, len(distinct))
+        for at, tie in enumerate(distinct.tolist()):
+            if sass is None or tie < 0:
+                unknown += int(counts[at].sum())
+                continue
+            totals, of = lines.setdefault(sass.chains[tie][0], ({}, set()))
+            of.add(number)
+            _add(totals, samples.ranked(counts[at], not_issued[at]))
         for at, offset in enumerate(samples.offsets.tolist()):
             ranked = samples.ranked(samples.counts[at], samples.not_issued[at])
             _add(reasons, ranked)
@@ -363,14 +383,13 @@ def source_lines(code: CodeRows, dispatcher_id: int, specializations: list[int])
     """
     found: dict[tuple[str, int], str] = {}
     for number in specializations[:1]:
-        called = code.row(dispatcher_id, number, "functions")
+        source, called = (code.row(dispatcher_id, number, kind) for kind in ("source", "functions"))
+        own = None if source is None else json_object(source["attributes"]).get("file")
         for each in type_entries(called["text"]) if called is not None else []:
             file, first, text = each.get("file"), each.get("lineno"), each.get("text")
             if isinstance(file, str) and isinstance(first, int) and isinstance(text, str):
-                for at, line in enumerate(text.split("\n")):
-                    found.setdefault((file, first + at), line.strip())
-                    found.setdefault(("", first + at), line.strip())  # a function of the kernel's own file
-        source = code.row(dispatcher_id, number, "source")
+                name = "" if is_same_file(file, own) else file
+                found |= {(name, first + at): line.strip() for at, line in enumerate(text.split("\n"))}
         if source is not None:
             first = source["lineno"] or 1
             found |= {("", first + at): line.strip() for at, line in enumerate(str(source["text"]).split("\n"))}

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from kernelscope.probes.cupti.library import CuptiError, problem_of
 
+# CUPTI's structures, with pointers as numbers, so that NumPy can read them.
 
 class _StallReason(ctypes.Structure):
     _fields_ = (("index", ctypes.c_uint32), ("samples", ctypes.c_uint32))
@@ -21,8 +24,8 @@ class _StallReason(ctypes.Structure):
 class _PcData(ctypes.Structure):
     _fields_ = (
         ("size", ctypes.c_size_t), ("cubin_crc", ctypes.c_uint64), ("pc_offset", ctypes.c_uint64),
-        ("function_index", ctypes.c_uint32), ("pad", ctypes.c_uint32), ("name", ctypes.c_char_p),
-        ("reason_count", ctypes.c_size_t), ("reasons", ctypes.POINTER(_StallReason)),
+        ("function_index", ctypes.c_uint32), ("pad", ctypes.c_uint32), ("name", ctypes.c_size_t),
+        ("reason_count", ctypes.c_size_t), ("reasons", ctypes.c_size_t),
         ("correlation_id", ctypes.c_uint32),
     )
 
@@ -31,7 +34,7 @@ class _Data(ctypes.Structure):
     _fields_ = (
         ("size", ctypes.c_size_t), ("room", ctypes.c_size_t), ("total_samples", ctypes.c_uint64),
         ("dropped_samples", ctypes.c_uint64), ("pcs", ctypes.c_size_t), ("remaining_pcs", ctypes.c_size_t),
-        ("range_id", ctypes.c_uint64), ("data", ctypes.POINTER(_PcData)), ("other_samples", ctypes.c_uint64),
+        ("range_id", ctypes.c_uint64), ("data", ctypes.c_size_t), ("other_samples", ctypes.c_uint64),
         ("is_hardware_buffer_full", ctypes.c_uint8),
     )
 
@@ -133,8 +136,9 @@ class PcSampling:
         self.total = self.dropped = self.of_others = 0
         self.is_buffer_full = False
         self._names: dict[int, str] = {}
-        self._counts: dict[tuple[str, int, int, str], list[int]] = {}
-        self._buffers: list[tuple[_Data, Any, Any]] = []
+        self._counts: Counter[tuple[int, ...]] = Counter()
+        self._entries: dict[int, str] = {}
+        self._buffers: list[_Buffer] = []
         self._is_on = False
 
     def begin(self) -> None:
@@ -150,11 +154,12 @@ class PcSampling:
         try:
             self._names = self._read_names()
             # What CUPTI fills when it is disabled, and what `collect` asks it to fill.
-            self._buffers = [_buffer(len(self._names)) for _ in range(2)]
+            self._buffers = [_Buffer(len(self._names)) for _ in range(2)]
             indices = (ctypes.c_uint32 * len(self._names))(*self._names)
             settings = [_setting(_MODE, _SERIALIZED if self.is_serialized else _CONTINUOUS),
                         _setting(_REASONS, len(indices), ctypes.addressof(indices)),
-                        _setting(_BUFFER, ctypes.addressof(self._buffers[0][0])), _setting(_START_STOP, 1)]
+                        _setting(_BUFFER, ctypes.addressof(self._buffers[0].data)),
+                        _setting(_START_STOP, 1)]
             if self.period is not None:
                 settings.append(_setting(_PERIOD, self.period))
             self._configure("Set", settings)
@@ -167,11 +172,9 @@ class PcSampling:
 
     def collect(self) -> None:
         """Take what CUPTI has decoded so far."""
-        data = self._buffers[1][0]
         while self._is_on:
-            self._call("GetData", ctypes.addressof(data))
-            self._take(data)
-            if not data.remaining_pcs or not data.pcs:
+            self._call("GetData", ctypes.addressof(self._buffers[1].data))
+            if not self._take(self._buffers[1]):
                 break
 
     def end(self, *, is_started: bool = True) -> None:
@@ -186,13 +189,18 @@ class PcSampling:
             self._call("Disable")
             self._is_on = False
         if is_started:
-            self._take(self._buffers[0][0])
+            self._take(self._buffers[0])
         self._buffers = []
 
-    def samples(self) -> Iterator[Samples]:
-        """Yield what was taken so far."""
-        for (entry, offset, correlation, reason), (samples, not_issued) in list(self._counts.items()):
-            yield Samples(entry, offset, correlation, reason, samples, not_issued)
+    def taken(self) -> list[Samples]:
+        """Return the samples that were taken since this was asked last."""
+        counts, self._counts = self._counts, Counter()
+        found: dict[tuple[str, int, int, str], list[int]] = {}
+        for (entry, offset, correlation, index), count in counts.items():
+            reason = _PREFIX.sub("", self._names.get(index, f"reason_{index}"))
+            key = self._entries[entry], offset, correlation, reason.removesuffix(_NOT_ISSUED)
+            found.setdefault(key, [0, 0])[reason.endswith(_NOT_ISSUED)] += count
+        return [Samples(*key, samples, not_issued) for key, (samples, not_issued) in found.items()]
 
     def _called(self, what: str, *values: int) -> None:
         params = _Params(_HEAD + 8 * len(values), None, self.context, (ctypes.c_void_p * 3)(*values))
@@ -224,23 +232,38 @@ class PcSampling:
         self._call(f"{which}ConfigurationAttribute", len(settings), ctypes.addressof(array))
         return array
 
-    def _take(self, data: _Data) -> None:
-        """Add what a buffer holds to what was taken before."""
+    def _take(self, buffer: _Buffer) -> bool:
+        """Add what a buffer holds to what was taken before; return whether CUPTI has more."""
+        data = buffer.data
         self.total += data.total_samples
         self.dropped += data.dropped_samples
         self.of_others += data.other_samples
         self.is_buffer_full |= bool(data.is_hardware_buffer_full)
-        for at in range(data.pcs):
-            row = data.data[at]
-            entry = (row.name or b"").decode("utf-8", "replace")
-            for which in range(row.reason_count):
-                found = row.reasons[which]
-                reason = _PREFIX.sub("", self._names.get(found.index, str(found.index)))
-                is_not_issued = reason.endswith(_NOT_ISSUED)
-                key = entry, row.pc_offset, row.correlation_id, reason.removesuffix(_NOT_ISSUED)
-                self._counts.setdefault(key, [0, 0])[is_not_issued] += found.samples
+        rows, held = buffer.rows[:data.pcs], buffer.reasons[:data.pcs]
+        for pointer in np.unique(rows["name"]).tolist():
+            if pointer not in self._entries:
+                self._entries[pointer] = ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else ""
+        row, which = np.nonzero(np.arange(held.shape[1]) < rows["reason_count"][:, None])
+        found = held[row, which]
+        keys = (rows["name"][row], rows["pc_offset"][row], rows["correlation_id"][row], found["index"])
+        for *key, count in zip(*(each.tolist() for each in (*keys, found["samples"])), strict=True):
+            self._counts[tuple(key)] += count
+        has_more = bool(data.pcs and data.remaining_pcs)
         data.total_samples = data.dropped_samples = data.other_samples = data.pcs = data.remaining_pcs = 0
         data.is_hardware_buffer_full = 0
+        return has_more
+
+
+class _Buffer:
+    """Room for what CUPTI has decoded: `data` for CUPTI, which points to `rows`, and these to their `reasons`."""
+
+    def __init__(self, reasons: int) -> None:
+        rows, held = (_PcData * _ROOM)(), (_StallReason * (_ROOM * reasons))()
+        self.rows = np.frombuffer(rows, np.dtype(_PcData))
+        self.reasons = np.frombuffer(held, np.dtype(_StallReason)).reshape(_ROOM, reasons)
+        self.rows["size"] = ctypes.sizeof(_PcData)
+        self.rows["reasons"] = ctypes.addressof(held) + np.arange(_ROOM) * ctypes.sizeof(_StallReason) * reasons
+        self.data = _Data(size=ctypes.sizeof(_Data), room=_ROOM, data=ctypes.addressof(rows))
 
 
 def _setting(kind: int, *values: int) -> _Setting:
@@ -248,15 +271,3 @@ def _setting(kind: int, *values: int) -> _Setting:
     for at, value in enumerate(values):
         made.value.words[at] = value
     return made
-
-
-def _buffer(reasons: int) -> tuple[_Data, Any, Any]:
-    """Room for what CUPTI has decoded, and the arrays that it points to."""
-    rows, held = (_PcData * _ROOM)(), (_StallReason * (_ROOM * reasons))()
-    address, step = ctypes.addressof(held), ctypes.sizeof(_StallReason) * reasons
-    for at in range(_ROOM):
-        rows[at].size = ctypes.sizeof(_PcData)
-        rows[at].reasons = ctypes.cast(address + at * step, ctypes.POINTER(_StallReason))
-    data = _Data(size=ctypes.sizeof(_Data), room=_ROOM)
-    data.data = rows
-    return data, rows, held

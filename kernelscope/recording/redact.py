@@ -350,7 +350,7 @@ _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "ke
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
           "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile", "jax", "warp",
-          "cute")
+          "cute", "stalls")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "cupy", "cuda-tile", "pandas", "pyarrow",
              "kernelscope")

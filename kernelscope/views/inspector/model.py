@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
@@ -18,6 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelscope.analysis.code import (
+    CODE_KINDS,
+    Chain,
+    CodeRows,
+    LineMap,
+    line_map,
+    type_entries,
+    with_called,
+    with_own_file,
+)
 from kernelscope.analysis.columns import (
     captured,
     count_by,
@@ -39,15 +48,6 @@ from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
-from kernelscope.analysis.code import (
-    CODE_KINDS,
-    Chain,
-    CodeRows,
-    LineMap,
-    line_map,
-    type_entries,
-    with_called,
-)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,175 @@
+"""The probe of stall reasons: samples the warps of all kernels while a recording lasts."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from kernelscope.counters.pc_sampling import PcSampling
+from kernelscope.probes.base import Probe
+from kernelscope.probes.cupti.library import CuptiError, find
+from kernelscope.probes.cupti.records import readable
+from kernelscope.probes.driver import device
+from kernelscope.probes.sink import Sink
+from kernelscope.units import counted
+
+_NOT_STARTED = 3
+
+
+class StallsProbe(Probe):
+    """Has the GPU sample its warps while a recording session lasts.
+
+    Every context that there is when recording begins is sampled: those of the devices in use, and where none is, that
+    of the first device, which is made for it.
+
+    Parameters
+    ----------
+    is_serialized : bool
+        Run kernels one by one, so that each sample has its launch.
+    path : str, optional
+        CUPTI's library, instead of the one that is found.
+    contexts : list of (int, int), optional
+        Handles of contexts with the ordinals of their devices, instead of those of the process; both are for tests.
+    """
+
+    name = "stalls"
+
+    def __init__(self, *, is_serialized: bool = False, path: str | None = None,
+                 contexts: list[tuple[int, int]] | None = None) -> None:
+        super().__init__()
+        self._is_serialized = is_serialized
+        self._path = path
+        self._contexts = None if contexts is None else Contexts(contexts)
+        self._sampled: list[tuple[PcSampling, int]] = []
+        self._process = os.getpid()
+
+    def install(self, sink: Sink, detail: str) -> None:
+        """Begin to sample. See `ProbeProtocol.install`."""
+        self.sink = sink
+        try:
+            path = self._path or find()
+            self._contexts = self._contexts or Contexts.of_process()
+            for context, ordinal in self._contexts.held:
+                sampling = PcSampling(path, context, is_serialized=self._is_serialized)
+                self._sampled.append((sampling, ordinal))  # before: what a Ctrl-C interrupts is undone too
+                sampling.begin()
+        except CuptiError as problem:
+            self._end()
+            self._sampled = []
+            self.report(sink, f"stall reasons were not recorded: {problem}", status="unavailable", fix=problem.fix)
+        else:
+            sink.take_samples = self._take
+
+    def uninstall(self) -> None:
+        """Sample no more, and take the rest. See `ProbeProtocol.uninstall`."""
+        with self.lock:
+            self._end()
+
+    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
+        """Take what was sampled so far, and state how well it went. See `ProbeProtocol.describe`."""
+        if not self._sampled:
+            return
+        self._take()
+        sampled = [each for each, _ in self._sampled]
+        samples, dropped = sum(each.total for each in sampled), sum(each.dropped for each in sampled)
+        row: dict[str, Any] = {
+            "probe": self.name, "status": "ok", "dropped": dropped,
+            "message": f"{counted(samples, 'sample')} of warps, {_how_often(sampled[0].period)}"
+                       + ("; kernels ran one by one" if self._is_serialized else "")}
+        if dropped or any(each.is_buffer_full for each in sampled):
+            row |= {"status": "degraded", "fix": "record fewer or shorter kernels at once",
+                    "message": f"{row['message']}; the GPU lost {counted(dropped, 'sample')} more, as its buffer was "
+                               "full"}
+        sink.stated[self.name] = row
+
+    def _take(self) -> None:
+        """Hand over what was sampled since this was called last."""
+        assert self.sink is not None
+        if os.getpid() != self._process:
+            return
+        with self.lock:
+            for sampling, ordinal in self._sampled:
+                sampling.collect()
+                rows = sampling.taken()
+                of_device = device(self.sink, ordinal) if rows else 0
+                self.sink.pc_samples += [
+                    {"name": readable(each.entry_name), "entry_name": each.entry_name, "device_id": of_device,
+                     "correlation_id": each.correlation_id or None, "pc_offset": each.pc_offset, "reason": each.reason,
+                     "samples": each.samples, "not_issued": each.not_issued} for each in rows]
+
+    def _end(self) -> None:
+        if os.getpid() != self._process:  # a child of fork() has nothing of it, and must not touch it
+            return
+        try:
+            for sampling, _ in self._sampled:
+                sampling.end()
+        finally:
+            if self._contexts is not None:
+                self._contexts.release()
+
+
+def _how_often(period: int | None) -> str:
+    return "as often as CUPTI chooses" if period is None else f"one every {2 ** period:,} cycles of a multiprocessor"
+
+
+class Contexts:
+    """CUDA contexts of this process.
+
+    Parameters
+    ----------
+    held : list of (int, int)
+        Their handles, with the ordinals of their devices.
+    """
+
+    def __init__(self, held: list[tuple[int, int]]) -> None:
+        self.held = held
+        self._retained: list[int] = []
+
+    @classmethod
+    def of_process(cls) -> Contexts:
+        """Return the primary contexts that are in use and the current one; where there is none, the first device's.
+
+        Raises
+        ------
+        CuptiError
+            There is no device.
+        """
+        driver = ctypes.CDLL("libcuda.so.1")
+        count = ctypes.c_int()
+        if driver.cuDeviceGetCount(ctypes.byref(count)) == _NOT_STARTED:
+            driver.cuInit(0)
+            driver.cuDeviceGetCount(ctypes.byref(count))
+        if not count.value:
+            raise CuptiError("no CUDA device is there", "")
+        found = cls([])
+        for ordinal in range(count.value):
+            if _is_active(driver, ordinal):
+                found._retain(driver, ordinal)
+        current, of_current = ctypes.c_void_p(), ctypes.c_int()
+        if (not driver.cuCtxGetCurrent(ctypes.byref(current)) and current.value is not None
+                and current.value not in dict(found.held) and not driver.cuCtxGetDevice(ctypes.byref(of_current))):
+            found.held.append((current.value, of_current.value))
+        if not found.held:
+            found._retain(driver, 0)
+        return found
+
+    def release(self) -> None:
+        """Give up what was kept alive for this."""
+        driver = ctypes.CDLL("libcuda.so.1") if self._retained else None
+        while self._retained:
+            getattr(driver, "cuDevicePrimaryCtxRelease_v2")(self._retained.pop())  # noqa: B009 - no name of Python's
+
+    def _retain(self, driver: Any, ordinal: int) -> None:
+        context = ctypes.c_void_p()
+        if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal) or context.value is None:
+            raise CuptiError(f"CUDA device {ordinal} gives no context", "run nvidia-smi to see how it is")
+        self._retained.append(ordinal)
+        self.held.append((context.value, ordinal))
+
+
+def _is_active(driver: Any, ordinal: int) -> bool:
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    failed = driver.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
+    return not failed and bool(active.value)
