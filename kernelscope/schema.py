@@ -621,7 +621,8 @@ _TABLES = (
         _id("cell_id", "The cell that ran; null where several were recorded at once.", nullable=True),
         _long_id("launch_id", "The launch; null where kernels were not run one by one, which is the default.",
                  nullable=True),
-        _bytes("pc_offset", "Where the instruction is: bytes from the first one of its function.", nullable=False),
+        Column("pc_offset", "int64", "Where the instruction is: bytes from the first one of its function.", low=0,
+               high=MAX_TIME_NS),
         _word("reason", "Why the warp did not go on, by CUPTI's name without what all have in common: long_scoreboard, "
                         "barrier, and so on; selected where it did."),
         _count("samples", "How many samples of it were taken.", nullable=False),
