@@ -41,6 +41,7 @@ class StallsProbe(Probe):
         super().__init__()
         self._is_serialized = is_serialized
         self._path = path
+        self._is_given = contexts is not None
         self._contexts = None if contexts is None else Contexts(contexts)
         self._sampled: list[tuple[PcSampling, int]] = []
         self._process = os.getpid()
@@ -93,11 +94,17 @@ class StallsProbe(Probe):
             for sampling, ordinal in self._sampled:
                 sampling.collect()
                 rows = sampling.taken()
-                of_device = device(self.sink, ordinal) if rows else 0
+                of_device = self._device(ordinal) if rows else 0
                 self.sink.pc_samples += [
                     {"name": readable(each.entry_name), "entry_name": each.entry_name, "device_id": of_device,
                      "correlation_id": each.correlation_id or None, "pc_offset": each.pc_offset, "reason": each.reason,
                      "samples": each.samples, "not_issued": each.not_issued} for each in rows]
+
+    def _device(self, ordinal: int) -> int:
+        assert self.sink is not None
+        if self._is_given:
+            return self.sink.devices.intern(("device", ordinal), lambda: {"ordinal": ordinal})
+        return device(self.sink, ordinal)
 
     def _end(self) -> None:
         if os.getpid() != self._process:  # a child of fork() has nothing of it, and must not touch it

@@ -16,10 +16,10 @@ from numba.cuda.core import config
 
 import kernelscope
 from kernelscope import cubin as kernelscope_cubin
+from kernelscope.analysis.code import code_text
 from kernelscope.errors import DisassemblerError
 from kernelscope.probes import code as code_rows
 from kernelscope.recording.merge import merge
-from kernelscope.analysis.code import code_text
 from kernelscope.views.inspector.model import inspect_kernels
 
 

@@ -1,0 +1,217 @@
+"""Samples of warps, from the stand-in for CUPTI to the table ``pc_samples``."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+
+import numpy as np
+import pytest
+from numba import cuda
+
+from kernelscope import cubin
+from kernelscope.analysis.code import line_map, sass_offsets
+from kernelscope.analysis.stalls import by_kernel
+from kernelscope.counters.pc_sampling import PcSampling
+from kernelscope.counters.stalls import StallsProbe
+from kernelscope.probes.cupti import CuptiProbe
+from kernelscope.probes.cupti.library import CuptiError
+from kernelscope.probes.numba_cuda import NumbaCudaProbe
+from kernelscope.recorder.recorder import Recorder
+
+CONTEXT = 0x5500
+#: Places in the stand-in's list of reasons.
+LONG_SCOREBOARD, LONG_SCOREBOARD_NOT_ISSUED, WAIT, WAIT_NOT_ISSUED, SELECTED = range(5)
+
+
+@pytest.fixture
+def sample(stand_in):
+    """Has the GPU take samples: of a kernel, at an offset, with a reason."""
+    def take(name, offset, reason, samples, correlation=0):
+        stand_in.library.stand_in_sample(name.encode(), ctypes.c_uint64(offset), correlation, reason, samples)
+
+    stand_in.library.stand_in_sampled_context.restype = ctypes.c_void_p
+    yield take
+    assert stand_in.library.stand_in_sampled_context() is None, "it samples still"
+
+
+def made(stand_in, **options):
+    return PcSampling(stand_in.path, CONTEXT, **options)
+
+
+def test_samples_are_added_up_by_instruction_and_reason(stand_in, sample):
+    sampling = made(stand_in)
+    sampling.begin()
+    assert (stand_in.library.stand_in_sampled_context(), stand_in.library.stand_in_sampling_mode()) == (CONTEXT, 1)
+    assert sampling.period == 14
+    sample("_Zaxpy", 0x10, LONG_SCOREBOARD, 5)
+    sample("_Zaxpy", 0x10, LONG_SCOREBOARD_NOT_ISSUED, 3)
+    sample("_Zaxpy", 0x20, SELECTED, 2)
+    sampling.collect()
+    sample("_Zaxpy", 0x10, LONG_SCOREBOARD, 1)
+    sample("_Zcopy", 0x10, WAIT, 9)
+    sampling.end()
+    assert sorted(sampling.taken()) == [
+        ("_Zaxpy", 0x10, 0, "long_scoreboard", 6, 3), ("_Zaxpy", 0x20, 0, "selected", 2, 0),
+        ("_Zcopy", 0x10, 0, "wait", 9, 0)]
+    assert sampling.taken() == []
+    assert sampling.total == 20
+    sampling.end()
+
+
+def test_more_instructions_than_fit_at_once_are_all_taken(stand_in, sample, monkeypatch):
+    monkeypatch.setattr("kernelscope.counters.pc_sampling._ROOM", 3)
+    sampling = made(stand_in)
+    sampling.begin()
+    for offset in range(0, 160, 16):
+        sample("k", offset, WAIT, 1 + offset)
+    sampling.end()
+    assert [(each.pc_offset, each.samples) for each in sorted(sampling.taken())] == [
+        (offset, 1 + offset) for offset in range(0, 160, 16)]
+
+
+def test_launches_are_told_apart_where_kernels_run_one_by_one(stand_in, sample):
+    sampling = made(stand_in, is_serialized=True, period=9)
+    sampling.begin()
+    assert (stand_in.library.stand_in_sampling_mode(), sampling.period) == (2, 9)
+    sample("k", 0, WAIT, 1, correlation=4)
+    sample("k", 0, WAIT, 2, correlation=5)
+    sampling.end()
+    assert sorted((each.correlation_id, each.samples) for each in sampling.taken()) == [(4, 1), (5, 2)]
+
+
+@pytest.mark.parametrize("call", ["Enable", "GetNumStallReasons", "GetStallReasons", "SetConfigurationAttribute",
+                                  "Start"])
+def test_what_cupti_refuses_leaves_nothing_on(stand_in, sample, call):
+    stand_in.fail(f"cuptiPCSampling{call}", 35)
+    sampling = made(stand_in)
+    with pytest.raises(CuptiError, match="only administrators"):
+        sampling.begin()
+    sampling.end()
+    assert sampling.taken() == []
+
+
+def test_a_library_without_pc_sampling_is_said():
+    with pytest.raises(CuptiError, match="libc"):
+        PcSampling("libc.so.6", CONTEXT)
+    with pytest.raises(CuptiError, match="nowhere"):
+        PcSampling("nowhere.so", CONTEXT)
+
+
+@cuda.jit(device=True, lineinfo=True)
+def halved(value):
+    return value / 2.0
+
+
+@cuda.jit(lineinfo=True)
+def kernel(out, values):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = halved(values[i]) + out[i]
+
+
+@pytest.fixture
+def recorded(stand_in, cupti, gpu):
+    """Makes recorders with samples of the stand-in."""
+    def make(**options):
+        probe = StallsProbe(path=stand_in.path, contexts=[(CONTEXT, 0)], is_serialized=options["stalls"] == "launches")
+        return Recorder(probes=[NumbaCudaProbe(), CuptiProbe(cupti), probe], **options)
+
+    return make
+
+
+@pytest.fixture
+def launch():
+    array = cuda.to_device(np.zeros(64))
+    return lambda: kernel[2, 32](array, array)
+
+
+def name_of_kernel():
+    compiled, = kernel.overloads.values()
+    return compiled.entry_name
+
+
+def test_a_recording_has_them_by_line(recorded, launch, sample, stand_in):
+    launch()
+    entry = name_of_kernel()
+    recorder = recorded(stalls=True).start()
+    launch()
+    sass = sass_of_kernel()
+    offsets, lines = sass_offsets(sass, entry), line_map("sass", sass)
+    first = inspect.getsourcelines(halved.py_func)[1]
+    inlined = [offset for offset, at in offsets.items()
+               if lines.chain[at] >= 0 and lines.chains[lines.chain[at]][0][1] == first + 2]
+    assert inlined
+    sample(entry, inlined[0], LONG_SCOREBOARD, 70)
+    sample(entry, inlined[0], SELECTED, 5)
+    sample(entry, max(offsets), WAIT, 20)
+    sample("library_kernel", 0x30, WAIT, 5)
+    stand_in.library.stand_in_drop_samples(ctypes.c_uint64(11))
+    recording = recorder.stop()
+    assert recording.metadata["code"] is True
+    assert {row["name"] for row in recording.rows("pc_samples")} == {
+        recording.rows("dispatchers")[0]["name"], "library_kernel"}
+    ours, others = by_kernel(recording)
+    assert (ours.samples, ours.share, others.kernel) == (95, 0.95, "library_kernel")
+    hot = ours.lines[0]
+    assert (hot.line, hot.text, hot.samples, hot.main) == (first + 2, "return value / 2.0", 75, "long_scoreboard")
+    assert hot.reasons == (("long_scoreboard", 70, 0), ("selected", 5, 0))
+    assert "line " + str(first + 2) + ", `return value / 2.0`: 79 % of samples, waiting for memory" in " ".join(
+        recording.summary().split())
+    health, = (row for row in recording.rows("health") if row["probe"] == "stalls")
+    assert (health["status"], health["dropped"]) == ("degraded", 11)
+    assert "one every 16,384 cycles" in health["message"]
+
+
+def sass_of_kernel():
+    compiled, = kernel.overloads.values()
+    code, = compiled._codelibrary._cubin_cache.values()
+    return cubin.disassemble(bytes(code.code))
+
+
+def test_each_launch_has_its_own_where_they_run_one_by_one(recorded, launch, sample, stand_in):
+    launch()
+    recorder = recorded(stalls="launches").start()
+    for samples in (3, 4):
+        launch()
+        sample(name_of_kernel(), 0, WAIT, samples, correlation=stand_in.library.stand_in_call(
+            1, 21, ctypes.c_uint64(0), ctypes.c_uint64(0), ctypes.c_uint64(0), 0, 0) - 1)
+    recording = recorder.stop()
+    assert [(row["launch_id"], row["samples"]) for row in recording.rows("pc_samples")] == [(0, 3), (1, 4)]
+
+
+def test_a_recording_inside_has_its_own_part(recorded, launch, sample):
+    launch()
+    outer = recorded(stalls=True).start()
+    sample(name_of_kernel(), 0, WAIT, 1)
+    inner = recorded(stalls=True).start()
+    sample(name_of_kernel(), 0, WAIT, 2)
+    assert [row["samples"] for row in inner.stop().rows("pc_samples")] == [2]
+    sample(name_of_kernel(), 0, WAIT, 4)
+    assert [row["samples"] for row in outer.stop().rows("pc_samples")] == [7]
+
+
+def test_where_cupti_refuses_the_rest_is_recorded(recorded, launch, stand_in):
+    stand_in.fail("cuptiPCSamplingEnable", 35)
+    recorder = recorded(stalls=True).start()
+    launch()
+    recording = recorder.stop()
+    assert len(recording.launches) == 1 and not len(recording.pc_samples)
+    health, = (row for row in recording.rows("health") if row["probe"] == "stalls")
+    assert (health["status"], "only administrators" in health["message"]) == ("unavailable", True)
+
+
+def test_without_a_gpu_it_is_said(launch):
+    with Recorder(stalls=True) as recorder:
+        launch()
+    recording = recorder.recording
+    health, = (row for row in recording.rows("health") if row["probe"] == "stalls")
+    assert (health["status"], health["message"]) == (
+        "unavailable", "stall reasons were not recorded: there is no GPU here")
+
+
+def test_what_does_not_go_together_is_said():
+    with pytest.raises(ValueError, match="stalls 'all' is none of True, False and 'launches'"):
+        Recorder(stalls="all")
+    with pytest.raises(ValueError, match="needs CUPTI"):
+        Recorder(stalls=True, gpu="none")
