@@ -201,7 +201,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"name": "axpy.<locals>.kernel", "entry_name": "_ZN4axpy", "specialization_id": 0, "device_id": 0,
              "cell_id": 0, "launch_id": 0, "pc_offset": 0, "reason": "long_scoreboard", "samples": INT32,
              "not_issued": 7, "process_id": 0},
-            {"name": "größe", "device_id": 1, "pc_offset": MOST, "reason": "wait", "samples": 0},
+            {"name": "größe", "pc_offset": MOST, "reason": "wait", "samples": 0},
         ],
         "health": [
             {"process_id": 0, "probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0,

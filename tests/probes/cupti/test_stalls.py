@@ -100,7 +100,7 @@ def test_a_library_without_pc_sampling_is_said():
 
 @cuda.jit(device=True, lineinfo=True)
 def halved(value):
-    return value / 2.0
+    return value / (value + 2.0)
 
 
 @cuda.jit(lineinfo=True)
@@ -133,18 +133,17 @@ def name_of_kernel():
 
 def test_a_recording_has_them_by_line(recorded, launch, sample, stand_in):
     launch()
-    entry = name_of_kernel()
-    recorder = recorded(stalls=True).start()
-    launch()
-    sass = sass_of_kernel()
+    entry, sass = name_of_kernel(), sass_of_kernel()
     offsets, lines = sass_offsets(sass, entry), line_map("sass", sass)
     first = inspect.getsourcelines(halved.py_func)[1]
     inlined = [offset for offset, at in offsets.items()
                if lines.chain[at] >= 0 and lines.chains[lines.chain[at]][0][1] == first + 2]
-    assert inlined
+    assert inlined, sass
+    recorder = recorded(stalls=True).start()
+    launch()
     sample(entry, inlined[0], LONG_SCOREBOARD, 70)
     sample(entry, inlined[0], SELECTED, 5)
-    sample(entry, max(offsets), WAIT, 20)
+    sample(entry, 0, WAIT, 20)
     sample("library_kernel", 0x30, WAIT, 5)
     stand_in.library.stand_in_drop_samples(ctypes.c_uint64(11))
     recording = recorder.stop()
@@ -154,10 +153,10 @@ def test_a_recording_has_them_by_line(recorded, launch, sample, stand_in):
     ours, others = by_kernel(recording)
     assert (ours.samples, ours.share, others.kernel) == (95, 0.95, "library_kernel")
     hot = ours.lines[0]
-    assert (hot.line, hot.text, hot.samples, hot.main) == (first + 2, "return value / 2.0", 75, "long_scoreboard")
+    text = "return value / (value + 2.0)"
+    assert (hot.line, hot.text, hot.samples, hot.main) == (first + 2, text, 75, "long_scoreboard")
     assert hot.reasons == (("long_scoreboard", 70, 0), ("selected", 5, 0))
-    assert "line " + str(first + 2) + ", `return value / 2.0`: 79 % of samples, waiting for memory" in " ".join(
-        recording.summary().split())
+    assert f"line {first + 2}, `{text}`: 79 % of samples, waiting for memory" in " ".join(recording.summary().split())
     health, = (row for row in recording.rows("health") if row["probe"] == "stalls")
     assert (health["status"], health["dropped"]) == ("degraded", 11)
     assert "one every 16,384 cycles" in health["message"]
