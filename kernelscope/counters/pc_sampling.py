@@ -60,8 +60,11 @@ _CONTINUOUS, _SERIALIZED = 1, 2
 #: What a call's parameters have before its own.
 _HEAD = 24
 _MOST_NAME = 128
-#: Instructions that are taken at once.
-_ROOM = 8192
+#: Instructions that are taken at once, and for how many CUPTI has room until then: what is not taken meanwhile comes when
+#: sampling ends.
+_ROOM, _MOST = 8192, 65_536
+#: What asking for samples returns where the hardware's buffer is full.
+_OUT_OF_MEMORY = 8
 #: What CUPTI has for 2 to the power of so many cycles between samples.
 PERIODS = range(5, 32)
 _PREFIX = re.compile(r"^smsp__pcsamp_(?:warps_issue_stalled_)?")
@@ -154,7 +157,7 @@ class PcSampling:
         try:
             self._names = self._read_names()
             # What CUPTI fills when it is disabled, and what `collect` asks it to fill.
-            self._buffers = [_Buffer(len(self._names)) for _ in range(2)]
+            self._buffers = [_Buffer(room, len(self._names)) for room in (_MOST, _ROOM)]
             indices = (ctypes.c_uint32 * len(self._names))(*self._names)
             settings = [_setting(_MODE, _SERIALIZED if self.is_serialized else _CONTINUOUS),
                         _setting(_REASONS, len(indices), ctypes.addressof(indices)),
@@ -173,7 +176,7 @@ class PcSampling:
     def collect(self) -> None:
         """Take what CUPTI has decoded so far."""
         while self._is_on:
-            self._call("GetData", ctypes.addressof(self._buffers[1].data))
+            self._call("GetData", ctypes.addressof(self._buffers[1].data), ignored=_OUT_OF_MEMORY)
             if not self._take(self._buffers[1]):
                 break
 
@@ -202,11 +205,11 @@ class PcSampling:
             found.setdefault(key, [0, 0])[reason.endswith(_NOT_ISSUED)] += count
         return [Samples(*key, samples, not_issued) for key, (samples, not_issued) in found.items()]
 
-    def _called(self, what: str, *values: int) -> None:
+    def _called(self, what: str, *values: int, ignored: int = 0) -> None:
         params = _Params(_HEAD + 8 * len(values), None, self.context, (ctypes.c_void_p * 3)(*values))
         name = f"cuptiPCSampling{what}"
         result = getattr(self._library, name)(ctypes.byref(params))
-        if result:
+        if result not in (0, ignored):
             raise problem_of(self._library, name, result)
 
     def _read_names(self) -> dict[int, str]:
@@ -257,13 +260,13 @@ class PcSampling:
 class _Buffer:
     """Room for what CUPTI has decoded: `data` for CUPTI, which points to `rows`, and these to their `reasons`."""
 
-    def __init__(self, reasons: int) -> None:
-        rows, held = (_PcData * _ROOM)(), (_StallReason * (_ROOM * reasons))()
+    def __init__(self, room: int, reasons: int) -> None:
+        rows, held = (_PcData * room)(), (_StallReason * (room * reasons))()
         self.rows = np.frombuffer(rows, np.dtype(_PcData))
-        self.reasons = np.frombuffer(held, np.dtype(_StallReason)).reshape(_ROOM, reasons)
+        self.reasons = np.frombuffer(held, np.dtype(_StallReason)).reshape(room, reasons)
         self.rows["size"] = ctypes.sizeof(_PcData)
-        self.rows["reasons"] = ctypes.addressof(held) + np.arange(_ROOM) * ctypes.sizeof(_StallReason) * reasons
-        self.data = _Data(size=ctypes.sizeof(_Data), room=_ROOM, data=ctypes.addressof(rows))
+        self.rows["reasons"] = ctypes.addressof(held) + np.arange(room) * ctypes.sizeof(_StallReason) * reasons
+        self.data = _Data(size=ctypes.sizeof(_Data), room=room, data=ctypes.addressof(rows))
 
 
 def _setting(kind: int, *values: int) -> _Setting:

@@ -109,12 +109,18 @@ class StallsProbe(Probe):
     def _end(self) -> None:
         if os.getpid() != self._process:  # a child of fork() has nothing of it, and must not touch it
             return
+        first: CuptiError | None = None
         try:
             for sampling, _ in self._sampled:
-                sampling.end()
+                try:
+                    sampling.end()
+                except CuptiError as problem:  # the others end too
+                    first = first or problem
         finally:
             if self._contexts is not None:
                 self._contexts.release()
+        if first is not None:
+            raise first
 
 
 def _how_often(period: int | None) -> str:

@@ -70,6 +70,17 @@ def test_more_instructions_than_fit_at_once_are_all_taken(stand_in, sample, monk
         (offset, 1 + offset) for offset in range(0, 160, 16)]
 
 
+def test_a_full_buffer_of_the_gpu_is_no_error(stand_in, sample):
+    sampling = made(stand_in)
+    sampling.begin()
+    sample("k", 0, WAIT, 3)
+    stand_in.library.stand_in_drop_samples(ctypes.c_uint64(9))
+    stand_in.fail("cuptiPCSamplingGetData", 8)
+    sampling.end()
+    assert [each.samples for each in sampling.taken()] == [3]
+    assert (sampling.dropped, sampling.is_buffer_full) == (9, True)
+
+
 def test_launches_are_told_apart_where_kernels_run_one_by_one(stand_in, sample):
     sampling = made(stand_in, is_serialized=True, period=9)
     sampling.begin()
