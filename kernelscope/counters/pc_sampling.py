@@ -60,8 +60,7 @@ _CONTINUOUS, _SERIALIZED = 1, 2
 #: What a call's parameters have before its own.
 _HEAD = 24
 _MOST_NAME = 128
-#: Instructions that are taken at once, and for how many CUPTI has room until then: what is not taken meanwhile comes when
-#: sampling ends.
+#: Instructions that are taken at once, and for how many CUPTI has room until sampling ends.
 _ROOM, _MOST = 8192, 65_536
 #: What asking for samples returns where the hardware's buffer is full.
 _OUT_OF_MEMORY = 8
