@@ -260,12 +260,11 @@ class _Buffer:
     """Room for what CUPTI has decoded: `data` for CUPTI, which points to `rows`, and these to their `reasons`."""
 
     def __init__(self, room: int, reasons: int) -> None:
-        rows, held = (_PcData * room)(), (_StallReason * (room * reasons))()
-        self.rows = np.frombuffer(rows, np.dtype(_PcData))
-        self.reasons = np.frombuffer(held, np.dtype(_StallReason)).reshape(room, reasons)
+        self.rows: Any = np.zeros(room, np.dtype(_PcData))
+        self.reasons: Any = np.zeros((room, reasons), np.dtype(_StallReason))
         self.rows["size"] = ctypes.sizeof(_PcData)
-        self.rows["reasons"] = ctypes.addressof(held) + np.arange(room) * ctypes.sizeof(_StallReason) * reasons
-        self.data = _Data(size=ctypes.sizeof(_Data), room=room, data=ctypes.addressof(rows))
+        self.rows["reasons"] = self.reasons.ctypes.data + np.arange(room) * self.reasons.strides[0]
+        self.data = _Data(size=ctypes.sizeof(_Data), room=room, data=self.rows.ctypes.data)
 
 
 def _setting(kind: int, *values: int) -> _Setting:

@@ -100,18 +100,18 @@ class CodeCapture:
         if owner in self._sources:
             return
         self._sources.add(owner)
-        found = self._source_of(function.__code__)
+        found = self._text_of(function.__code__)
         if isinstance(found, str):
             self._failed(found, name)
             return
         # As line information names the file, so that lines of other files can be told from this one's.
         self._add(owner, None, "source", found["text"], found["lineno"], file=found["file"])
         others = [{"name": each.__name__, **source} for each in called
-                  if isinstance(source := self._source_of(each.__code__), dict)]
+                  if isinstance(source := self._text_of(each.__code__), dict)]
         if others:
             self._add(owner, None, "functions", json.dumps(others))
 
-    def _source_of(self, code: CodeType) -> dict[str, Any] | str:
+    def _text_of(self, code: CodeType) -> dict[str, Any] | str:
         """Return the text of a function with its place, or why there is none."""
         try:
             # Of its code, not of what it may wrap: that is what was compiled.
