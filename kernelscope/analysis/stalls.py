@@ -332,7 +332,8 @@ def _add(totals: dict[str, list[int]], ranked: tuple[tuple[str, int, int], ...])
 
 
 def _ranked(totals: Mapping[str, list[int]]) -> tuple[tuple[str, int, int], ...]:
-    return tuple(sorted(((name, *counts) for name, counts in totals.items()), key=lambda each: -each[1]))
+    found = [(name, samples, not_issued) for name, (samples, not_issued) in totals.items()]
+    return tuple(sorted(found, key=lambda each: -each[1]))
 
 
 def _stalled(kernel: str, owner: int | None, number: int | None, line: tuple[str, int] | None, text: str | None,
