@@ -5,7 +5,7 @@ import { type CodeView, codeView } from "../code/view";
 import { button, element } from "../shared/dom";
 import { clean } from "../shared/text";
 import { note } from "./elements";
-import { sharesOf } from "./samples";
+import { legendOf, sharesOf } from "./samples";
 import { type Chain, Ties } from "./ties";
 import type { Answer, Form, Question, Specialization, TypeEntry } from "./wire";
 
@@ -134,6 +134,7 @@ export class CodePane {
       else line.append(element("span", "ksi-said", isMissing ? answer?.note ?? ""
         : `${FORMS[each]} has no line information.`));
     }
+    if (main.samples) line.append(legendOf(main.samples));
     if (form === "types") line.append(this.temporariesToggle(() => this.draw(specialization, form, answers)));
     panes.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
     const split = element("div", panes.length > 1 ? "ksi-split" : "ksi-alone");

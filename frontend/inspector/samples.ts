@@ -1,6 +1,7 @@
 // The samples of warps beside lines of code: what share of a kernel's each line has, and of which stall reasons.
 
 import type { LineShare, Shares } from "../code/text";
+import { element } from "../shared/dom";
 import { STALL_COLORS } from "../shared/generated";
 import { count, percent } from "../shared/text";
 import type { Samples } from "./wire";
@@ -33,6 +34,25 @@ export function sharesOf({ total, reasons, lines, counts }: Samples): Shares {
     found.set(line, { text: percent(own / total), width: own / most, parts, title });
   });
   return { title: "samples of warps", lines: found };
+}
+
+/** What the stall reasons of a color are about. */
+const GROUPS: Record<string, string> = {
+  memory: "memory", shared: "shared memory, special functions", barrier: "barriers", math: "math", code: "its code",
+  other: "other stalls", ready: "ready, another warp issued", issued: "issuing",
+};
+
+/** What the colors of the bars mean: those that there are. */
+export function legendOf({ reasons, counts }: Samples): HTMLElement {
+  const used = new Set(reasons.filter((_, at) => counts.some((row) => row[at])).map(([, group]) => group));
+  const made = element("span", "ksi-legend", "samples of warps:");
+  for (const [group, color] of Object.entries(STALL_COLORS)) {
+    if (!used.has(group)) continue;
+    const key = element("i", "ksi-key");
+    key.style.background = color;
+    made.append(" ", element("span", "", key, GROUPS[group] ?? group));
+  }
+  return made;
 }
 
 function sum(values: number[]) { return values.reduce((total, each) => total + each, 0); }

@@ -146,6 +146,8 @@ def test_samples_are_a_column_of_each_pane(watch: Callable[..., Any], tmp_path: 
     assert [shares(at) for at in range(3)] == [
         ["2.0 %", "68 %", "22 %", "8.0 %"], ["2.0 %", "68 %", "30 %"],
         ["2.0 %", "5.0 %", "63 %", "8.0 %", "2.0 %", "15 %", "5.0 %"]]
+    legend = shown.find(".ksi-legend").inner_text()
+    assert "memory" in legend and "barriers" not in legend
     hot = shown.line(11, 0).locator(".ksc-share")
     title = hot.get_attribute("title") or ""
     assert title.startswith("68 % of 100 samples, 68 here\n88 % waiting for memory (long scoreboard): The warp waits")
