@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelscope.probes.cupti.library import CuptiError, problem_of
+from kernelscope.probes.sink import Places
 
 # CUPTI's structures, with pointers as numbers, so that NumPy can read them.
 
@@ -139,7 +140,9 @@ class PcSampling:
         self.is_buffer_full = False
         self._names: dict[int, str] = {}
         self._counts: Counter[tuple[int, ...]] = Counter()
-        self._entries: dict[int, str] = {}
+        self._entries: list[str] = []
+        self._places = Places(self._entries)
+        self._indices: Any = None
         self._buffers: list[_Buffer] = []
         self._is_on = False
 
@@ -157,7 +160,7 @@ class PcSampling:
             self._names = self._read_names()
             # What CUPTI fills when it is disabled, and what `collect` asks it to fill.
             self._buffers = [_Buffer(room, len(self._names)) for room in (_MOST, _ROOM)]
-            indices = (ctypes.c_uint32 * len(self._names))(*self._names)
+            indices = self._indices = (ctypes.c_uint32 * len(self._names))(*self._names)
             settings = [_setting(_MODE, _SERIALIZED if self.is_serialized else _CONTINUOUS),
                         _setting(_REASONS, len(indices), ctypes.addressof(indices)),
                         _setting(_BUFFER, ctypes.addressof(self._buffers[0].data)),
@@ -242,12 +245,12 @@ class PcSampling:
         self.of_others += data.other_samples
         self.is_buffer_full |= bool(data.is_hardware_buffer_full)
         rows, held = buffer.rows[:data.pcs], buffer.reasons[:data.pcs]
-        for pointer in np.unique(rows["name"]).tolist():
-            if pointer not in self._entries:
-                self._entries[pointer] = ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else ""
+        pointers, place = np.unique(rows["name"], return_inverse=True)
+        texts = [ctypes.string_at(each).decode("utf-8", "replace") if each else "" for each in pointers.tolist()]
+        entry = np.array([self._places.place(text) for text in texts], np.int64)[place]
         row, which = np.nonzero(np.arange(held.shape[1]) < rows["reason_count"][:, None])
         found = held[row, which]
-        keys = (rows["name"][row], rows["pc_offset"][row], rows["correlation_id"][row], found["index"])
+        keys = (entry[row], rows["pc_offset"][row], rows["correlation_id"][row], found["index"])
         for *key, count in zip(*(each.tolist() for each in (*keys, found["samples"])), strict=True):
             self._counts[tuple(key)] += count
         has_more = bool(data.pcs and data.remaining_pcs)

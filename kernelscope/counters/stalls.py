@@ -92,7 +92,10 @@ class StallsProbe(Probe):
             return
         with self.lock:
             for sampling, ordinal in self._sampled:
-                sampling.collect()
+                try:
+                    sampling.collect()
+                except CuptiError as problem:  # what was taken before stays
+                    self.sink.swallow(self.name, problem)
                 rows = sampling.taken()
                 of_device = self._device(ordinal) if rows else 0
                 self.sink.pc_samples += [
