@@ -15,6 +15,7 @@ from kernelscope.analysis.columns import (
     ids,
     ints,
     joined,
+    matches,
     row_count,
     sum_by,
     trials,
@@ -95,7 +96,7 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     recording : Recording
         What was recorded.
     host : HostStates, optional
-        `host_states` of the whole recording, where it is at hand: it serves where one thread was active.
+        `host_states` of the whole recording, where it is at hand: it serves where all that happened is of one thread.
     """
     start, end = ints(recording, "cells", "start_ns"), ints(recording, "cells", "end_ns")
     cells = np.flatnonzero(end >= start).tolist()
@@ -113,7 +114,8 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     collected: dict[int, list[dict[str, int]]] = {}
     ranges: dict[int, dict[str, int]] = {}
     # One thread at a time: the states of all of them would take more memory than the recording.
-    for thread, states in ([(threads[0], host)] if host is not None and len(threads) == 1 and threads == active else
+    is_all_of_one = threads == active and len(threads) == 1 and not _is_any_of_no_thread(recording)
+    for thread, states in ([(threads[0], host)] if host is not None and is_all_of_one else
                            host_states_of(recording, threads)):
         found[thread] = states.times_in(windows)
         tuning = _tuning(recording, thread)
@@ -183,6 +185,12 @@ def _active(recording: Recording) -> list[int]:
         if row_count(recording, table):
             events += count_by(ids(recording, table, "thread_id"), len(events))
     return [thread for thread in np.argsort(-events, kind="stable").tolist() if events[thread]]
+
+
+def _is_any_of_no_thread(recording: Recording) -> bool:
+    """Return whether a wait for the GPU is of a thread that is not known, as one in a call that CUPTI did not tell."""
+    return bool(row_count(recording, "activities")) and bool(
+        (matches(recording, "activities", "kind", "sync") & (ids(recording, "activities", "thread_id") < 0)).any())
 
 
 def _main_threads(recording: Recording, cells: Sequence[int]) -> list[int | None]:

@@ -95,6 +95,8 @@ def _version(header: Path) -> int | None:
 
 SOURCES = Path(__file__).parent / "csrc"
 LIBRARY = "libcuda.so.1"
+#: What linkers look for: Triton before 3.7 links its helper with the driver by this name.
+LINK = "libcuda.so"
 FLAGS = (
     "-std=gnu11",
     "-D_GNU_SOURCE",
@@ -149,6 +151,7 @@ def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
             fresh.mkdir(mode=0o700)
             write_tables(header, Path(scratch))
             run_compiler(compiler, header, Path(scratch), sources, fresh / LIBRARY)
+            (fresh / LINK).symlink_to(LIBRARY)
             if rebuild or not _is_whole(library):
                 with contextlib.suppress(FileNotFoundError):
                     folder.rename(Path(scratch) / "damaged")
@@ -223,7 +226,7 @@ def _key(sources: list[Path], compiler: list[str], header: CudaHeader) -> str:
     file = os.stat(os.path.realpath(compiler[0]))
     libc = os.confstr("CS_GNU_LIBC_VERSION")
     digest = hashlib.sha256()
-    for part in (*compiler, file.st_size, file.st_mtime_ns, *FLAGS, *header, os.uname().machine, libc):
+    for part in (*compiler, file.st_size, file.st_mtime_ns, *FLAGS, LINK, *header, os.uname().machine, libc):
         digest.update(f"{part}\0".encode())
     for source in sources:
         digest.update(f"{source.name}\0".encode())

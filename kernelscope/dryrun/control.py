@@ -62,7 +62,8 @@ def _named_counts(function: ctypes._NamedFuncPointer) -> list[tuple[str, int]]: 
 # - cuda.core makes three calls of the CUDA runtime. The runtime is linked into cuda.bindings and cannot start here: it
 #   needs private tables of NVIDIA's driver. The driver's own API answers these calls as well.
 # - numba looks for a driver once, when it is imported, and remembers that it found none.
-# - Triton compiles a helper and links it with the driver, by the file: it is told where that is.
+# - Triton compiles a helper and links it with the driver, by the file: it is told where that is. It asks torch for the
+#   device (``triton.py`` beside this file).
 # - numba-cuda-mlir's native launcher does so too, and cannot be made to look again: its launches would crash.
 
 def refuse_late() -> None:

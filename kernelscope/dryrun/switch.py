@@ -282,13 +282,14 @@ def _load(progress: Callable[[str], None] | None) -> _Enabled:
     if sys.platform != "linux":
         raise DryRunError(f"the dry run needs Linux; this is {sys.platform}")
     settings = read_settings(os.environ)
-    from kernelscope.dryrun import control
+    from kernelscope.dryrun import control, triton
 
     control.refuse_late()
     library, path = _loaded_already() or _build_and_load(progress or _tell)
     if control.initialize(library) != 0:
         raise DryRunError(f"the dry-run driver {path} did not start; its message is on standard error")
     control.adapt(path)
+    triton.adapt(library)
     return _Enabled(library, path, settings, control.driver_version(library))
 
 

@@ -660,7 +660,7 @@ _REASON_CODES = _words(
     "cache_absent cache_stale cache_unwritable disk disk_unsafe wait unknown new_constexpr divisibility equal_to_1 "
     "new_option new_setting new_global static_size size_condition requires_grad new_keys new_length aliasing "
     "new_tensor_kind new_mode new_value captured_value new_attribute new_function new_object freed new_backend "
-    "graph_break backward recompile_limit")
+    "graph_break backward recompile_limit autotune new_key")
 
 _STALLS = _words(
     "barrier branch_resolving dispatch_stall drain gmma imc_miss lg_throttle long_scoreboard math_pipe_throttle membar "

@@ -26,7 +26,7 @@ def test_a_real_recording_is_consistent(path):
     assert recording.devices.name.str.contains("NVIDIA").all()
     launches = recording.launches
     # Those of torch are made where no probe sees them.
-    assert len(launches) + recording.activities.kind.eq("kernel").sum() >= 30
+    assert len(launches) + recording.activities.kind.eq("kernel").sum() >= 20
     made = launches[launches.error.isna()]
     # Not every probe sees all of them.
     times = made[BOUNDARIES].astype("Int64").bfill(axis=1).astype("int64").to_numpy()
@@ -36,8 +36,9 @@ def test_a_real_recording_is_consistent(path):
     assert (recording.specializations.regs > 0).all()
     assert recording.specializations.cubin_bytes.gt(0).all()
     assert set(launches.cache.dropna()) <= {"memory", "compiled", "wait", "disk"}
-    compiled = launches.cache.eq("compiled").sum()
-    assert compiled == recording.compilations.outcome.eq("compiled").sum()
+    compiled = recording.compilations[recording.compilations.outcome.eq("compiled")]
+    # Some are for no launch, and some launches failed after them.
+    assert set(made.launch_id[made.cache.eq("compiled")]) == set(compiled.launch_id.dropna()) & set(made.launch_id)
     assert recording.occupancies.occupancy.between(0, 1).all()
     assert recording.health.errors.isna().all()
 

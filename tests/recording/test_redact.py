@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from handmade import Script
 from everything import everything
 
 from kernelscope import Recording, load
-from kernelscope.analysis.compiles import explain
+from kernelscope.analysis import builds
+from kernelscope.analysis.compiles import REASON_CODES, explain
 from kernelscope.analysis.redaction import redacted
 from kernelscope.recording import redact as redact_module
 from kernelscope.recording.integrity import JSON_COLUMNS, check_tables
@@ -243,3 +245,15 @@ def test_an_empty_recording_and_a_table_with_a_new_column(changing_schema: pytes
     shown = redact(Recording({"threads": table_of_rows("threads", [row])}, {}))
     assert shown.rows("threads") == [
         {"thread_id": 0, "ident": 1, "name": "thread_1", "process_id": None, "secret": None, "secret_word": "withheld"}]
+
+
+def test_every_reason_keeps_its_code() -> None:
+    made = Script()
+    made.kernel()
+    for code in REASON_CODES:
+        made.compilation(reason_code=code)
+    for code in builds.REASON_CODES:
+        made.build("reduce", reason_code=code)
+    shown = redacted(made.recording())
+    assert shown.column("compilations", "reason_code").tolist() == list(REASON_CODES)
+    assert shown.column("builds", "reason_code").tolist() == list(builds.REASON_CODES)

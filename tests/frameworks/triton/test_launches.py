@@ -86,6 +86,34 @@ def test_launches_have_configurations_phases_and_sizes(make: Any, x: Any) -> Non
     assert [status for status, _ in triton_health(recording)] == ["ok"]
 
 
+def test_torch_is_not_asked_for_the_device(tmp_path: Path) -> None:
+    """With torch imported, Triton takes the device and the stream of torch, which has none on the dry run."""
+    script = tmp_path / "with_torch.py"
+    script.write_text("""
+import sys
+import types
+
+sys.modules["torch"] = types.SimpleNamespace(  # without a GPU
+    Tensor=type("Tensor", (), {}),
+    cuda=types.SimpleNamespace(is_available=lambda: False), version=types.SimpleNamespace(hip=None))
+
+from kernelscope import dryrun
+dryrun.enable()
+
+import triton
+import triton.language as tl
+
+@triton.jit
+def zero(x):
+    tl.store(x, 0.0)
+
+zero[(4,)](dryrun.array(16))
+print(triton.runtime.driver.active.get_current_target().arch, dryrun.counters().launches)
+""")
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
+    assert ran.stdout.split() == ["90", "1"], ran.stderr
+
+
 def test_options_of_the_decorator_are_the_dispatchers(make: Any, x: Any) -> None:
     axpy = make(do_not_specialize=["a", 2], do_not_specialize_on_alignment=["x"])
     with kernelscope.record() as recorder:
@@ -205,7 +233,7 @@ def test_failed_launch_has_its_kernel(make: Any, x: Any, monkeypatch: pytest.Mon
     def refuse(*args: Any) -> None:
         raise RuntimeError("no launch today")
 
-    monkeypatch.setattr(kernel._run, "launch", refuse)
+    monkeypatch.setattr(kernel.run, "launch", refuse)
     with kernelscope.record() as recorder, pytest.raises(RuntimeError, match="no launch today"):
         axpy[(7,)](x, x, 16, 2.0, BLOCK=16)
     (row,) = recorder.recording.rows("launches")
@@ -310,7 +338,7 @@ def test_ctrl_c_in_the_middle_of_a_launch(make: Any, x: Any, monkeypatch: pytest
         axpy[(1,)](x, x, 16, 2.0, BLOCK=16)
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as raised:
             if place == "submit":
-                patch.setattr(kernel._run, "launch", interrupt)
+                patch.setattr(kernel.run, "launch", interrupt)
             elif place == "hook":
                 axpy.add_pre_run_hook(interrupt)
             axpy[interrupt if place == "grid" else (1,)](x, x, 16, 2.0, BLOCK=16)
