@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import Script
 from everything import everything
+from handmade import Script
 
 from kernelscope import Recording, load
 from kernelscope.analysis import builds
