@@ -10,6 +10,7 @@ https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#statistical-sam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,6 +98,10 @@ REASONS: dict[str, Reason] = {
 }
 #: What is no stall: the warp issued, or could have.
 NO_STALLS = ("selected", "not_selected")
+#: A barrier in SASS, which the GPU has issued when its warps wait: they are sampled at the instruction after it.
+_BARRIER, _IS_BARRIER = "barrier", re.compile(r"(?:@\S+\s+)?BAR\b")
+#: Of compute capability 7.0 and newer.
+_INSTRUCTION_BYTES = 16
 
 
 def reason_text(reason: str) -> str:
@@ -216,6 +221,33 @@ class Samples:
             np.add.at(into, groups[known], values[known])
         return found[0], found[1]
 
+    def at_barriers(self, text: str, lines: Mapping[int, int]) -> Samples:
+        """Return these with what waits at a barrier at the barrier's own instruction, not at the one after it.
+
+        Parameters
+        ----------
+        text : str
+            The kernel's SASS.
+        lines : mapping of int to int
+            By an instruction's offset its line in `text`, from 0.
+        """
+        if _BARRIER not in self.reasons:
+            return self
+        column, shown = self.reasons.index(_BARRIER), text.split("\n")
+        before = self.offsets - _INSTRUCTION_BYTES
+        is_after = np.array([each in lines and bool(_IS_BARRIER.match(_instruction(shown[lines[each]])))
+                             for each in before.tolist()], bool)
+        is_moved = is_after & (self.counts[:, column] > 0)
+        offsets = np.union1d(self.offsets, before[is_moved])
+        stays, goes = np.searchsorted(offsets, self.offsets), np.searchsorted(offsets, before[is_moved])
+        tables = [np.zeros((len(offsets), len(self.reasons)), np.int64) for _ in range(2)]
+        for into, values in zip(tables, (self.counts, self.not_issued), strict=True):
+            into[stays] = values
+            into[stays[is_moved], column] = 0
+            into[goes, column] += values[is_moved, column]
+        kept = tables[0].any(axis=1)
+        return Samples(self.reasons, offsets[kept], tables[0][kept], tables[1][kept])
+
     def ranked(self, counts: Ints, not_issued: Ints) -> tuple[tuple[str, int, int], ...]:
         """Return one row's reasons with their samples, most first."""
         order = np.argsort(-counts, kind="stable")
@@ -298,9 +330,9 @@ def _kernel(name: str, owner: int | None, parts: list[tuple[int | None, str, Sam
         row = None if number is None or owner is None else code.row(owner, number, "sass")
         sass = None if row is None else SassLines.of(str(row["text"]), entry, dispatcher)
         texts = [] if row is None else str(row["text"]).split("\n")
-        place = np.full(len(samples.offsets), UNKNOWN) if sass is None else sass.places(samples.offsets)
-        distinct, groups = np.unique(place, return_inverse=True)
-        counts, not_issued = samples.at(groups, len(distinct))
+        by_line = samples if row is None or sass is None else samples.at_barriers(str(row["text"]), sass.lines)
+        distinct, groups = np.unique(_places(sass, by_line), return_inverse=True)
+        counts, not_issued = by_line.at(groups, len(distinct))
         for at, tie in enumerate(distinct.tolist()):
             if sass is None or tie < 0:
                 unknown += int(counts[at].sum())
@@ -308,6 +340,7 @@ def _kernel(name: str, owner: int | None, parts: list[tuple[int | None, str, Sam
             totals, of = lines.setdefault(sass.chains[tie][0], ({}, set()))
             of.add(number)
             _add(totals, samples.ranked(counts[at], not_issued[at]))
+        place = _places(sass, samples)
         for at, offset in enumerate(samples.offsets.tolist()):
             ranked = samples.ranked(samples.counts[at], samples.not_issued[at])
             _add(reasons, ranked)
@@ -322,6 +355,10 @@ def _kernel(name: str, owner: int | None, parts: list[tuple[int | None, str, Sam
         name, owner, busiest, total, total / all_of_them if all_of_them else 0.0, _ranked(reasons),
         tuple(sorted(made, key=lambda each: -each.samples)),
         tuple(sorted(instructions, key=lambda each: -each.samples)), unknown)
+
+
+def _places(sass: SassLines | None, samples: Samples) -> Ints:
+    return np.full(len(samples.offsets), UNKNOWN) if sass is None else sass.places(samples.offsets)
 
 
 def _add(totals: dict[str, list[int]], ranked: tuple[tuple[str, int, int], ...]) -> None:
@@ -409,9 +446,10 @@ def stall_table(recording: Recording) -> pd.DataFrame:
         places = list(kernel.lines)
         if kernel.unknown:
             totals: dict[str, list[int]] = {}
-            for each in kernel.instructions:
-                if each.line is None:
-                    _add(totals, each.reasons)
+            _add(totals, kernel.reasons)
+            for each in kernel.lines:
+                _add(totals, tuple((name, -samples, -not_issued) for name, samples, not_issued in each.reasons))
+            totals = {name: counts for name, counts in totals.items() if counts[0]}
             places.append(_stalled(kernel.kernel, None, None, None, None, None, _ranked(totals), kernel.samples))
         for each in places:
             rows += [{"kernel": each.kernel, "file": each.file, "line": each.line, "text": each.text,

@@ -62,7 +62,7 @@ _CONTINUOUS, _SERIALIZED = 1, 2
 _HEAD = 24
 _MOST_NAME = 128
 #: Instructions that are taken at once, and for how many CUPTI has room until sampling ends.
-_ROOM, _MOST = 8192, 65_536
+_ROOM, MOST = 8192, 65_536
 #: What asking for samples returns where the hardware's buffer is full.
 _OUT_OF_MEMORY = 8
 #: What CUPTI has for 2 to the power of so many cycles between samples.
@@ -118,6 +118,8 @@ class PcSampling:
         Samples of kernels that CUPTI tells nothing of, such as the driver's own.
     is_buffer_full : bool
         Whether the buffer of the hardware was full once.
+    left : int
+        Instructions whose samples CUPTI had no room for.
     period : int or None
         As given, or CUPTI's choice once it is known.
 
@@ -138,6 +140,7 @@ class PcSampling:
         self.period = period
         self.total = self.dropped = self.of_others = 0
         self.is_buffer_full = False
+        self.left = 0
         self._names: dict[int, str] = {}
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._entries: list[str] = []
@@ -159,7 +162,7 @@ class PcSampling:
         try:
             self._names = self._read_names()
             # What CUPTI fills when it is disabled, and what `collect` asks it to fill.
-            self._buffers = [_Buffer(room, len(self._names)) for room in (_MOST, _ROOM)]
+            self._buffers = [_Buffer(room, len(self._names)) for room in (MOST, _ROOM)]
             indices = self._indices = (ctypes.c_uint32 * len(self._names))(*self._names)
             settings = [_setting(_MODE, _SERIALIZED if self.is_serialized else _CONTINUOUS),
                         _setting(_REASONS, len(indices), ctypes.addressof(indices)),
@@ -178,7 +181,8 @@ class PcSampling:
     def collect(self) -> None:
         """Take what CUPTI has decoded so far."""
         while self._is_on:
-            self._call("GetData", ctypes.addressof(self._buffers[1].data), ignored=_OUT_OF_MEMORY)
+            result = self._call("GetData", ctypes.addressof(self._buffers[1].data), ignored=_OUT_OF_MEMORY)
+            self.is_buffer_full |= result == _OUT_OF_MEMORY
             if not self._take(self._buffers[1]):
                 break
 
@@ -194,8 +198,14 @@ class PcSampling:
             self._call("Disable")
             self._is_on = False
         if is_started:
-            self._take(self._buffers[0])
+            self.left += self._take(self._buffers[0])
         self._buffers = []
+
+    def context_id(self) -> int | None:
+        """Return CUPTI's id of the context, which the records of its kernels have; None where it does not tell."""
+        found = ctypes.c_uint32()
+        function = getattr(self._library, "cuptiGetContextId", None)
+        return None if function is None or function(ctypes.c_void_p(self.context), ctypes.byref(found)) else found.value
 
     def taken(self) -> list[Samples]:
         """Return the samples that were taken since this was asked last."""
@@ -207,12 +217,13 @@ class PcSampling:
             found.setdefault(key, [0, 0])[reason.endswith(_NOT_ISSUED)] += count
         return [Samples(*key, samples, not_issued) for key, (samples, not_issued) in found.items()]
 
-    def _called(self, what: str, *values: int, ignored: int = 0) -> None:
+    def _called(self, what: str, *values: int, ignored: int = 0) -> int:
         params = _Params(_HEAD + 8 * len(values), None, self.context, (ctypes.c_void_p * 3)(*values))
         name = f"cuptiPCSampling{what}"
         result = getattr(self._library, name)(ctypes.byref(params))
         if result not in (0, ignored):
             raise problem_of(self._library, name, result)
+        return result
 
     def _read_names(self) -> dict[int, str]:
         """The stall reasons by CUPTI's numbers of them."""
@@ -237,8 +248,8 @@ class PcSampling:
         self._call(f"{which}ConfigurationAttribute", len(settings), ctypes.addressof(array))
         return array
 
-    def _take(self, buffer: _Buffer) -> bool:
-        """Add what a buffer holds to what was taken before; return whether CUPTI has more."""
+    def _take(self, buffer: _Buffer) -> int:
+        """Add what a buffer holds to what was taken before; return of how many instructions CUPTI has more."""
         data = buffer.data
         self.total += data.total_samples
         self.dropped += data.dropped_samples
@@ -253,10 +264,10 @@ class PcSampling:
         keys = (entry[row], rows["pc_offset"][row], rows["correlation_id"][row], found["index"])
         for *key, count in zip(*(each.tolist() for each in (*keys, found["samples"])), strict=True):
             self._counts[tuple(key)] += count
-        has_more = bool(data.pcs and data.remaining_pcs)
+        left = data.remaining_pcs if data.pcs else 0
         data.total_samples = data.dropped_samples = data.other_samples = data.pcs = data.remaining_pcs = 0
         data.is_hardware_buffer_full = 0
-        return has_more
+        return left
 
 
 class _Buffer:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from kernelscope.counters.pc_sampling import PcSampling
+from kernelscope.counters.pc_sampling import MOST, PcSampling
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cupti.library import CuptiError, find
 from kernelscope.probes.cupti.records import readable
@@ -21,8 +21,8 @@ _NOT_STARTED = 3
 class StallsProbe(Probe):
     """Has the GPU sample its warps while a recording session lasts.
 
-    Every context that there is when recording begins is sampled: those of the devices in use, and where none is, that
-    of the first device, which is made for it.
+    The contexts that there are when recording begins are sampled: those of the devices in use, and where none is, that
+    of the first device, which is made for it. What runs in others is counted.
 
     Parameters
     ----------
@@ -44,6 +44,7 @@ class StallsProbe(Probe):
         self._is_given = contexts is not None
         self._contexts = None if contexts is None else Contexts(contexts)
         self._sampled: list[tuple[PcSampling, int]] = []
+        self._context_ids: set[int | None] = set()
         self._process = os.getpid()
 
     def install(self, sink: Sink, detail: str) -> None:
@@ -56,6 +57,7 @@ class StallsProbe(Probe):
                 sampling = PcSampling(path, context, is_serialized=self._is_serialized)
                 self._sampled.append((sampling, ordinal))  # before: what a Ctrl-C interrupts is undone too
                 sampling.begin()
+                self._context_ids.add(sampling.context_id())
         except CuptiError as problem:
             self._end()
             self._sampled = []
@@ -79,11 +81,19 @@ class StallsProbe(Probe):
             "probe": self.name, "status": "ok", "dropped": dropped,
             "message": f"{counted(samples, 'sample')} of warps, {_how_often(sampled[0].period)}"
                        + ("; kernels ran one by one" if self._is_serialized else "")}
-        if dropped or any(each.is_buffer_full for each in sampled):
-            row |= {"status": "degraded", "fix": "record fewer or shorter kernels at once",
-                    "message": f"{row['message']}; the GPU lost {counted(dropped, 'sample')} more, as its buffer was "
-                               "full"}
+        losses = [*_losses(sampled, dropped), *self._not_sampled(sink)]
+        if losses:
+            row |= {"status": "degraded", "message": "; ".join([row["message"], *(what for what, _ in losses)]),
+                    "fix": "; ".join(dict.fromkeys(fix for _, fix in losses))}
         sink.stated[self.name] = row
+
+    def _not_sampled(self, sink: Sink) -> list[tuple[str, str]]:
+        """What is said of kernels in contexts that are not sampled; nothing where CUPTI does not tell contexts apart."""
+        kernels = 0 if None in self._context_ids else sum(
+            count for context, count in sink.gpu.kernels_in.items() if context not in self._context_ids)
+        return [] if not kernels else [(
+            f"{counted(kernels, 'kernel')} ran in CUDA contexts that were made after recording began, or were not "
+            "current then, and were not sampled", "launch something on each device before you record")]
 
     def _take(self) -> None:
         """Hand over what was sampled since this was called last."""
@@ -124,6 +134,18 @@ class StallsProbe(Probe):
                 self._contexts.release()
         if first is not None:
             raise first
+
+
+def _losses(sampled: list[PcSampling], dropped: int) -> list[tuple[str, str]]:
+    """What is said of samples that are missing, and what to do about it."""
+    found, left = list[tuple[str, str]](), sum(each.left for each in sampled)
+    if dropped or any(each.is_buffer_full for each in sampled):
+        lost = f"{counted(dropped, 'sample')} more" if dropped else "more samples"
+        found.append((f"the GPU lost {lost}, as its buffer was full", "record fewer or shorter kernels at once"))
+    if left:
+        found.append((f"those of {counted(left, 'instruction')} are missing, as CUPTI's buffer for {MOST:,} "
+                      "instructions was full", "record fewer kernels at once"))
+    return found
 
 
 def _how_often(period: int | None) -> str:

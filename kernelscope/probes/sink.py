@@ -161,6 +161,8 @@ class GpuColumns:
     entries: list[str] = field(default_factory=list)
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     has_correlation: bool = True
+    #: How many kernels ran in each context, by CUPTI's id of it.
+    kernels_in: Counter[int] = field(default_factory=Counter[int])
     #: Correlation ids of calls that have a line, in order, and the ids of their places among the sink's sites.
     sites: tuple[np.ndarray, np.ndarray] = field(
         default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))

@@ -78,6 +78,8 @@ def samples_of(recording: Recording, kernel: Kernel, specialization: Specializat
     if sass.text is None:
         return None
     line_of = sass_offsets(sass.text, entry)
+    if form != "sass":
+        samples = samples.at_barriers(sass.text, line_of)
     at = np.array([line_of.get(offset, UNKNOWN) for offset in samples.offsets.tolist()], np.int64)
     if form != "sass":
         if sass.ties is None:

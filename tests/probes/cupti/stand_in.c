@@ -56,7 +56,7 @@ static size_t sizes[KINDS];
 static struct { char name[48]; int code; } failures[FAILURES];
 static char client[64], holder[64];
 static size_t params_size;
-static uint32_t version, correlation, called_back;
+static uint32_t version, correlation, called_back, kernel_context;
 static int registrations, outstanding;
 static size_t dropped;
 static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
@@ -71,7 +71,7 @@ EXPORT void stand_in_reset(void)
     memset(enabled, 0, sizeof enabled);
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
-    params_size = 40, version = 130001, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
+    params_size = 40, version = 130001, kernel_context = 1, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
     signal_at_request = signal_at_flush = request_us = 0;
     fixed_time = 0, clock_offset = 1700000000000000000;
     sizes[KERNEL] = 248, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
@@ -92,6 +92,7 @@ EXPORT void stand_in_fail(const char *function, int code)
 
 EXPORT void stand_in_hold(const char *name) { strncpy(holder, name, sizeof holder - 1); }
 EXPORT void stand_in_version(uint32_t number, size_t accepted) { version = number, params_size = accepted; }
+EXPORT void stand_in_kernel_context(uint32_t id) { kernel_context = id; }
 EXPORT void stand_in_size(int kind, size_t bytes) { sizes[kind] = bytes; }
 EXPORT void stand_in_deliver(int how) { delivery = how; }
 EXPORT void stand_in_time(int64_t fixed, int64_t offset) { fixed_time = fixed, clock_offset = offset; }
@@ -257,7 +258,7 @@ EXPORT void stand_in_kernel(uint32_t id, const char *name, uint64_t start, uint6
 {
     RECORD(KERNEL)
         PUT(uint16_t, 6, 24); PUT(uint64_t, 16, start); PUT(uint64_t, 24, end); PUT(uint32_t, 40, device);
-        PUT(uint32_t, 44, 1); PUT(uint32_t, 48, stream);
+        PUT(uint32_t, 44, kernel_context); PUT(uint32_t, 48, stream);
         memcpy(record + 52, shape, 24); /* grid, block */
         PUT(int32_t, 76, 16); /* static shared memory, which is not read */
         PUT(int32_t, 80, shape[9]); PUT(uint32_t, 92, id); PUT(const char *, 104, name ? strdup(name) : NULL);
@@ -388,14 +389,14 @@ EXPORT void stand_in_told(uint32_t number, const CallbackData *data)
 
 /* ---- PC sampling ---- */
 
-#define REASONS 5
+#define REASONS 6
 #define SAMPLES 4096
 static const char *reason_names[REASONS] = {
     "smsp__pcsamp_warps_issue_stalled_long_scoreboard", "smsp__pcsamp_warps_issue_stalled_long_scoreboard_not_issued",
     "smsp__pcsamp_warps_issue_stalled_wait", "smsp__pcsamp_warps_issue_stalled_wait_not_issued",
-    "smsp__pcsamp_warps_issue_stalled_selected"};
+    "smsp__pcsamp_warps_issue_stalled_selected", "smsp__pcsamp_warps_issue_stalled_barrier"};
 /* CUPTI's numbers of them, which are not their places. */
-static const uint32_t reason_numbers[REASONS] = {7, 8, 21, 22, 30};
+static const uint32_t reason_numbers[REASONS] = {7, 8, 21, 22, 30, 3};
 typedef struct { uint32_t number, samples; } Stalled;
 typedef struct {
     size_t size;
@@ -460,6 +461,14 @@ static void give_samples(Samples *into)
     pending_count -= given;
     memmove(pending, pending + given, pending_count * sizeof pending[0]);
     into->remaining = pending_count;
+}
+
+/* Of the contexts that tests use the id is in the last byte. */
+EXPORT int cuptiGetContextId(void *handle, uint32_t *id)
+{
+    FAIL_IF_TOLD();
+    *id = (uint32_t)((uintptr_t)handle & 0xFF) + 1;
+    return OK;
 }
 
 EXPORT int cuptiPCSamplingEnable(SamplingParams *params)

@@ -18,10 +18,12 @@ from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import CuptiError
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.recorder.recorder import Recorder
+from kernelscope.views.inspector.model import code_of, inspect_kernels
+from kernelscope.views.inspector.samples import samples_of
 
 CONTEXT = 0x5500
 #: Places in the stand-in's list of reasons.
-LONG_SCOREBOARD, LONG_SCOREBOARD_NOT_ISSUED, WAIT, WAIT_NOT_ISSUED, SELECTED = range(5)
+LONG_SCOREBOARD, LONG_SCOREBOARD_NOT_ISSUED, WAIT, WAIT_NOT_ISSUED, SELECTED, BARRIER = range(6)
 
 
 @pytest.fixture
@@ -81,6 +83,18 @@ def test_a_full_buffer_of_the_gpu_is_no_error(stand_in, sample):
     assert (sampling.dropped, sampling.is_buffer_full) == (9, True)
 
 
+def test_a_full_buffer_of_cupti_is_known(stand_in, sample, monkeypatch):
+    monkeypatch.setattr("kernelscope.counters.pc_sampling.MOST", 2)
+    sampling = made(stand_in)
+    sampling.begin()
+    for offset in range(0, 160, 16):
+        sample("k", offset, WAIT, 1)
+    stand_in.fail("cuptiPCSamplingGetData", 8)  # all that is left for the end
+    sampling.end()
+    assert len(sampling.taken()) == 2
+    assert (sampling.left, sampling.is_buffer_full, sampling.dropped) == (8, True, 0)
+
+
 def test_launches_are_told_apart_where_kernels_run_one_by_one(stand_in, sample):
     sampling = made(stand_in, is_serialized=True, period=9)
     sampling.begin()
@@ -137,14 +151,14 @@ def launch():
     return lambda: kernel[2, 32](array, array)
 
 
-def name_of_kernel():
+def name_of(kernel):
     compiled, = kernel.overloads.values()
     return compiled.entry_name
 
 
 def test_a_recording_has_them_by_line(recorded, launch, sample, stand_in):
     launch()
-    entry, sass = name_of_kernel(), sass_of_kernel()
+    entry, sass = name_of(kernel), sass_of(kernel)
     offsets, lines = sass_offsets(sass, entry), line_map("sass", sass)
     first = inspect.getsourcelines(halved.py_func)[1]
     inlined = [offset for offset, at in offsets.items()
@@ -173,10 +187,91 @@ def test_a_recording_has_them_by_line(recorded, launch, sample, stand_in):
     assert "one every 16,384 cycles" in health["message"]
 
 
-def sass_of_kernel():
+def sass_of(kernel):
     compiled, = kernel.overloads.values()
     code, = compiled._codelibrary._cubin_cache.values()
     return cubin.disassemble(bytes(code.code))
+
+
+@cuda.jit(lineinfo=True)
+def waiting(out):
+    held = cuda.shared.array(64, np.float64)
+    held[cuda.threadIdx.x] = out[cuda.grid(1)]
+    cuda.syncthreads()
+    out[cuda.grid(1)] = held[63 - cuda.threadIdx.x]
+
+
+def test_waits_at_a_barrier_are_at_its_line(recorded, sample):
+    array = cuda.to_device(np.zeros(64))
+    waiting[1, 64](array)
+    entry, sass = name_of(waiting), sass_of(waiting)
+    offsets, lines = sass_offsets(sass, entry), sass.split("\n")
+    barrier, = (offset for offset, at in offsets.items() if "BAR.SYNC" in lines[at])
+    recorder = recorded(stalls=True).start()
+    waiting[1, 64](array)
+    sample(entry, barrier + 16, BARRIER, 97)
+    sample(entry, barrier + 16, WAIT, 2)
+    sample(entry, barrier + 32, BARRIER, 1)
+    recording = recorder.stop()
+    found, = by_kernel(recording)
+    first = inspect.getsourcelines(waiting.py_func)[1]
+    assert [(each.line, each.reasons) for each in found.lines] == [
+        (first + 4, (("barrier", 97, 0),)), (first + 5, (("wait", 2, 0), ("barrier", 1, 0)))]
+    # Where the GPU had them.
+    assert {each.pc_offset: each.samples for each in found.instructions} == {barrier + 16: 99, barrier + 32: 1}
+    table = recording.by_stall()
+    assert table[table.line == first + 4].samples.tolist() == [97]
+    assert table.samples.sum() == 100
+    assert shares(recording, "source") == {4: 97, 5: 3}
+    assert shares(recording, "sass") == {offsets[barrier + 16]: 99, offsets[barrier + 32]: 1}
+
+
+def shares(recording, form):
+    """The samples of each line of a form of the only kernel's code."""
+    shown, = inspect_kernels(recording)
+    specialization, = shown.specializations
+    samples = samples_of(recording, shown, specialization, form, code_of(recording, shown, specialization, form))
+    return dict(zip(samples.lines.tolist(), samples.counts.sum(axis=1).tolist(), strict=True))
+
+
+def test_kernels_in_other_contexts_are_counted(recorded, launch, sample, stand_in):
+    launch()
+    recorder = recorded(stalls=True).start()
+    launch()
+    stand_in.library.stand_in_kernel_context(2)
+    launch()
+    launch()
+    sample(name_of(kernel), 0, WAIT, 1)
+    health, = (row for row in recorder.stop().rows("health") if row["probe"] == "stalls")
+    assert (health["status"], "; 2 kernels ran in CUDA contexts that were made" in health["message"]) == (
+        "degraded", True)
+
+
+def test_where_contexts_cannot_be_told_apart_nothing_is_said_of_them(recorded, launch, sample, stand_in):
+    stand_in.fail("cuptiGetContextId", 1)
+    recorder = recorded(stalls=True).start()
+    stand_in.library.stand_in_kernel_context(2)
+    launch()
+    sample(name_of(kernel), 0, WAIT, 1)
+    health, = (row for row in recorder.stop().rows("health") if row["probe"] == "stalls")
+    assert (health["status"], "context" in health["message"]) == ("ok", False)
+
+
+def test_what_had_no_room_is_said(recorded, launch, sample, stand_in, monkeypatch):
+    monkeypatch.setattr("kernelscope.counters.pc_sampling.MOST", 2)
+    launch()
+    recorder = recorded(stalls=True).start()
+    launch()
+    for offset in range(0, 160, 16):
+        sample(name_of(kernel), offset, WAIT, 1)
+    stand_in.fail("cuptiPCSamplingGetData", 8)
+    recording = recorder.stop()
+    assert recording.pc_samples.samples.sum() == 2
+    health, = (row for row in recording.rows("health") if row["probe"] == "stalls")
+    assert health["status"] == "degraded"
+    assert "; the GPU lost more samples, as its buffer was full; those of 8 instructions are missing" in health[
+        "message"]
+    assert "8 instructions are missing" in " ".join(recording.summary().split())
 
 
 def test_each_launch_has_its_own_where_they_run_one_by_one(recorded, launch, sample, stand_in):
@@ -184,7 +279,7 @@ def test_each_launch_has_its_own_where_they_run_one_by_one(recorded, launch, sam
     recorder = recorded(stalls="launches").start()
     for samples in (3, 4):
         launch()
-        sample(name_of_kernel(), 0, WAIT, samples, correlation=stand_in.library.stand_in_call(
+        sample(name_of(kernel), 0, WAIT, samples, correlation=stand_in.library.stand_in_call(
             1, 21, ctypes.c_uint64(0), ctypes.c_uint64(0), ctypes.c_uint64(0), 0, 0) - 1)
     recording = recorder.stop()
     assert [(row["launch_id"], row["samples"]) for row in recording.rows("pc_samples")] == [(0, 3), (1, 4)]
@@ -193,11 +288,11 @@ def test_each_launch_has_its_own_where_they_run_one_by_one(recorded, launch, sam
 def test_a_recording_inside_has_its_own_part(recorded, launch, sample):
     launch()
     outer = recorded(stalls=True).start()
-    sample(name_of_kernel(), 0, WAIT, 1)
+    sample(name_of(kernel), 0, WAIT, 1)
     inner = recorded(stalls=True).start()
-    sample(name_of_kernel(), 0, WAIT, 2)
+    sample(name_of(kernel), 0, WAIT, 2)
     assert [row["samples"] for row in inner.stop().rows("pc_samples")] == [2]
-    sample(name_of_kernel(), 0, WAIT, 4)
+    sample(name_of(kernel), 0, WAIT, 4)
     assert [row["samples"] for row in outer.stop().rows("pc_samples")] == [7]
 
 
