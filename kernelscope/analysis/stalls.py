@@ -254,20 +254,28 @@ class Samples:
         return tuple((self.reasons[at], int(counts[at]), int(not_issued[at])) for at in order.tolist() if counts[at])
 
 
-def samples_by_kernel(recording: Recording) -> dict[tuple[int, str], Samples]:
+def samples_by_kernel(recording: Recording, only: int | None = None) -> dict[tuple[int, str], Samples]:
     """Return the samples by specialization, -1 for none, and name of the kernel's machine code.
 
     Of a kernel without such a name its readable one stands there.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds the samples.
+    only : int, optional
+        The specialization; all of them without.
     """
-    if not row_count(recording, "pc_samples"):
+    specialization = ints(recording, "pc_samples", "specialization_id")
+    mine = slice(None) if only is None else np.flatnonzero(specialization == only)
+    parts: list[Ints] = [specialization[mine]]
+    if not len(parts[0]):
         return {}
-    parts: list[Ints] = []
     words: dict[str, list[str]] = {}
     for column in ("entry_name", "name", "reason"):
         code, words[column] = codes(recording, "pc_samples", column)
-        parts.append(code)
-    parts[:0] = [ints(recording, "pc_samples", "specialization_id")]
-    known, offset = np.unique(ints(recording, "pc_samples", "pc_offset"), return_inverse=True)
+        parts.append(code[mine])
+    known, offset = np.unique(ints(recording, "pc_samples", "pc_offset")[mine], return_inverse=True)
     # Rows are many where launches are apart: those of one instruction and reason are added up before anything else.
     key = offset
     for values in parts:
@@ -275,7 +283,7 @@ def samples_by_kernel(recording: Recording) -> dict[tuple[int, str], Samples]:
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     specialization, entry, name, reason = (values[first] for values in parts)
     offset = known[offset[first]]
-    samples, not_issued = (sum_by(group, np.maximum(ints(recording, "pc_samples", column), 0), len(first))
+    samples, not_issued = (sum_by(group, np.maximum(ints(recording, "pc_samples", column)[mine], 0), len(first))
                            for column in ("samples", "not_issued"))
     rows: dict[tuple[int, str], list[int]] = {}
     for at, each in enumerate(zip(specialization.tolist(), entry.tolist(), name.tolist(), strict=True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import statistics
 import time
@@ -128,6 +129,11 @@ def run(each, times=5):
         kernel[configuration](*arguments)
 
 
+def stated(recording):
+    row, = (row for row in recording.rows("health") if row["probe"] == "stalls")
+    return row
+
+
 @pytest.mark.parametrize("stalls", [True, "launches"])
 def test_the_hot_line_of_each_kernel_is_found(arrays, stalls):
     with kernelscope.record(stalls=stalls) as r:
@@ -144,6 +150,7 @@ def test_the_hot_line_of_each_kernel_is_found(arrays, stalls):
         if first is None or first.line != hot_line(function) or (reasons and first.main not in reasons):
             wrong[name] = first
     assert not wrong
+    assert stated(recording)["status"] == "ok", stated(recording)
     # What CUPTI records beside it is all there.
     assert len(recording.launches) == 35
     assert recording.launches.execute_ns.notna().all()
@@ -179,6 +186,40 @@ def test_sampling_slows_a_cell_down_little(arrays):
           f"with stalls {stalls / none - 1:+.2%}, over recording {stalls / record - 1:+.2%}; {times}")
     print(r.recording.health[["probe", "message"]].to_string())
     assert stalls < 1.05 * record
+
+
+def test_little_room_at_once_loses_nothing(arrays, monkeypatch):
+    counts = []
+    for room in (8192, 20):
+        monkeypatch.setattr("kernelscope.counters.pc_sampling._ROOM", room)
+        with kernelscope.record(stalls=True) as r:
+            run(launches(arrays)[5])
+        assert stated(r.recording)["status"] == "ok", stated(r.recording)
+        counts.append((r.recording.pc_samples.pc_offset.nunique(), int(r.recording.pc_samples.samples.sum())))
+    print("instructions and samples:", counts)
+    (instructions, samples), (others, of_others) = counts
+    assert min(instructions, others) > 100
+    assert of_others == pytest.approx(samples, rel=0.1)
+
+
+def test_kernels_of_a_context_that_is_made_meanwhile_are_counted(arrays):
+    driver, code = ctypes.CDLL("libcuda.so.1"), (
+        b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\n    ret;\n}\n")
+    context, module, function, popped = (ctypes.c_void_p() for _ in range(4))
+    with kernelscope.record(stalls=True) as r:
+        run(launches(arrays)[0])
+        results = [driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0),
+                   driver.cuModuleLoadData(ctypes.byref(module), code),
+                   driver.cuModuleGetFunction(ctypes.byref(function), module, b"nothing"),
+                   *(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None) for _ in range(3)),
+                   driver.cuCtxSynchronize(), driver.cuCtxPopCurrent_v2(ctypes.byref(popped))]
+    driver.cuCtxDestroy_v2(context)
+    assert not any(results), results
+    row = stated(r.recording)
+    print(row)
+    assert row["status"] == "degraded"
+    assert "; 3 kernels ran in CUDA contexts that were made after recording began" in row["message"]
+    assert len(r.recording.pc_samples)
 
 
 def test_recordings_after_one_another_are_whole(arrays):

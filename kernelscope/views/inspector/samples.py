@@ -66,11 +66,10 @@ def samples_of(recording: Recording, kernel: Kernel, specialization: Specializat
     """
     if not row_count(recording, "pc_samples") or code.text is None or form == "types":
         return None
-    held = [(entry, each) for (number, entry), each in samples_by_kernel(recording).items()
-            if number == specialization.specialization_id]
+    held = samples_by_kernel(recording, specialization.specialization_id)
     if not held:
         return None
-    (entry, samples), = held[:1]
+    ((_, entry), samples), = list(held.items())[:1]
     try:
         sass = code if form == "sass" else code_of(recording, kernel, specialization, "sass")
     except KernelScopeError:

@@ -89,13 +89,13 @@ def inspection_text(
     kernels = sort_kernels(inspect_kernels(recording), sort)
     if kernel is not None:
         kernels = find_kernels(kernels, kernel)
+    if kernel is None and specialization is None and len(kernels) != 1:
+        return with_notice(recording.notice, _list(kernels, width))
     stalls = {each.dispatcher_id: each for each in by_kernel(recording)}
     if specialization is not None:
         owner, chosen = find_specialization(kernels, specialization)
         times = {each.compilation_id: each for each in compile_times(recording)}
         return with_notice(recording.notice, _all_of_one(owner, chosen, times, stalls, width))
-    if kernel is None and len(kernels) != 1:
-        return with_notice(recording.notice, _list(kernels, width))
     return with_notice(recording.notice, "\n\n".join(_kernel(each, stalls, width) for each in kernels))
 
 
