@@ -2,9 +2,9 @@
 
     python benchmarks/stalls.py
 
-A million samples of 20 kernels, each with the machine code of a real one, by nine stall reasons. Rows of
-``pc_samples`` are as CUPTI's continuous mode has them, one an instruction and reason; and as kernels that run one by one
-have them, where each launch has its own: there every sample is a row, which is the worst that there is.
+A million samples of 20 kernels, each with the machine code of a real one, by nine stall reasons. Rows of ``pc_samples``
+are as CUPTI's continuous mode has them, one an instruction and reason; and as kernels that run one by one have them,
+where each launch has its own: there every sample is a row, which is the worst that there is.
 """
 
 from __future__ import annotations

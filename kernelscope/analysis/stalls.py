@@ -26,7 +26,7 @@ from kernelscope.analysis.code import (
     type_entries,
     with_own_file,
 )
-from kernelscope.analysis.columns import Ints, codes, ints, json_object, row_count, sum_by
+from kernelscope.analysis.columns import Ints, codes, ints, json_object, sum_by
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 

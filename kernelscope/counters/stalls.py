@@ -88,7 +88,7 @@ class StallsProbe(Probe):
         sink.stated[self.name] = row
 
     def _not_sampled(self, sink: Sink) -> list[tuple[str, str]]:
-        """What is said of kernels in contexts that are not sampled; nothing where CUPTI does not tell contexts apart."""
+        """What is said of kernels in contexts that are not sampled; nothing where CUPTI cannot tell contexts apart."""
         kernels = 0 if None in self._context_ids else sum(
             count for context, count in sink.gpu.kernels_in.items() if context not in self._context_ids)
         return [] if not kernels else [(

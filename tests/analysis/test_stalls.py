@@ -11,7 +11,7 @@ from sampled import ENTRY, sampled, sass
 
 import kernelscope
 from kernelscope.analysis.code import line_map, sass_offsets
-from kernelscope.analysis.stalls import REASONS, by_kernel, reason_text, samples_by_kernel
+from kernelscope.analysis.stalls import REASONS, Samples, by_kernel, reason_text, samples_by_kernel
 from kernelscope.palette import STALL_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import _STALLS
@@ -73,6 +73,14 @@ def test_a_subroutine_that_several_lines_call_has_no_line():
     found, offsets = line_map("sass", twice), sass_offsets(twice)
     assert found.chain[offsets[0x70]] == -1
     assert found.chains[found.chain[offsets[0x60]]] == (("/home/u/k.py", 11),)
+
+
+def test_what_waits_at_a_barrier_was_sampled_after_it():
+    text = sass().replace("FMUL R5, R5, R5", "@!P0 BAR.SYNC.DEFER_BLOCKING 0x0")
+    found = Samples(["wait", "barrier"], np.array([0x10, 0x40, 0x50]), np.array([[0, 2], [0, 9], [4, 1]]),
+                    np.array([[0, 1], [0, 8], [3, 0]])).at_barriers(text, sass_offsets(text))
+    assert found.offsets.tolist() == [0x10, 0x30, 0x50]  # nothing is left at 0x40
+    assert (found.counts.tolist(), found.not_issued.tolist()) == ([[0, 2], [0, 9], [4, 1]], [[0, 1], [0, 8], [3, 0]])
 
 
 def test_offsets_are_those_of_the_function():
@@ -141,6 +149,13 @@ def test_they_are_kept_merged_and_redacted(tmp_path):
     assert set(hidden.pc_samples.name) == {"kernel_1", "kernel_2"}
     assert "long_scoreboard" in set(hidden.pc_samples.reason) and "some_new_reason" not in set(hidden.pc_samples.reason)
     assert "axpy" not in hidden.summary()
+
+
+def test_those_of_one_specialization_are_found():
+    recording = sampled()
+    assert set(samples_by_kernel(recording)) == {(0, ENTRY), (-1, "_Z7library")}
+    assert set(samples_by_kernel(recording, 0)) == {(0, ENTRY)}
+    assert samples_by_kernel(recording, 1) == {}
 
 
 def test_many_rows_are_added_up_quickly():
