@@ -184,7 +184,7 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
 #: Raised whenever a table or column is added, or changes its meaning, its name or its dtype, or how a file holds it.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
@@ -613,6 +613,22 @@ _TABLES = (
         _count("collected", "Objects that it found unreachable and freed."),
         _count("uncollectable", "Objects that it found unreachable and could not free."),
     ), since=2),
+    Table("pc_samples", "the samples of one instruction of a kernel with one stall reason, recorded only on request", (
+        _word("name", "The kernel's readable name."),
+        _word("entry_name", "Its mangled name in the machine code.", nullable=True),
+        _id("specialization_id", "The recorded specialization that it is; null for other kernels.", nullable=True),
+        _id("device_id", "The device.", nullable=True),
+        _id("cell_id", "The cell that ran; null where several were recorded at once.", nullable=True),
+        _long_id("launch_id", "The launch; null where kernels were not run one by one, which is the default.",
+                 nullable=True),
+        Column("pc_offset", "int64", "Where the instruction is: bytes from the first one of its function.", low=0,
+               high=MAX_TIME_NS),
+        _word("reason", "Why the warp did not go on, by CUPTI's name without what all have in common: long_scoreboard, "
+                        "barrier, and so on; selected where it did."),
+        _count("samples", "How many samples of it were taken.", nullable=False),
+        _count("not_issued", "How many of these in cycles in which the scheduler issued no instruction of any warp."),
+        _PROCESS,
+    ), since=7),
     Table("health", "one fact about the recording itself", (
         _word("probe", "The probe, or recorder."),
         _word("status", "ok, degraded (part of it is missing), unavailable, or failed."),

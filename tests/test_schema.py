@@ -38,5 +38,5 @@ def test_column_is_found_by_name() -> None:
 
 
 def test_version_and_unknown_are_what_files_and_buffers_hold() -> None:
-    assert SCHEMA_VERSION == 6
+    assert SCHEMA_VERSION == 7
     assert UNKNOWN == -1

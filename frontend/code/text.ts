@@ -4,6 +4,20 @@ import { element } from "../shared/dom";
 import { count } from "../shared/text";
 import { type CodeStates, KIND_TITLES, tokensOf } from "./highlight";
 
+/** What share of a whole a line has: as text, as the width of a bar from 0 to 1, and its parts by color. */
+export interface LineShare {
+  text: string;
+  width: number;
+  parts: [color: string, share: number][];
+  title: string;
+}
+
+/** A column of shares: what they are of, and those of lines by index. */
+export interface Shares {
+  title: string;
+  lines: Map<number, LineShare>;
+}
+
 /** A text as the views take it. */
 export interface Content {
   text: string;
@@ -17,6 +31,8 @@ export interface Content {
   labels?: ArrayLike<number>;
   /** What is to stand beside a line, by its number. */
   notes?: Record<number, string[]>;
+  /** A bar before each line that has a share of something. */
+  shares?: Shares;
 }
 
 /** A token: its kind, first column and end. */
@@ -50,6 +66,7 @@ export class CodeText {
   readonly lines: ArrayLike<number> | null;
   readonly labels: ArrayLike<number> | null;
   readonly notes: Record<number, string[]> | null;
+  readonly shares: Shares | null;
   /** Where each line starts, and past the end of the last one. */
   readonly starts: Float64Array;
   readonly count: number;
@@ -63,6 +80,7 @@ export class CodeText {
     this.lines = content.lines ?? null;
     this.labels = content.labels ?? null;
     this.notes = content.notes ?? null;
+    this.shares = content.shares ?? null;
     this.starts = startsOf(this.text);
     this.count = this.starts.length - 1;
     this.isLongNamed = LONG_NAME.test(this.text);

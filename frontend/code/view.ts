@@ -6,7 +6,7 @@ import { CodeFinder } from "./find";
 import { CodeFolds, regionsOf } from "./folds";
 import { CodeFrame } from "./frame";
 import { CodeStates } from "./highlight";
-import { CodeText, type Content, lineElement, widthOf } from "./text";
+import { CodeText, type Content, type LineShare, lineElement, widthOf } from "./text";
 
 const TITLES: Record<string, string> = { python: "Source", types: "Types", mlir: "MLIR", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
 const HUES = 8;
@@ -63,14 +63,15 @@ export class CodeView extends CodeFrame {
     const digits = Math.max(3, String(most).length);
     const furthest = Array.from(text.lines ?? []).reduce((most, each) => Math.max(most, each), 10);
     const origins = text.lines ? String(furthest).length : 0;
-    this.margin = digits + 4 + (origins ? origins + 2 : 0);
+    this.margin = digits + 4 + (origins ? origins + 2 : 0) + (text.shares ? SHARE_COLUMNS : 0);
     this.element.style.setProperty("--ksc-digits", `${digits}ch`);
     this.element.style.setProperty("--ksc-origins", origins ? `${origins + 1}ch` : "0px");
     this.element.classList.toggle("ksc-has-origins", origins > 0);
     this.element.classList.toggle("ksc-sass", text.language === "sass");
     this.element.classList.toggle("ksc-has-folds", this.folds.regions.length > 0);
     this.body.style.minWidth = "";
-    const label = `${TITLES[text.language] ?? "Code"}${text.name ? ` of ${clean(text.name)}` : ""}`;
+    const beside = text.shares ? `, with ${text.shares.title}` : "";
+    const label = `${TITLES[text.language] ?? "Code"}${text.name ? ` of ${clean(text.name)}` : ""}${beside}`;
     this.element.setAttribute("aria-label", label);
     this.scroller.setAttribute("aria-label", `${label}, ${counted(text.count, "line")}`);
     this.scroller.scrollTop = this.scroller.scrollLeft = 0;
@@ -94,6 +95,7 @@ export class CodeView extends CodeFrame {
       if (origin) from.title = `from line ${origin} of the source`;
       gutter.append(from);
     }
+    if (text.shares) gutter.append(shareBar(text.shares.lines.get(line)));
     const toggle = element("span", "ksc-fold", region ? (hidden ? "▸" : "▾") : "");
     if (region) toggle.title = hidden ? `unfold ${counted(hidden, "line")}` : `fold this ${region.kind}`;
     gutter.append(toggle);
@@ -286,6 +288,26 @@ export class CodeView extends CodeFrame {
       this.pick(line);
     });
   }
+}
+
+/** Columns that the shares of lines take. */
+const SHARE_COLUMNS = 15;
+
+/** A line's share as text and as a bar of its parts; room for one where it has none. */
+function shareBar(share: LineShare | undefined): HTMLElement {
+  const made = element("span", "ksc-share");
+  if (!share) return made;
+  const bar = element("span", "ksc-share-bar");
+  bar.style.width = `${share.width * 100}%`;
+  for (const [color, part] of share.parts) {
+    const drawn = element("i", "");
+    drawn.style.background = color;
+    drawn.style.flexGrow = String(part);
+    bar.append(drawn);
+  }
+  made.append(element("span", "ksc-share-text", share.text), element("span", "ksc-share-track", bar));
+  made.title = clean(share.title);
+  return made;
 }
 
 // ---- The bar over the code: what it shows, the search, and the buttons ----

@@ -95,6 +95,17 @@ export type Question =
   | { what: "code"; specialization: string; form: Form; copy?: boolean }
   | { what: "compiles"; specialization: string };
 
+/** A stall reason: CUPTI's name, what it is about (which has a color), in words, and one sentence. */
+export type StallReason = [name: string, group: string, label: string, meaning: string];
+
+/** The samples of warps by line of a text, from 0, and reason. */
+export interface Samples {
+  total: number;
+  reasons: StallReason[];
+  lines: number[];
+  counts: number[][];
+}
+
 /** The head of an answer, its text, and what each line came from. */
 export interface Answer {
   note: string;
@@ -105,6 +116,7 @@ export interface Answer {
   has_lines: boolean;
   /** The distinct places that lines came from, an inlined function's first, and which of them each line came from. */
   chains: Place[][];
+  samples: Samples | null;
   text: string;
   lines: Int32Array | null;
   ties: Int32Array | null;

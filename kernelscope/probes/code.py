@@ -95,21 +95,32 @@ class CodeCapture:
         if name not in names:
             names.append(name)
 
-    def _add_source(self, owner: int, name: str, function: Any) -> None:
+    def _add_source(self, owner: int, name: str, function: Any, called: Iterable[Any] = ()) -> None:
+        """Add the source of a kernel function, and of those that it calls as far as that can be found."""
         if owner in self._sources:
             return
         self._sources.add(owner)
-        try:
-            # Of its code, not of what it may wrap: that is what was compiled.
-            lines, first = inspect.getsourcelines(function.__code__)
-        except Exception:  # made by exec(), typed at a plain prompt, or its file is gone
-            self._failed("source is not to be found", name)
-            return
-        if not self._is_unchanged(function.__code__):
-            self._failed("source has changed since it was imported", name)
+        found = self._text_of(function.__code__)
+        if isinstance(found, str):
+            self._failed(found, name)
             return
         # As line information names the file, so that lines of other files can be told from this one's.
-        self._add(owner, None, "source", "".join(lines), first, file=os.path.abspath(function.__code__.co_filename))
+        self._add(owner, None, "source", found["text"], found["lineno"], file=found["file"])
+        others = [{"name": each.__name__, **source} for each in called
+                  if isinstance(source := self._text_of(each.__code__), dict)]
+        if others:
+            self._add(owner, None, "functions", json.dumps(others))
+
+    def _text_of(self, code: CodeType) -> dict[str, Any] | str:
+        """Return the text of a function with its place, or why there is none."""
+        try:
+            # Of its code, not of what it may wrap: that is what was compiled.
+            lines, first = inspect.getsourcelines(code)
+        except Exception:  # made by exec(), typed at a plain prompt, or its file is gone
+            return "source is not to be found"
+        if not self._is_unchanged(code):
+            return "source has changed since it was imported"
+        return {"file": os.path.abspath(code.co_filename), "lineno": first, "text": "".join(lines)}
 
     def _is_unchanged(self, code: CodeType) -> bool:
         """Whether the text that its source is taken from still makes the function's code."""

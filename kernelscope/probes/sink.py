@@ -161,6 +161,8 @@ class GpuColumns:
     entries: list[str] = field(default_factory=list)
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     has_correlation: bool = True
+    #: How many kernels ran in each context, by CUPTI's id of it.
+    kernels_in: Counter[int] = field(default_factory=Counter[int])
     #: Correlation ids of calls that have a line, in order, and the ids of their places among the sink's sites.
     sites: tuple[np.ndarray, np.ndarray] = field(
         default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.int64)))
@@ -379,6 +381,9 @@ class Sink:
         Collections of Python's garbage collector; None where they are not recorded.
     operators : kernelscope.native._core.Operators or None
         PyTorch's operators; None where they are not recorded.
+    pc_samples : list of dict
+        Samples of warps: columns of the table of that name, with CUPTI's ``correlation_id`` of the launch, None for
+        none. `take_samples` adds those that were taken since, where warps are sampled.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -429,6 +434,8 @@ class Sink:
         self.stated: dict[str, dict[str, Any]] = {}
         self.collections: core.Collections | None = None
         self.operators: core.Operators | None = None
+        self.pc_samples: list[dict[str, Any]] = []
+        self.take_samples: Callable[[], None] = lambda: None
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

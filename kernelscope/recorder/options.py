@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: How the GPU's side is recorded.
 GPU_SOURCES = ("cupti", "events", "none")
+#: The value of ``stalls`` with which kernels run one by one.
+LAUNCHES = "launches"
 #: How many launches the modes ``ring`` and ``stop`` keep, where it is not said.
 CAPACITY = 1_000_000
 
@@ -110,6 +112,14 @@ def _stacks_problem(options: RecordingOptions) -> str | None:
     return None
 
 
+def _stalls_problem(options: RecordingOptions) -> str | None:
+    if not (isinstance(options.stalls, bool) or options.stalls == LAUNCHES):
+        return f"stalls {options.stalls!r} is none of True, False and {LAUNCHES!r}"
+    if options.stalls and options.gpu != "cupti":
+        return f"stalls {options.stalls!r} needs CUPTI, and so gpu 'cupti', not {options.gpu!r}"
+    return None
+
+
 def _journal_problem(options: RecordingOptions) -> str | None:
     if options.journal is None or options.journal is True or isinstance(options.journal, str | Path):
         return None
@@ -160,6 +170,14 @@ class RecordingOptions:
     torch_ops: bool = field(default=False, metadata=option(
         "record which of PyTorch's operators, such as aten::addmm, launched each kernel; this adds to every operator",
         flag("--torch-ops", action="store_true")))
+    stalls: bool | str = field(default=False, metadata=option(
+        "have the GPU sample at which line of which kernel its warps are, and why they wait; the kernels' code is "
+        "recorded with it. With 'launches' kernels run one by one, so that each sample has its launch",
+        flag("--stalls", action="store_const", const=True,
+             help="sample at which lines of kernels the GPU's warps wait, and why; records the kernels' code too"),
+        flag("--stalls-by-launch", action="store_const", const=LAUNCHES,
+             help="the same with kernels one by one, so that each sample has its launch"),
+        check=_stalls_problem))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES))
@@ -221,6 +239,9 @@ class RecordingOptions:
         if self.torch_ops != around.torch_ops:
             found.append(f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, as the recording "
                          "around it")
+        if self.stalls != around.stalls:
+            found.append(f"recorded {'the' if around.stalls else 'no'} stall reasons of warps, as the recording around "
+                         "it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
             found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")

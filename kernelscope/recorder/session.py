@@ -37,7 +37,7 @@ from kernelscope.probes.triton import TritonProbe
 from kernelscope.probes.warp import WarpProbe
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
-from kernelscope.recorder.options import RecordingOptions
+from kernelscope.recorder.options import LAUNCHES, RecordingOptions
 from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
 
@@ -219,9 +219,17 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
     probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe(), WarpProbe(), CuteProbe()]
     if options.torch_ops:
         probes.append(TorchOperatorsProbe())
+    problems: list[dict[str, Any]] = []
+    if options.stalls and on_gpu:
+        from kernelscope.counters.stalls import StallsProbe
+
+        probes.append(StallsProbe(is_serialized=options.stalls == LAUNCHES))
+    elif options.stalls:
+        problems.append({"probe": "stalls", "status": "unavailable",
+                         "message": "stall reasons were not recorded: there is no GPU here"})
     probes.append(GarbageProbe())
-    plugins, problems = plugin_probes([probe.name for probe in probes])
-    return probes + plugins, problems
+    plugins, others = plugin_probes([probe.name for probe in probes])
+    return probes + plugins, problems + others
 
 
 class Part:
@@ -230,6 +238,7 @@ class Part:
     def __init__(self, sink: Sink | None = None) -> None:
         self._mark = 0
         self._compilations = self._passes = self._ranges = self._builds = self._collections = 0
+        self._pc_samples = 0
         self.began: int | None = None
         #: What a signal handler raised while the recording was being finished.
         self.interrupt: BaseException | None = None
@@ -243,6 +252,8 @@ class Part:
             self._ranges = len(sink.ranges) // 4
             self._builds = len(sink.builds)
         self._collections = 0 if sink.collections is None else len(sink.collections)
+        sink.take_samples()
+        self._pc_samples = len(sink.pc_samples)
 
     def launches(self, sink: Sink) -> tuple[LaunchColumns, int]:
         """Return the launches that began in this part and that the log has kept, and how many it has not kept."""
@@ -307,6 +318,10 @@ class Part:
         if sink.operators is None:
             return RawOperators()
         return RawOperators.from_rows(sink.operators.rows(), self.began, not sink.operators.dropped)
+
+    def pc_samples(self, sink: Sink) -> list[dict[str, Any]]:
+        """Return the samples of warps that were taken in this part."""
+        return sink.pc_samples[self._pc_samples:]
 
     def activities(self, sink: Sink) -> RawActivities:
         """Return the GPU activities of this part, and the calls that started them."""
@@ -380,6 +395,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         graphs=graphs,
         collections=collections,
         operators=part.operators(sink),
+        pc_samples=part.pc_samples(sink),
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw.dispatchers), "code": code, "own_cost": how_known, "recorder": {

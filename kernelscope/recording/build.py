@@ -16,6 +16,7 @@ from kernelscope.recording.columns import (
     Columns,
     Row,
     Spans,
+    by_entry_name,
     cell_finder,
     distinct,
     looked_up,
@@ -88,6 +89,8 @@ class RawRecording:
         Garbage collections; None where they were not recorded.
     operators : RawOperators
         PyTorch's operators.
+    pc_samples : list of dict
+        Samples of warps: columns of ``pc_samples``, with CUPTI's ``correlation_id`` of the launch, None for none.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -115,6 +118,7 @@ class RawRecording:
     activities: RawActivities = field(default_factory=RawActivities)
     operators: RawOperators = field(default_factory=RawOperators)
     graphs: RawGraphs = field(default_factory=RawGraphs)
+    pc_samples: list[Row] = field(default_factory=list)
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
 
@@ -154,6 +158,7 @@ def build(raw: RawRecording) -> Recording:
         "stacks": raw.stacks, "operators": operators, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
+        "pc_samples": _pc_samples(raw, launches),
     }
     columns = {"launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
                "ranges": ranges, "collections": collections}
@@ -353,6 +358,32 @@ def _near(begun: np.ndarray, ended: np.ndarray, start: np.ndarray, end: np.ndarr
     first, last = np.searchsorted(ended, start, side="right"), np.searchsorted(begun, end)
     counts = np.maximum(last - first, 0)
     return np.unique(np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum()))
+
+
+def _pc_samples(raw: RawRecording, launches: Mapping[str, Any]) -> list[Row]:
+    """Samples of warps with their specialization, cell and launch; those of one instruction and reason together."""
+    specializations = by_entry_name(raw.specializations)
+    launch_of = {}
+    if "correlation_id" in launches and any(row["correlation_id"] is not None for row in raw.pc_samples):
+        known = np.asarray(launches["correlation_id"])
+        launch_of = {id: at for at, id in enumerate(known.tolist()) if id != UNKNOWN}
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in raw.pc_samples:
+        number, launch = specializations.get(row["entry_name"], UNKNOWN), launch_of.get(row["correlation_id"])
+        cell = 0 if len(raw.cells) == 1 else None
+        if launch is not None:
+            cell = int(launches["cell_id"][launch])
+        made = {
+            **{name: row[name] for name in ("entry_name", "device_id", "pc_offset", "reason")},
+            "specialization_id": None if number == UNKNOWN else number, "launch_id": launch,
+            "name": row["name"] if number == UNKNOWN
+            else raw.dispatchers[raw.specializations[number]["dispatcher_id"]]["name"],
+            "cell_id": None if cell == UNKNOWN else cell,
+        }
+        held = found.setdefault(tuple(made.values()), {**made, "samples": 0, "not_issued": 0})
+        for name in ("samples", "not_issued"):
+            held[name] = min(held[name] + row[name], MAX_COUNT)
+    return list(found.values())
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:

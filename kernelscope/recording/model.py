@@ -42,6 +42,7 @@ _VIEWS = {
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
     "by_operator": ("kernelscope.analysis.operators", "operator_table"),
+    "by_stall": ("kernelscope.analysis.stalls", "stall_table"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
@@ -193,6 +194,7 @@ class Recording:
     code = _TableFrame()
     ranges = _TableFrame()
     collections = _TableFrame()
+    pc_samples = _TableFrame()
     health = _TableFrame()
 
     @property
@@ -288,6 +290,16 @@ class Recording:
         Times are in nanoseconds.
         """
         return _view("by_operator")(self)
+
+    def by_stall(self) -> pd.DataFrame:
+        """Return where the GPU's warps were, and why they waited: a new DataFrame, one row a line and stall reason.
+
+        Columns are the kernel, the line of its source (of an inlined device function its own), the reason in words and
+        by CUPTI's name, the samples, those of them in cycles in which the scheduler issued nothing, and their share of
+        the kernel's samples; lines with most samples come first. The file and the line are null where the machine code
+        does not say them. Recorded on request only: ``record(stalls=True)``.
+        """
+        return _view("by_stall")(self)
 
     def by_tuning(self) -> pd.DataFrame:
         """Return the runs of autotuners: a new DataFrame, one row a run.
@@ -400,7 +412,7 @@ def _masked(array: pa.ChunkedArray, dtype: str) -> Any:
 # Parts of a recording as recordings of their own: one cell's, or what its launches and compilations use.
 
 _EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges",
-           "collections")
+           "collections", "pc_samples")
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -441,7 +453,7 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     keep = _masks(recording, ("health",))
     keep["cells"][cell_id] = True
     keep["launches"] = recording.column("launches", "cell_id") == cell_id
-    for table in ("compilations", "activities", "api_calls", "builds", "graph_events", "collections"):
+    for table in ("compilations", "activities", "api_calls", "builds", "graph_events", "collections", "pc_samples"):
         keep[table] = recording.column(table, "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
     keep["builds"] |= np.append(keep["launches"], False)[recording.column("builds", "launch_id")]
@@ -524,7 +536,9 @@ def select_framework(recording: Recording, framework: str) -> Recording:
     _mark(recording, keep, "launches", "builds")  # an autotuner's, whose benchmarks launch other kernels too
     keep["passes"] = np.append(keep["compilations"], False)[recording.column("passes", "compilation_id")]
     specialization, launch = (recording.column("activities", name) for name in ("specialization_id", "launch_id"))
-    owner = np.append(recording.column("specializations", "dispatcher_id"), UNKNOWN)[specialization]
+    owner_of = np.append(recording.column("specializations", "dispatcher_id"), UNKNOWN)
+    owner = owner_of[specialization]
+    keep["pc_samples"] = wanted[owner_of[recording.column("pc_samples", "specialization_id")]]
     keep["activities"] = np.where(launch == UNKNOWN, wanted[owner], np.append(keep["launches"], False)[launch])
     return Recording(_part(recording, keep), recording.metadata)
 

@@ -350,7 +350,7 @@ _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "ke
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
           "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile", "jax", "warp",
-          "cute")
+          "cute", "stalls")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "cupy", "cuda-tile", "pandas", "pyarrow",
              "kernelscope")
@@ -662,6 +662,11 @@ _REASON_CODES = _words(
     "new_tensor_kind new_mode new_value captured_value new_attribute new_function new_object freed new_backend "
     "graph_break backward recompile_limit autotune new_key")
 
+_STALLS = _words(
+    "barrier branch_resolving dispatch_stall drain gmma imc_miss lg_throttle long_scoreboard math_pipe_throttle membar "
+    "mio_throttle misc no_instructions not_selected selected short_scoreboard sleeping tex_throttle wait "
+    "warpgroup_arrive")
+
 #: What becomes of every text column but those of ``code``, whose rows are left out, by table.
 RULES: dict[str, dict[str, Rule]] = {
     "processes": {
@@ -733,6 +738,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "kind": _word("kind", "push_pop", "start_end", "mark"), "source": _word("source", "python", "native"),
     },
     "collections": {},
+    "pc_samples": {"name": _named("kernel"), "entry_name": _named("entry"), "reason": _word("reason", *_STALLS)},
     "health": {
         "probe": _word("probe", *PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),
         "message": _dropped, "fix": _dropped,

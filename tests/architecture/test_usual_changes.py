@@ -107,7 +107,7 @@ BOUNDARY = Change("a boundary of a launch", 5, (
      '    Field("checked_ns", "int64_t", "ns", "The kernel is asked whether it is launch-config sensitive."),\n'
      '    Field("submit_start_ns"'),
     ("schema.py", "\nRECORD_VERSION = 2\n", "\nRECORD_VERSION = 3\n"),
-    ("schema.py", "\nSCHEMA_VERSION = 6\n", "\nSCHEMA_VERSION = 7\n"),
+    ("schema.py", "\nSCHEMA_VERSION = 7\n", "\nSCHEMA_VERSION = 8\n"),
     ("native/csrc/launch.c", "        state->slot->dispatch_end_ns = ks_clock(state);\n",
      "        state->slot->checked_ns = (state->slot->dispatch_end_ns = ks_clock(state));\n"),
 ), """

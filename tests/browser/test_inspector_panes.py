@@ -11,6 +11,7 @@ from accessibility import violations
 from inspected import TRITON, triton
 from inspector_pages import Inspector, inspector_page
 from jupyter_pages import until
+from sampled import sampled
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -129,6 +130,31 @@ def test_three_panes_are_readable(opened: Open, width: int, dark: bool, artifact
     assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert violations(shown.page, ".ksi") == []
     shown.page.screenshot(path=f"{artifacts}.png", full_page=True)
+
+
+def test_samples_are_a_column_of_each_pane(watch: Callable[..., Any], tmp_path: Path) -> None:
+    watched = watch(width=1700)
+    watched.page.goto(inspector_page(sampled(), tmp_path / "inspector.html").as_uri())
+    shown = Inspector(watched.page)
+    shown.tab("sass")
+    shown.beside("ptx")
+    assert until(shown.page, lambda: panes(shown) == ["Source", "PTX", "SASS"])
+
+    def shares(at: int) -> list[str]:
+        return [text for text in shown.code(at).locator(".ksc-share").all_inner_texts() if text.strip()]
+
+    assert [shares(at) for at in range(3)] == [
+        ["2.0 %", "68 %", "22 %", "8.0 %"], ["2.0 %", "68 %", "30 %"],
+        ["2.0 %", "5.0 %", "63 %", "8.0 %", "2.0 %", "15 %", "5.0 %"]]
+    legend = shown.find(".ksi-legend").inner_text()
+    assert "memory" in legend and "barriers" not in legend
+    hot = shown.line(11, 0).locator(".ksc-share")
+    title = hot.get_attribute("title") or ""
+    assert title.startswith("68 % of 100 samples, 68 here\n88 % waiting for memory (long scoreboard): The warp waits")
+    assert hot.locator("i").count() == 3
+    widths = hot.locator("i").evaluate_all("(parts) => parts.map((each) => each.getBoundingClientRect().width)")
+    assert sorted(widths)[-1] > 0.8 * sum(widths)
+    assert violations(shown.page, ".ksi") == []
 
 
 @pytest.mark.parametrize(("form", "differs"), [("ttir", "tt."), ("ttgir", "#blocked"), ("sass", "/*")])

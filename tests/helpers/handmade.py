@@ -122,6 +122,15 @@ class Script:
                "uncollectable": 0} | row
         return self._add("collections", "collection_id", row)
 
+    def sample(self, specialization: int | None = 0, pc_offset: int = 0, reason: str = "long_scoreboard",
+               samples: int = 1, **row: Any) -> None:
+        """Add samples of an instruction of a specialization, or of a kernel that no probe recorded."""
+        known = {} if specialization is None else self.rows["specializations"][specialization]
+        name = self.rows["dispatchers"][known["dispatcher_id"]]["name"] if known else "library kernel"
+        row = {"name": name, "entry_name": known.get("entry_name"), "specialization_id": specialization, "device_id": 0,
+               "pc_offset": pc_offset, "reason": reason, "samples": samples, "not_issued": 0} | row
+        self._add("pc_samples", None, row)
+
     def graph(self, fingerprint: str = "f", topology: str = "t", **row: Any) -> int:
         """Add a graph without nodes; `graph_node` and `graph_edge` count theirs into it."""
         row = {"fingerprint": fingerprint, "topology": topology, "nodes": 0, "edges": 0} | row

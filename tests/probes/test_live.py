@@ -12,10 +12,10 @@ from counting import lines_run
 from numba import cuda, float32, float64, int64
 
 import kernelscope
+from kernelscope.analysis.code import code_text, line_map
 from kernelscope.cubin import read
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import live
-from kernelscope.views.inspector.code import code_text, line_map
 from kernelscope.views.inspector.model import inspect_kernels
 
 

@@ -16,10 +16,10 @@ from numba.cuda.core import config
 
 import kernelscope
 from kernelscope import cubin as kernelscope_cubin
+from kernelscope.analysis.code import code_text
 from kernelscope.errors import DisassemblerError
 from kernelscope.probes import code as code_rows
 from kernelscope.recording.merge import merge
-from kernelscope.views.inspector.code import code_text
 from kernelscope.views.inspector.model import inspect_kernels
 
 
@@ -226,7 +226,8 @@ def test_a_file_keeps_no_path_of_it(array, tmp_path):
     # Machine code with line information holds paths, which cannot be cut; its SASS is there.
     kinds = {dispatcher: {row["kind"] for row in loaded.rows("code") if row["dispatcher_id"] == dispatcher}
              for dispatcher in range(3)}
-    assert kinds == {0: set(KINDS), 1: set(KINDS) - {"cubin"}, 2: set(KINDS) - {"cubin"}}
+    whole = {*KINDS, "functions"}  # and the device function that it calls
+    assert kinds == {0: whole, 1: whole - {"cubin"}, 2: whole - {"cubin"}}
     whole = kernelscope.load(r.recording.save(tmp_path / "whole.kscope", paths=True))
     assert len(rows_of(whole, "cubin")) == 3
     assert own in rows_of(whole, "ptx")[1]["text"]

@@ -197,6 +197,12 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"collection_id": 1, "cell_id": 0, "thread_id": 0, "start_ns": 212, "end_ns": MOST, "generation": 2,
              "collected": INT32, "uncollectable": 0},
         ],
+        "pc_samples": [
+            {"name": "axpy.<locals>.kernel", "entry_name": "_ZN4axpy", "specialization_id": 0, "device_id": 0,
+             "cell_id": 0, "launch_id": 0, "pc_offset": 0, "reason": "long_scoreboard", "samples": INT32,
+             "not_issued": 7, "process_id": 0},
+            {"name": "größe", "pc_offset": MOST, "reason": "wait", "samples": 0},
+        ],
         "health": [
             {"process_id": 0, "probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0,
              "errors": INT32, "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 901.5},

@@ -399,15 +399,19 @@ class Cupti:
         return found.value
 
     def _check(self, call: str, result: int, holder: str = "") -> None:
-        if not result:
-            return
-        if result in _REASONS:
-            message, fix = _REASONS[result]
-            holder = nsight() or holder or "it does not give its name"
-            raise CuptiError(message.format(holder=holder), fix, result == _HELD)
-        name = ctypes.c_char_p()
-        self._library.cuptiGetResultString(result, ctypes.byref(name))
-        raise CuptiError(f"{call} failed: {(name.value or b'').decode() or result}")
+        if result:
+            raise problem_of(self._library, call, result, holder)
+
+
+def problem_of(library: Any, call: str, result: int, holder: str = "") -> CuptiError:
+    """Return what a call of CUPTI's that returned an error is to raise; `holder` is who else has CUPTI, where known."""
+    if result in _REASONS:
+        message, fix = _REASONS[result]
+        return CuptiError(message.format(holder=nsight() or holder or "it does not give its name"), fix,
+                          result == _HELD)
+    name = ctypes.c_char_p()
+    library.cuptiGetResultString(result, ctypes.byref(name))
+    return CuptiError(f"{call} failed: {(name.value or b'').decode() or result}")
 
 
 guard(Cupti._call_back, lambda given: given["self"]._call_back(None, 0, 0, given["data"]))

@@ -185,7 +185,7 @@ MEMCPY, MEMSET, KERNEL, MARKER, MARKER_DATA, MEMCPY_PEER, SYNCHRONIZATION = 1, 2
 FIELDS: dict[int, list[tuple[str, str, int]]] = {
     KERNEL: [
         ("regs", "u2", 6), ("start", "u8", 16), ("end", "u8", 24), ("device", "i4", 40),
-        ("stream", "i4", 48),
+        ("context", "i4", 44), ("stream", "i4", 48),
         ("grid_x", "i4", 52), ("grid_y", "i4", 56), ("grid_z", "i4", 60),
         ("block_x", "i4", 64), ("block_y", "i4", 68), ("block_z", "i4", 72), ("dynamic_shared", "i4", 80),
         ("correlation", "u4", 92), ("name", "u8", 104), ("graph_node", "u8", 144), ("graph", "u4", 156),
@@ -490,6 +490,8 @@ class Converter:
 
     def _kernels(self, seen: dict[str, np.ndarray], arena: np.ndarray, clock: Any) -> dict[str, np.ndarray]:
         symbol = functools.cache(_text)
+        ids, counts = np.unique(seen["context"], return_counts=True)
+        self._columns.kernels_in.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
         return {
             **self._common(seen, IS_KERNEL, clock),
             "name": translated(seen["name"], lambda pointer: self._names.place(readable(symbol(pointer)))),

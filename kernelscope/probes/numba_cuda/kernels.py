@@ -7,6 +7,7 @@ import os
 import re
 import weakref
 from collections.abc import Iterable, Mapping
+from types import CellType, FunctionType
 from typing import Any
 
 from kernelscope.errors import CubinError
@@ -367,6 +368,32 @@ _PLACES = r" at 0x[0-9a-f]+| from '[^']*'"
 _CALL_DETAILS = r"(?s)(?:, |(?<=\())func=[^\s,]+, args=.*\)$"
 
 
+#: Device functions that are looked for in one kernel at most.
+_MOST_CALLED = 100
+
+
+def device_functions(function: Any) -> list[Any]:
+    """Return the Python functions of the device functions that a kernel names, and that these name, each once."""
+    found: dict[int, Any] = {}
+    left = [function]
+    while left and len(found) < _MOST_CALLED:
+        each = left.pop(0)
+        cells = [cell.cell_contents for cell in each.__closure__ or () if _is_set(cell)]
+        for value in [*(each.__globals__.get(name) for name in each.__code__.co_names), *cells]:
+            called = getattr(value, "py_func", None)
+            if isinstance(called, FunctionType) and called is not function and id(called) not in found:
+                found[id(called)] = called
+                left.append(called)
+    return list(found.values())
+
+
+def _is_set(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
 class NumbaCodeCapture(CodeCapture):
     """Adds the rows of numba-cuda's functions and specializations.
 
@@ -390,7 +417,7 @@ class NumbaCodeCapture(CodeCapture):
 
     def _read(self, owner: int, number: int, name: str, live: Any) -> bytes | None:
         dispatcher, kernel = live
-        self._add_source(owner, name, dispatcher.py_func)
+        self._add_source(owner, name, dispatcher.py_func, device_functions(dispatcher.py_func))
         self._add_types(owner, number, name, kernel)
         self._add_llvm(owner, number, name, kernel)
         return self._tried("machine code", name, lambda: self._add_machine_code(owner, number, kernel))

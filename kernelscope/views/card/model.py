@@ -33,6 +33,8 @@ from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.owners import process_names
 from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
+from kernelscope.analysis.stalls import KernelStalls
+from kernelscope.analysis.stalls import by_kernel as by_stalls
 from kernelscope.analysis.tasks import TaskSummary, by_task
 from kernelscope.analysis.torch_reasons import functions_of_kernels
 from kernelscope.analysis.tuning import Tuning, tunings
@@ -214,6 +216,7 @@ class Overview:
     by_range: tuple[RangeSummary, ...]
     marks: int
     code: AnnotatedCode | None
+    stalls: tuple[KernelStalls, ...]
     compilations: tuple[CompilationSummary, ...]
     configurations_used: Configurations
     specializations_used: Specializations
@@ -341,6 +344,7 @@ def overview(recording: Recording) -> Overview:
         by_range=tuple(by_range(recording, phases, joined)) if "ranges" in held else (),
         marks=mark_count(recording) if "ranges" in held else 0,
         code=annotated(recording, by_line(recording, phases)) if "lines" in held else None,
+        stalls=tuple(by_stalls(recording)) if "pc_samples" in held else (),
         compilations=compiled,
         configurations_used=used,
         specializations_used=Specializations(recording, phases),

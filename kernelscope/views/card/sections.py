@@ -35,6 +35,7 @@ from kernelscope.views.card.model import Overview, overview
 from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
 from kernelscope.views.flame import text as flame_text
 from kernelscope.views.flame.model import LABELS, Flame
+from kernelscope.views.stalls import stall_sentences
 
 #: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
 FIRST_ROWS = 12
@@ -1139,6 +1140,27 @@ def lines_section(shown: Overview) -> Section | None:
                    "your code with what each line launched, compiled, had the GPU do, and waited for")
 
 
+def stalls_section(shown: Overview) -> Section | None:
+    """Return the lines at which the GPU's warps were when it was sampled, and why they waited, by kernel."""
+    if not shown.stalls:
+        return None
+    total = sum(each.samples for each in shown.stalls)
+    lines: list[str] = []
+    for kernel in shown.stalls[:FIRST_ROWS]:
+        name = shorten(clean(kernel.kernel), _KERNEL_WIDTH)
+        share = "" if len(shown.stalls) == 1 else f" ({_share(kernel.samples, total)} of all samples)"
+        for at, said in enumerate(stall_sentences(kernel, FIRST_LINES if len(shown.stalls) == 1 else _LINES_EACH)):
+            lines.append(f"{name}{share if not at else ''}, {said}")
+    more = _more(len(shown.stalls), FIRST_ROWS, "kernel")
+    most = shorten(clean(shown.stalls[0].kernel), _KERNEL_WIDTH)
+    return Section("stalls", "Stalls", f"{counted(total, 'sample')}, most in {most}",
+                   (Lines((*lines, *([f"and {more}"] if more else []))),),
+                   "where the warps of kernels were when the GPU was sampled, and why they did not go on")
+
+
+_KERNEL_WIDTH = 48
+#: Lines of a kernel where there are several kernels.
+_LINES_EACH = 3
 _FILE_WIDTH, _CODE_WIDTH = 32, 40
 _NO_WAIT = "not known: of some waits the line is not known, and these may be its"
 
@@ -1516,6 +1538,7 @@ def call_paths_section(shown: Overview) -> Section | None:
 #: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
 SECTIONS = (
     advice_section, processes_section, tasks_section, cells_section, kernels_section, operators_section, lines_section,
+    stalls_section,
     compiles_section, tunings_section, builds_section, graphs_section, ranges_section, gpu_section, calls_section,
     phases_section,
     call_paths_section, configurations_section,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from kernelscope.analysis.code import CODE_KINDS, CodeRows
 from kernelscope.analysis.signatures import short_arguments
+from kernelscope.analysis.stalls import KernelStalls, by_kernel
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, size
 from kernelscope.views.base import escape
 from kernelscope.views.html import heading, name_of, sentence, style, style_element, table_of
-from kernelscope.views.inspector.code import CODE_KINDS, CodeRows
 from kernelscope.views.inspector.model import (
     Compile,
     Kernel,
@@ -21,6 +22,7 @@ from kernelscope.views.inspector.model import (
     figures,
 )
 from kernelscope.views.keys import link_keys
+from kernelscope.views.stalls import stall_sentences
 
 #: So many characters of code and of facts are in a saved notebook at most.
 MOST_CODE = 200_000
@@ -54,13 +56,14 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
         So many characters of code go in at most; what does not fit is named.
     """
     limited, rows, keys = _Limit(limit), CodeRows(recording), link_keys(recording)
+    stalls = {each.dispatcher_id: each for each in by_kernel(recording)}
     parts: list[str] = []
     written = 0
     for at, each in enumerate(kernels):
         if written > MOST_FACTS:
             parts.append(f'<div class="ks-soft">{counted(len(kernels) - at, "more kernel")} left out for size</div>')
             break
-        parts.append(_kernel(recording, each, rows, limited, keys, is_open=len(kernels) == 1))
+        parts.append(_kernel(recording, each, rows, limited, keys, stalls, is_open=len(kernels) == 1))
         written += len(parts[-1]) - limited.taken_last()
     if not kernels:
         parts.append(heading("There is no kernel in it"))
@@ -102,7 +105,8 @@ class _Limit:
 
 
 def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit,
-            keys: tuple[dict[int, str], dict[int, str]], *, is_open: bool) -> str:
+            keys: tuple[dict[int, str], dict[int, str]], stalls: Mapping[int | None, KernelStalls], *,
+            is_open: bool) -> str:
     columns = [("", "arguments", ""), *(("", first, ", ".join(below)) for first, *below in _COLUMNS)]
     cells = [_row(each, keys[1].get(each.specialization_id, "")) for each in kernel.specializations]
     table = table_of(columns, cells, left=_LEFT, label="Specializations") if cells else ""
@@ -111,7 +115,8 @@ def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limi
     return (
         f"<details{' open' if is_open else ''}><summary{_keyed(key)}>{name} {escape(figures(kernel))}</summary>"
         f'<div class="ks-soft">{escape(" · ".join(about(kernel)))}</div>'
-        f"{table}{_reasons(kernel)}{_code(recording, kernel, rows, limited)}</details>"
+        f"{table}{_reasons(kernel)}{_stalls(stalls.get(kernel.dispatcher_id))}"
+        f"{_code(recording, kernel, rows, limited)}</details>"
     )
 
 
@@ -136,6 +141,13 @@ def _reasons(kernel: Kernel) -> str:
     if not lines:
         return ""
     return f'{heading("Why it was compiled")}<ul class="ks-list">{"".join(lines)}</ul>'
+
+
+def _stalls(found: KernelStalls | None) -> str:
+    if found is None:
+        return ""
+    lines = "".join([f"<li>{sentence(line)}</li>" for line in stall_sentences(found)])
+    return f'{heading("Where its warps waited")}<ul class="ks-list">{lines}</ul>'
 
 
 def _reason(number: int, made: Compile) -> str:

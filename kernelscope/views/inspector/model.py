@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
@@ -18,6 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelscope.analysis.code import (
+    CODE_KINDS,
+    Chain,
+    CodeRows,
+    LineMap,
+    line_map,
+    type_entries,
+    with_called,
+    with_own_file,
+)
 from kernelscope.analysis.columns import (
     captured,
     count_by,
@@ -39,15 +48,6 @@ from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
-from kernelscope.views.inspector.code import (
-    CODE_KINDS,
-    Chain,
-    CodeRows,
-    LineMap,
-    line_map,
-    type_entries,
-    with_called,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -792,20 +792,7 @@ def _tied(code: Code, kernel: Kernel, found: LineMap) -> Code:
     """Return the code with what each of its lines came from; as it is where it has no line information."""
     if found.is_empty:
         return code
-    outermost = Counter(name for name, line in found.outermost if line)
-    own = {name for name in found.files if not name or _is_same(name, kernel.filename)}
-    if own.isdisjoint(outermost):
-        # A cell of a notebook is In [3] to its user, and a temporary file to the compiler: that of most lines.
-        own.add(outermost.most_common(1)[0][0])
-    chains = [tuple(("" if name in own else name, line) for name, line in chain) for chain in found.chains]
-    return _placed(replace(code, ties=np.array(found.chain, dtype=np.int32)), chains)
-
-
-def _is_same(file: str, known: str | None) -> bool:
-    """Return whether two names are of one file; a saved recording keeps the base name only."""
-    if not known:
-        return False
-    return file == known or file.replace("\\", "/").rpartition("/")[2] == known.replace("\\", "/").rpartition("/")[2]
+    return _placed(replace(code, ties=np.array(found.chain, dtype=np.int32)), with_own_file(found, kernel.filename))
 
 
 def _disassembled(text: str, specialization: Specialization) -> str:

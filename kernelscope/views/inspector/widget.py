@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from IPython.core.getipython import get_ipython
 
+from kernelscope.analysis.code import type_entries
 from kernelscope.analysis.compile_time import Part, compile_times
 from kernelscope.analysis.signatures import short_type
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.card.model import overview
-from kernelscope.views.inspector.code import type_entries
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
     FORMS,
@@ -37,6 +37,7 @@ from kernelscope.views.inspector.model import (
     framework_fields,
     inspect_kernels,
 )
+from kernelscope.views.inspector.samples import CodeSamples, samples_of
 from kernelscope.views.inspector.text import inspection_text
 from kernelscope.views.keys import kernel_keys, specialization_keys
 from kernelscope.views.widget import View, close_deleted, deflated, front_end, message_of
@@ -212,14 +213,15 @@ class InspectorWidget(View):
             return {}, [deflated(json.dumps(held).encode())]
         if asked.get("what") != "code":
             raise ValueError(f"what is {asked.get('what')!r}? known: code, compiles")
-        form = str(asked.get("form"))
+        form, samples = str(asked.get("form")), None
         if asked.get("copy"):
             if key not in shown.copies:
                 shown.copies[key] = self.source.with_lineinfo(key)
             found = copied_code(shown.recording, kernel, specialization, form, shown.copies[key])
         else:
             found = code_of(shown.recording, kernel, specialization, form)
-        return code_message(found, form)
+            samples = samples_of(shown.recording, kernel, specialization, form, found)
+        return code_message(found, form, samples)
 
     def show(self) -> None:
         """Display the widget, which follows cells that can add kernels from then on."""
@@ -297,7 +299,7 @@ def compile_parts(recording: Recording, specialization: Specialization) -> list[
     ]
 
 
-def code_message(found: Code, form: str) -> tuple[dict[str, Any], list[bytes]]:
+def code_message(found: Code, form: str, samples: CodeSamples | None = None) -> tuple[dict[str, Any], list[bytes]]:
     """Return the answer with one form of code: a message, and as buffers the text, its source lines, and its ties."""
     text = found.text or ""
     if form == "types" and text:
@@ -308,7 +310,8 @@ def code_message(found: Code, form: str) -> tuple[dict[str, Any], list[bytes]]:
     ties = np.empty(0, np.int32) if found.ties is None else found.ties
     message = {"note": found.note, "fix": found.fix, "first": found.first, "name": found.name,
                "has_text": found.text is not None, "has_lines": found.lines is not None,
-               "chains": [[[name, line] for name, line in chain] for chain in found.chains]}
+               "chains": [[[name, line] for name, line in chain] for chain in found.chains],
+               "samples": None if samples is None else samples.message()}
     return message, [deflated(text.encode("utf-8", "replace")),
                      *(deflated(each.astype("<i4").tobytes()) for each in (lines, ties))]
 

@@ -6,8 +6,8 @@ import pytest
 from numba_cuda_mlir import cuda
 
 import kernelscope
+from kernelscope.analysis.code import code_text, line_map
 from kernelscope.errors import KernelScopeError
-from kernelscope.views.inspector.code import code_text, line_map
 from kernelscope.views.inspector.model import code_of, inspect_kernels
 
 

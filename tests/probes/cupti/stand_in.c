@@ -56,7 +56,7 @@ static size_t sizes[KINDS];
 static struct { char name[48]; int code; } failures[FAILURES];
 static char client[64], holder[64];
 static size_t params_size;
-static uint32_t version, correlation, called_back;
+static uint32_t version, correlation, called_back, kernel_context;
 static int registrations, outstanding;
 static size_t dropped;
 static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
@@ -71,7 +71,7 @@ EXPORT void stand_in_reset(void)
     memset(enabled, 0, sizeof enabled);
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
-    params_size = 40, version = 130001, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
+    params_size = 40, version = 130001, kernel_context = 1, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
     signal_at_request = signal_at_flush = request_us = 0;
     fixed_time = 0, clock_offset = 1700000000000000000;
     sizes[KERNEL] = 248, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
@@ -92,6 +92,7 @@ EXPORT void stand_in_fail(const char *function, int code)
 
 EXPORT void stand_in_hold(const char *name) { strncpy(holder, name, sizeof holder - 1); }
 EXPORT void stand_in_version(uint32_t number, size_t accepted) { version = number, params_size = accepted; }
+EXPORT void stand_in_kernel_context(uint32_t id) { kernel_context = id; }
 EXPORT void stand_in_size(int kind, size_t bytes) { sizes[kind] = bytes; }
 EXPORT void stand_in_deliver(int how) { delivery = how; }
 EXPORT void stand_in_time(int64_t fixed, int64_t offset) { fixed_time = fixed, clock_offset = offset; }
@@ -257,7 +258,7 @@ EXPORT void stand_in_kernel(uint32_t id, const char *name, uint64_t start, uint6
 {
     RECORD(KERNEL)
         PUT(uint16_t, 6, 24); PUT(uint64_t, 16, start); PUT(uint64_t, 24, end); PUT(uint32_t, 40, device);
-        PUT(uint32_t, 44, 1); PUT(uint32_t, 48, stream);
+        PUT(uint32_t, 44, kernel_context); PUT(uint32_t, 48, stream);
         memcpy(record + 52, shape, 24); /* grid, block */
         PUT(int32_t, 76, 16); /* static shared memory, which is not read */
         PUT(int32_t, 80, shape[9]); PUT(uint32_t, 92, id); PUT(const char *, 104, name ? strdup(name) : NULL);
@@ -384,6 +385,172 @@ EXPORT void stand_in_watched_call(int domain, uint32_t number, int result)
 EXPORT void stand_in_told(uint32_t number, const CallbackData *data)
 {
     if (watched[1][number]) called(context, 1, number, data);
+}
+
+/* ---- PC sampling ---- */
+
+#define REASONS 6
+#define SAMPLES 4096
+static const char *reason_names[REASONS] = {
+    "smsp__pcsamp_warps_issue_stalled_long_scoreboard", "smsp__pcsamp_warps_issue_stalled_long_scoreboard_not_issued",
+    "smsp__pcsamp_warps_issue_stalled_wait", "smsp__pcsamp_warps_issue_stalled_wait_not_issued",
+    "smsp__pcsamp_warps_issue_stalled_selected", "smsp__pcsamp_warps_issue_stalled_barrier"};
+/* CUPTI's numbers of them, which are not their places. */
+static const uint32_t reason_numbers[REASONS] = {7, 8, 21, 22, 30, 3};
+typedef struct { uint32_t number, samples; } Stalled;
+typedef struct {
+    size_t size;
+    uint64_t crc, offset;
+    uint32_t function, pad;
+    const char *name;
+    size_t reason_count;
+    Stalled *reasons;
+    uint32_t correlation, unused;
+} Sampled;
+typedef struct {
+    size_t size, room;
+    uint64_t total, dropped;
+    size_t pcs, remaining;
+    uint64_t range;
+    Sampled *data;
+    uint64_t others;
+    uint8_t full;
+} Samples;
+typedef struct { size_t size; void *private, *context, *values[3]; } SamplingParams;
+typedef struct { int kind, status; union { uint32_t number; size_t size; void *words[3]; } value; } Setting;
+static struct { const char *name; uint64_t offset; uint32_t correlation, counts[REASONS]; } pending[SAMPLES];
+static size_t pending_count;
+static struct { void *context; Samples *buffer; uint32_t mode, period, started; size_t reasons; uint64_t dropped; } sampling;
+
+/* So many samples of an instruction, with the reason at a place of `reason_names`. */
+EXPORT void stand_in_sample(const char *name, uint64_t offset, uint32_t correlation_id, int reason, uint32_t samples)
+{
+    if (!sampling.started || sampling.reasons != REASONS) return;
+    size_t at = 0;
+    while (at < pending_count && (strcmp(pending[at].name, name) || pending[at].offset != offset ||
+                                  pending[at].correlation != correlation_id)) at++;
+    if (at == pending_count) {
+        memset(&pending[at], 0, sizeof pending[at]);
+        pending[at].name = strdup(name), pending[at].offset = offset, pending[at].correlation = correlation_id;
+        pending_count++;
+    }
+    pending[at].counts[reason] += samples;
+}
+
+EXPORT void stand_in_drop_samples(uint64_t count) { sampling.dropped += count; }
+EXPORT void *stand_in_sampled_context(void) { return sampling.context; }
+EXPORT uint32_t stand_in_sampling_mode(void) { return sampling.mode; }
+
+/* What there is, as much of it as there is room for. */
+static void give_samples(Samples *into)
+{
+    size_t given = pending_count < into->room ? pending_count : into->room;
+    into->total = into->pcs = 0;
+    for (size_t at = 0; at < given; at++) {
+        Sampled *row = &into->data[at];
+        row->offset = pending[at].offset, row->name = pending[at].name, row->correlation = pending[at].correlation;
+        row->reason_count = 0;
+        for (int reason = 0; reason < REASONS; reason++) {
+            if (!pending[at].counts[reason]) continue;
+            row->reasons[row->reason_count++] = (Stalled){reason_numbers[reason], pending[at].counts[reason]};
+            into->total += pending[at].counts[reason];
+        }
+    }
+    into->pcs = given, into->dropped = sampling.dropped, into->full = sampling.dropped > 0;
+    sampling.dropped = 0;
+    pending_count -= given;
+    memmove(pending, pending + given, pending_count * sizeof pending[0]);
+    into->remaining = pending_count;
+}
+
+/* Of the contexts that tests use the id is in the last byte. */
+EXPORT int cuptiGetContextId(void *handle, uint32_t *id)
+{
+    FAIL_IF_TOLD();
+    *id = (uint32_t)((uintptr_t)handle & 0xFF) + 1;
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingEnable(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    if (params->size != 24 || sampling.context) return INVALID_PARAMETER;
+    memset(&sampling, 0, sizeof sampling);
+    pending_count = 0;
+    sampling.context = params->context, sampling.period = 14;
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingGetNumStallReasons(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    *(size_t *)params->values[0] = REASONS;
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingGetStallReasons(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    if ((size_t)params->values[0] != REASONS) return INVALID_PARAMETER;
+    for (int reason = 0; reason < REASONS; reason++) {
+        ((uint32_t *)params->values[1])[reason] = reason_numbers[reason];
+        strcpy(((char **)params->values[2])[reason], reason_names[reason]);
+    }
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingSetConfigurationAttribute(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    Setting *settings = params->values[1];
+    for (size_t at = 0; at < (size_t)params->values[0]; at++) {
+        Setting *one = &settings[at];
+        if (one->kind == 1) sampling.period = one->value.number;
+        else if (one->kind == 2) sampling.reasons = one->value.size;
+        else if (one->kind == 5) sampling.mode = one->value.number;
+        else if (one->kind == 8) sampling.buffer = one->value.words[0];
+        else if (one->kind != 6) return INVALID_PARAMETER;
+    }
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingGetConfigurationAttribute(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    ((Setting *)params->values[1])->value.number = sampling.period;
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingStart(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    sampling.started = params->context == sampling.context;
+    return sampling.started ? OK : INVALID_PARAMETER;
+}
+
+EXPORT int cuptiPCSamplingStop(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    if (!sampling.started || params->context != sampling.context) return INVALID_PARAMETER;
+    sampling.started = 0;
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingGetData(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    if (!sampling.context) return INVALID_PARAMETER;
+    give_samples(params->values[0]);
+    return OK;
+}
+
+EXPORT int cuptiPCSamplingDisable(SamplingParams *params)
+{
+    FAIL_IF_TOLD();
+    if (params->context != sampling.context) return INVALID_PARAMETER;
+    if (sampling.buffer) give_samples(sampling.buffer);
+    sampling.context = NULL;
+    return OK;
 }
 
 /* How graphs and nodes are numbered: functions that return 0 for none. */

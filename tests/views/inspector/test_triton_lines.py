@@ -14,8 +14,8 @@ from inspected import TRITON as DATA
 from inspected import TRITON_FORMS as FORMS
 from inspected import triton
 
+from kernelscope.analysis.code import Chain, line_map, with_called
 from kernelscope.recording.redact import shareable_code
-from kernelscope.views.inspector.code import Chain, line_map, with_called
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import code_of, compared, inspect_kernels
 from kernelscope.views.inspector.text import inspection_text

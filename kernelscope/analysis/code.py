@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -80,6 +81,9 @@ _PTX_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+
 _PTX_COMMENTED = re.compile(r"@\[ (.+?):(\d+):\d+")
 _SASS_FILE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 _SASS_INSTRUCTION = re.compile(r"\s*(?:\{\s*)?/\*[0-9a-f]{4,}\*/\s+\S")
+_SASS_OFFSET = re.compile(r"\s*(?:\{\s*)?/\*([0-9a-f]{4,})\*/\s+\S")
+_SASS_ROUTINE = re.compile(r"(\$\S+):$")
+_SASS_CALL = re.compile(r"\bCALL\b[^`]*`\((\$[^)]+)\)")
 _MLIR_PARTING = "// -----"
 _MLIR_ALIAS = re.compile(r"(#loc\d*) = loc\((.*)\)\s*$")
 _MLIR_NAME = re.compile(r"#loc\d*$")
@@ -144,6 +148,57 @@ def line_map(kind: str, text: str) -> LineMap:
     return LineMap(tuple(numbers), chain)
 
 
+def with_own_file(found: LineMap, filename: str | None) -> tuple[Chain, ...]:
+    """Return the distinct places of a text, in which the kernel's own file has no name.
+
+    Parameters
+    ----------
+    found : LineMap
+        The places.
+    filename : str or None
+        The kernel's file, as the recording has it: a saved one keeps the base name only.
+    """
+    outermost = Counter(name for name, line in found.outermost if line)
+    own = {name for name in found.files if not name or is_same_file(name, filename)}
+    if outermost and own.isdisjoint(outermost):
+        # A cell of a notebook is In [3] to its user, and a temporary file to the compiler: that of most lines.
+        own.add(outermost.most_common(1)[0][0])
+    return tuple(tuple(("" if name in own else name, line) for name, line in chain) for chain in found.chains)
+
+
+def is_same_file(file: str, known: str | None) -> bool:
+    """Return whether two names are of one file; a saved recording keeps the base name only."""
+    if not known:
+        return False
+    return file == known or _base_name(file) == _base_name(known)
+
+
+def sass_offsets(text: str, function: str | None = None) -> dict[int, int]:
+    """Return the lines of SASS, from 0, by the offsets of their instructions in bytes from the function's first.
+
+    Parameters
+    ----------
+    text : str
+        What ``nvdisasm`` printed.
+    function : str, optional
+        The mangled name of the function; without it, or where it is not there, the first one.
+    """
+    functions: dict[str, dict[int, int]] = {}
+    now: list[dict[int, int]] = [{}]
+    for at, line in enumerate(text.split("\n")):
+        if line.startswith(".text.") and line.rstrip().endswith(":"):
+            now = [functions.setdefault(line.strip()[len(".text."):-1], {})]
+        elif found := _SASS_ROUTINE.match(line):
+            # Its instructions are the function's too, at the end of it.
+            now = [now[0], functions.setdefault(found[1], {})]
+        elif found := _SASS_OFFSET.match(line):
+            for each in now:
+                each[int(found[1], 16)] = at
+    found = functions.get(function or "") or next(iter(functions.values()), now[0])
+    first = min(found, default=0)
+    return {offset - first: at for offset, at in found.items()}
+
+
 def _ptx(text: str) -> Iterator[Chain]:
     lines = text.split("\n")
     # Files are declared after the functions that name them.
@@ -177,13 +232,38 @@ def _ptx(text: str) -> Iterator[Chain]:
 
 
 def _sass(text: str) -> Iterator[Chain]:
+    lines = text.split("\n")
+    # The compiler's own subroutines, such as that of a division, have no lines: they are of the line that calls them.
+    routines = {found[1] for found in map(_SASS_ROUTINE.match, lines) if found}
+    found = list(_sass_lines(lines, routines))
+    if not routines:
+        return iter(found)
+    callers: dict[str, set[Chain]] = {}
+    for line, chain in zip(lines, found, strict=True):
+        called = _SASS_CALL.search(line) if chain else None
+        if called is not None:
+            callers.setdefault(called[1], set()).add(chain)
+    inside: Chain = ()
+    for at, line in enumerate(lines):
+        if line.startswith((".text.", "\t.section")):
+            inside = ()
+        elif line.endswith(":") and line[:-1] in routines:
+            of = callers.get(line[:-1], set())
+            inside = next(iter(of)) if len(of) == 1 else ()
+        elif inside and not found[at] and _SASS_INSTRUCTION.match(line):
+            found[at] = inside
+    return iter(found)
+
+
+def _sass_lines(lines: list[str], routines: set[str]) -> Iterator[Chain]:
+    """Return the place of each line of SASS; of the compiler's own subroutines none."""
     now: list[tuple[str | None, int]] = []
     caller: tuple[str | None, int] | None = None
     has_run = True
     chain: Chain = ()
-    for line in text.split("\n"):
+    for line in lines:
         found = _SASS_FILE.match(line)
-        if line.startswith((".text.", "//-----", "\t.section")):
+        if line.startswith((".text.", "//-----", "\t.section")) or (routines and line[:-1] in routines):
             now, caller, chain = [], None, ()
         elif found:
             # What was inlined is followed by the lines of its callers, one after the other.

@@ -1,4 +1,4 @@
-"""`kernelscope.views.inspector.code` on real code with line information, and on forms that it can have."""
+"""`kernelscope.analysis.code` on real code with line information, and on forms that it can have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counting import lines_run
 from numba import cuda, float32, int64
 
 from kernelscope import cubin as kernelscope_cubin
-from kernelscope.views.inspector.code import line_map
+from kernelscope.analysis.code import line_map
 
 
 @cuda.jit(device=True, lineinfo=True)

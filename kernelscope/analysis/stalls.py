@@ -1,0 +1,471 @@
+"""Where the warps of kernels were when the GPU was sampled, and why they did not go on: by line, and by instruction.
+
+A sample is of one warp in one cycle: the instruction that it is at, and the reason why it is not issued then. Machine
+code with line information says which line of the source an instruction came from; that of an inlined device function
+is its own.
+
+The reasons' meanings are those of the Nsight Compute documentation (Profiling Guide, "Warp Stall Reasons",
+https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#statistical-sampler).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kernelscope.analysis.code import (
+    Chain,
+    CodeRows,
+    is_same_file,
+    line_map,
+    sass_offsets,
+    type_entries,
+    with_own_file,
+)
+from kernelscope.analysis.columns import Ints, codes, ints, json_object, sum_by
+from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Reason(NamedTuple):
+    """A stall reason.
+
+    Attributes
+    ----------
+    group : str
+        What it is about, which has a color of its own: ``issued``, ``ready``, ``memory``, ``shared``, ``barrier``,
+        ``math``, ``code`` or ``other``.
+    label : str
+        What a warp does meanwhile, in a few words.
+    meaning : str
+        One sentence.
+    """
+
+    group: str
+    label: str
+    meaning: str
+
+
+#: The stall reasons by CUPTI's names, without what these have in common.
+REASONS: dict[str, Reason] = {
+    "selected": Reason("issued", "issuing", "The warp was selected, and issued an instruction: no stall."),
+    "not_selected": Reason("ready", "ready, another warp issued",
+                           "The warp was eligible, and the scheduler selected another one: enough warps are there."),
+    "long_scoreboard": Reason("memory", "waiting for memory",
+                              "The warp waits for data of an L1TEX operation: global, local, surface or texture "
+                              "memory."),
+    "short_scoreboard": Reason("shared", "waiting for shared memory or special functions",
+                               "The warp waits for the result of a memory input/output (MIO) operation other than "
+                               "L1TEX: mostly shared memory, also special math and dynamic branches."),
+    "barrier": Reason("barrier", "waiting at a barrier", "The warp waits for its block's other warps at a barrier."),
+    "membar": Reason("barrier", "waiting at a memory fence", "The warp waits at a memory barrier, such as a fence."),
+    "wait": Reason("math", "waiting for the instruction before",
+                   "The warp waits for an execution dependency of fixed latency."),
+    "math_pipe_throttle": Reason("math", "waiting for a math pipe",
+                                 "The warp waits for an execution pipe that others use, such as that of FP64."),
+    "mio_throttle": Reason("shared", "shared memory's queue is full",
+                           "The warp waits for the queue of memory input/output (MIO) instructions: shared memory, "
+                           "special math, dynamic branches."),
+    "lg_throttle": Reason("memory", "the memory queue is full",
+                          "The warp waits for the L1 queue of local and global memory operations: too many, or too "
+                          "small ones."),
+    "tex_throttle": Reason("memory", "the texture queue is full",
+                           "The warp waits for the L1 queue of texture operations."),
+    "drain": Reason("memory", "writing before its end",
+                    "The warp has exited and waits for its memory writes, so that its resources can be freed."),
+    "imc_miss": Reason("code", "waiting for a constant",
+                       "The warp waits for a miss of the immediate constant cache."),
+    "branch_resolving": Reason("code", "waiting for a branch",
+                               "The warp waits until the target of a branch is computed."),
+    "no_instructions": Reason("code", "waiting for its code",
+                              "The warp waits to fetch an instruction, or for a miss of the instruction cache: long "
+                              "code, or jumps over it."),
+    "dispatch_stall": Reason("other", "held back by the dispatcher",
+                             "The warp waits for the dispatcher, which holds it back for conflicts or other events."),
+    "sleeping": Reason("other", "sleeping", "All threads of the warp are blocked, have yielded, or sleep."),
+    "gmma": Reason("math", "waiting for a warpgroup's matrix product",
+                   "The warp waits for a matrix multiplication of its warpgroup on the tensor cores."),
+    "warpgroup_arrive": Reason("barrier", "waiting for its warpgroup",
+                               "The warp waits at a WARPGROUP.ARRIVES or WARPGROUP.WAIT instruction."),
+    "misc": Reason("other", "stalled otherwise", "The warp was stalled for another reason."),
+}
+#: What is no stall: the warp issued, or could have.
+NO_STALLS = ("selected", "not_selected")
+#: A barrier in SASS, which the GPU has issued when its warps wait: they are sampled at the instruction after it.
+_BARRIER, _IS_BARRIER = "barrier", re.compile(r"(?:@\S+\s+)?BAR\b")
+#: Of compute capability 7.0 and newer.
+_INSTRUCTION_BYTES = 16
+
+
+def reason_text(reason: str) -> str:
+    """Return a reason in words, with the field's name of it."""
+    known = REASONS.get(reason)
+    name = reason.replace("_", " ")
+    return f"{known.label} ({name})" if known else name
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """The samples of one line of a kernel's source, or of one of its instructions.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    dispatcher_id, specialization_id : int or None
+        Its rows; None for a kernel that no probe recorded, and where a line is of several specializations.
+    file : str or None
+        The file that the line is in, None for that of the kernel, and where no line is known.
+    line : int or None
+        The line, from 1; None where it is not known.
+    text : str or None
+        The line itself, or the instruction, without the blanks around it; None where it was not recorded.
+    pc_offset : int or None
+        Of an instruction its offset in bytes; None for a line.
+    samples : int
+        How many samples were taken there.
+    not_issued : int
+        How many of them in cycles in which the scheduler issued nothing.
+    share : float
+        The samples over all of the kernel's.
+    reasons : tuple of (str, int, int)
+        The stall reasons by CUPTI's names with their samples, and those of them in which nothing was issued; most
+        first.
+    """
+
+    kernel: str
+    dispatcher_id: int | None
+    specialization_id: int | None
+    file: str | None
+    line: int | None
+    text: str | None
+    pc_offset: int | None
+    samples: int
+    not_issued: int
+    share: float
+    reasons: tuple[tuple[str, int, int], ...]
+
+    @property
+    def main(self) -> str:
+        """Return the reason that most of the samples have; of those that are stalls if there are any."""
+        stalls = [name for name, *_ in self.reasons if name not in NO_STALLS]
+        return (stalls or [name for name, *_ in self.reasons])[0]
+
+
+@dataclass(frozen=True)
+class KernelStalls:
+    """The samples of one kernel.
+
+    Attributes
+    ----------
+    kernel : str
+        Its name.
+    dispatcher_id : int or None
+        Its row in ``dispatchers``; None for a kernel that no probe recorded.
+    specialization_id : int or None
+        The specialization with most samples; None where none is known.
+    samples : int
+        Of the kernel.
+    share : float
+        The samples over those of all kernels.
+    reasons : tuple of (str, int, int)
+        As of `Stalled`.
+    lines, instructions : tuple of Stalled
+        Its lines, and its instructions, with most samples first; no lines where the machine code names none.
+    unknown : int
+        Samples of instructions that have no line.
+    """
+
+    kernel: str
+    dispatcher_id: int | None
+    specialization_id: int | None
+    samples: int
+    share: float
+    reasons: tuple[tuple[str, int, int], ...]
+    lines: tuple[Stalled, ...]
+    instructions: tuple[Stalled, ...]
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of one specialization by instruction and reason.
+
+    Attributes
+    ----------
+    reasons : list of str
+        The reasons that there are, by CUPTI's names.
+    offsets : ndarray of int64, shape (instructions,)
+        Where the instructions are, in order.
+    counts, not_issued : ndarray of int64, shape (instructions, reasons)
+        How many samples there are, and how many of them in cycles in which nothing was issued.
+    """
+
+    reasons: list[str]
+    offsets: Ints
+    counts: Ints
+    not_issued: Ints
+
+    def at(self, groups: Ints, size: int) -> tuple[Ints, Ints]:
+        """Return `counts` and `not_issued` added up by group of the instructions; those of -1 are left out."""
+        found = tuple(np.zeros((size, len(self.reasons)), np.int64) for _ in range(2))
+        known = groups >= 0
+        for into, values in zip(found, (self.counts, self.not_issued), strict=True):
+            np.add.at(into, groups[known], values[known])
+        return found[0], found[1]
+
+    def at_barriers(self, text: str, lines: Mapping[int, int]) -> Samples:
+        """Return these with what waits at a barrier at the barrier's own instruction, not at the one after it.
+
+        Parameters
+        ----------
+        text : str
+            The kernel's SASS.
+        lines : mapping of int to int
+            By an instruction's offset its line in `text`, from 0.
+        """
+        if _BARRIER not in self.reasons:
+            return self
+        column, shown = self.reasons.index(_BARRIER), text.split("\n")
+        before = self.offsets - _INSTRUCTION_BYTES
+        is_after = np.array([each in lines and bool(_IS_BARRIER.match(_instruction(shown[lines[each]])))
+                             for each in before.tolist()], bool)
+        is_moved = is_after & (self.counts[:, column] > 0)
+        offsets = np.union1d(self.offsets, before[is_moved])
+        stays, goes = np.searchsorted(offsets, self.offsets), np.searchsorted(offsets, before[is_moved])
+        tables = [np.zeros((len(offsets), len(self.reasons)), np.int64) for _ in range(2)]
+        for into, values in zip(tables, (self.counts, self.not_issued), strict=True):
+            into[stays] = values
+            into[stays[is_moved], column] = 0
+            into[goes, column] += values[is_moved, column]
+        kept = tables[0].any(axis=1)
+        return Samples(self.reasons, offsets[kept], tables[0][kept], tables[1][kept])
+
+    def ranked(self, counts: Ints, not_issued: Ints) -> tuple[tuple[str, int, int], ...]:
+        """Return one row's reasons with their samples, most first."""
+        order = np.argsort(-counts, kind="stable")
+        return tuple((self.reasons[at], int(counts[at]), int(not_issued[at])) for at in order.tolist() if counts[at])
+
+
+def samples_by_kernel(recording: Recording, only: int | None = None) -> dict[tuple[int, str], Samples]:
+    """Return the samples by specialization, -1 for none, and name of the kernel's machine code.
+
+    Of a kernel without such a name its readable one stands there.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds the samples.
+    only : int, optional
+        The specialization; all of them without.
+    """
+    specialization = ints(recording, "pc_samples", "specialization_id")
+    mine = slice(None) if only is None else np.flatnonzero(specialization == only)
+    parts: list[Ints] = [specialization[mine]]
+    if not len(parts[0]):
+        return {}
+    words: dict[str, list[str]] = {}
+    for column in ("entry_name", "name", "reason"):
+        code, words[column] = codes(recording, "pc_samples", column)
+        parts.append(code[mine])
+    known, offset = np.unique(ints(recording, "pc_samples", "pc_offset")[mine], return_inverse=True)
+    # Rows are many where launches are apart: those of one instruction and reason are added up before anything else.
+    key = offset
+    for values in parts:
+        key = key * (int(values.max()) + 2) + values + 1
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    specialization, entry, name, reason = (values[first] for values in parts)
+    offset = known[offset[first]]
+    samples, not_issued = (sum_by(group, np.maximum(ints(recording, "pc_samples", column)[mine], 0), len(first))
+                           for column in ("samples", "not_issued"))
+    rows: dict[tuple[int, str], list[int]] = {}
+    for at, each in enumerate(zip(specialization.tolist(), entry.tolist(), name.tolist(), strict=True)):
+        label = words["entry_name"][each[1]] if each[1] >= 0 else words["name"][each[2]]
+        rows.setdefault((each[0], label), []).append(at)
+    found: dict[tuple[int, str], Samples] = {}
+    for kernel, own in rows.items():
+        offsets, where = np.unique(offset[own], return_inverse=True)
+        used, which = np.unique(reason[own], return_inverse=True)
+        tables = [np.zeros((len(offsets), len(used)), np.int64) for _ in range(2)]
+        for into, values in zip(tables, (samples, not_issued), strict=True):
+            np.add.at(into, (where, which), values[own])
+        found[kernel] = Samples([words["reason"][each] for each in used.tolist()], offsets, *tables)
+    return found
+
+
+def by_kernel(recording: Recording) -> list[KernelStalls]:
+    """Return the kernels that were sampled, with most samples first: their lines and instructions, hottest first."""
+    held = samples_by_kernel(recording)
+    if not held:
+        return []
+    rows, code = recording.rows("specializations"), CodeRows(recording)
+    dispatchers = recording.rows("dispatchers")
+    shown = _shown_names(recording)
+    all_of_them = sum(int(each.counts.sum()) for each in held.values())
+    grouped: dict[tuple[int | None, str], list[tuple[int | None, str, Samples]]] = {}
+    for (number, entry), samples in held.items():
+        owner = None if number == UNKNOWN else rows[number]["dispatcher_id"]
+        name = shown[number, entry] if owner is None else dispatchers[owner]["name"]
+        grouped.setdefault((owner, name), []).append((None if number == UNKNOWN else number, entry, samples))
+    found = [_kernel(name, owner, parts, code, None if owner is None else dispatchers[owner], all_of_them)
+             for (owner, name), parts in grouped.items()]
+    return sorted(found, key=lambda each: -each.samples)
+
+
+def _shown_names(recording: Recording) -> dict[tuple[int, str], str]:
+    """The readable name of each kernel by what `samples_by_kernel` knows it by."""
+    names = ("specialization_id", "entry_name", "name")
+    rows = recording.arrow("pc_samples").select(names).group_by(list(names)).aggregate([]).to_pylist()
+    return {(UNKNOWN if row["specialization_id"] is None else row["specialization_id"],
+             row["entry_name"] or row["name"]): row["name"] for row in rows}
+
+
+def _kernel(name: str, owner: int | None, parts: list[tuple[int | None, str, Samples]], code: CodeRows,
+            dispatcher: Mapping[str, Any] | None, all_of_them: int) -> KernelStalls:
+    total = sum(int(samples.counts.sum()) for *_, samples in parts)
+    lines: dict[tuple[str, int], tuple[dict[str, list[int]], set[int | None]]] = {}
+    instructions: list[Stalled] = []
+    reasons: dict[str, list[int]] = {}
+    unknown = 0
+    for number, entry, samples in parts:
+        row = None if number is None or owner is None else code.row(owner, number, "sass")
+        sass = None if row is None else SassLines.of(str(row["text"]), entry, dispatcher)
+        texts = [] if row is None else str(row["text"]).split("\n")
+        by_line = samples if row is None or sass is None else samples.at_barriers(str(row["text"]), sass.lines)
+        distinct, groups = np.unique(_places(sass, by_line), return_inverse=True)
+        counts, not_issued = by_line.at(groups, len(distinct))
+        for at, tie in enumerate(distinct.tolist()):
+            if sass is None or tie < 0:
+                unknown += int(counts[at].sum())
+                continue
+            totals, of = lines.setdefault(sass.chains[tie][0], ({}, set()))
+            of.add(number)
+            _add(totals, samples.ranked(counts[at], not_issued[at]))
+        place = _places(sass, samples)
+        for at, offset in enumerate(samples.offsets.tolist()):
+            ranked = samples.ranked(samples.counts[at], samples.not_issued[at])
+            _add(reasons, ranked)
+            line = None if sass is None or place[at] < 0 else sass.chains[int(place[at])][0]
+            text = None if sass is None or offset not in sass.lines else _instruction(texts[sass.lines[offset]])
+            instructions.append(_stalled(name, owner, number, line, text, offset, ranked, total))
+    source = {} if owner is None else source_lines(code, owner, [number for number, *_ in parts if number is not None])
+    made = [_stalled(name, owner, next(iter(of)) if len(of) == 1 else None, line, source.get(line), None,
+                     _ranked(totals), total) for line, (totals, of) in lines.items()]
+    busiest = max(parts, key=lambda each: int(each[2].counts.sum()))[0]
+    return KernelStalls(
+        name, owner, busiest, total, total / all_of_them if all_of_them else 0.0, _ranked(reasons),
+        tuple(sorted(made, key=lambda each: -each.samples)),
+        tuple(sorted(instructions, key=lambda each: -each.samples)), unknown)
+
+
+def _places(sass: SassLines | None, samples: Samples) -> Ints:
+    return np.full(len(samples.offsets), UNKNOWN) if sass is None else sass.places(samples.offsets)
+
+
+def _add(totals: dict[str, list[int]], ranked: tuple[tuple[str, int, int], ...]) -> None:
+    for name, samples, not_issued in ranked:
+        held = totals.setdefault(name, [0, 0])
+        held[0] += samples
+        held[1] += not_issued
+
+
+def _ranked(totals: Mapping[str, list[int]]) -> tuple[tuple[str, int, int], ...]:
+    found = [(name, samples, not_issued) for name, (samples, not_issued) in totals.items()]
+    return tuple(sorted(found, key=lambda each: -each[1]))
+
+
+def _stalled(kernel: str, owner: int | None, number: int | None, line: tuple[str, int] | None, text: str | None,
+             offset: int | None, ranked: tuple[tuple[str, int, int], ...], total: int) -> Stalled:
+    samples = sum(each[1] for each in ranked)
+    return Stalled(kernel, owner, number, None if line is None else line[0] or None, None if line is None else line[1],
+                   text, offset, samples, sum(each[2] for each in ranked), samples / total if total else 0.0, ranked)
+
+
+def _instruction(line: str) -> str:
+    return line.partition("*/")[2].strip().rstrip(";").strip()
+
+
+@dataclass(frozen=True)
+class SassLines:
+    """The instructions of a function's SASS, and the lines of the source that they came from.
+
+    Attributes
+    ----------
+    lines : dict of int to int
+        By an instruction's offset its line in the text, from 0.
+    chains : tuple of Chain
+        Distinct places, an inlined function's first; the kernel's own file has no name.
+    ties : list of int
+        For each line of the text its place, an index into `chains`; -1 for none.
+    """
+
+    lines: dict[int, int]
+    chains: tuple[Chain, ...]
+    ties: list[int]
+
+    @classmethod
+    def of(cls, text: str, entry: str, dispatcher: Mapping[str, Any] | None) -> SassLines:
+        """Read SASS as a recording holds it."""
+        found = line_map("sass", text)
+        return cls(sass_offsets(text, entry), with_own_file(found, (dispatcher or {}).get("filename")), found.chain)
+
+    def places(self, offsets: Ints) -> Ints:
+        """Return the place of each instruction, an index into `chains`; -1 for none."""
+        return np.array([self.ties[self.lines[each]] if each in self.lines else UNKNOWN for each in offsets.tolist()],
+                        np.int64)
+
+
+def source_lines(code: CodeRows, dispatcher_id: int, specializations: list[int]) -> dict[tuple[str, int], str]:
+    """Return the lines of a kernel's source and of the functions that it calls, by file and number, where recorded.
+
+    The kernel's own file has no name.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for number in specializations[:1]:
+        source, called = (code.row(dispatcher_id, number, kind) for kind in ("source", "functions"))
+        own = None if source is None else json_object(source["attributes"]).get("file")
+        for each in type_entries(called["text"]) if called is not None else []:
+            file, first, text = each.get("file"), each.get("lineno"), each.get("text")
+            if isinstance(file, str) and isinstance(first, int) and isinstance(text, str):
+                name = "" if is_same_file(file, own) else file
+                found |= {(name, first + at): line.strip() for at, line in enumerate(text.split("\n"))}
+        if source is not None:
+            first = source["lineno"] or 1
+            found |= {("", first + at): line.strip() for at, line in enumerate(str(source["text"]).split("\n"))}
+    return found
+
+
+def stall_table(recording: Recording) -> pd.DataFrame:
+    """Return the samples by line and stall reason as a DataFrame.
+
+    Its columns are ``kernel``, ``file`` (null for the kernel's own), ``line``, ``text``, ``reason`` in words,
+    ``stall`` (CUPTI's name), ``samples``, ``not_issued``, and ``share``, the samples over all of the kernel's. Samples
+    of instructions without a line are in rows whose line is null.
+    """
+    rows: list[dict[str, Any]] = []
+    for kernel in by_kernel(recording):
+        places = list(kernel.lines)
+        if kernel.unknown:
+            totals: dict[str, list[int]] = {}
+            _add(totals, kernel.reasons)
+            for each in kernel.lines:
+                _add(totals, tuple((name, -samples, -not_issued) for name, samples, not_issued in each.reasons))
+            totals = {name: counts for name, counts in totals.items() if counts[0]}
+            places.append(_stalled(kernel.kernel, None, None, None, None, None, _ranked(totals), kernel.samples))
+        for each in places:
+            rows += [{"kernel": each.kernel, "file": each.file, "line": each.line, "text": each.text,
+                      "reason": reason_text(name), "stall": name, "samples": samples, "not_issued": not_issued,
+                      "share": samples / kernel.samples if kernel.samples else 0.0}
+                     for name, samples, not_issued in each.reasons]
+    import pandas as pd
+
+    kinds = {"kernel": "object", "file": "object", "line": "Int64", "text": "object", "reason": "object",
+             "stall": "object", "samples": "Int64", "not_issued": "Int64", "share": "float64"}
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})

@@ -1,0 +1,1 @@
+"""The GPU's hardware counters and samples, read in this process through CUPTI."""

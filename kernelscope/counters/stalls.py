@@ -1,0 +1,213 @@
+"""The probe of stall reasons: samples the warps of all kernels while a recording lasts."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from kernelscope.counters.pc_sampling import MOST, PcSampling
+from kernelscope.probes.base import Probe
+from kernelscope.probes.cupti.library import CuptiError, find
+from kernelscope.probes.cupti.records import readable
+from kernelscope.probes.driver import device
+from kernelscope.probes.sink import Sink
+from kernelscope.units import counted
+
+_NOT_STARTED = 3
+
+
+class StallsProbe(Probe):
+    """Has the GPU sample its warps while a recording session lasts.
+
+    The contexts that there are when recording begins are sampled: those of the devices in use, and where none is, that
+    of the first device, which is made for it. What runs in others is counted.
+
+    Parameters
+    ----------
+    is_serialized : bool
+        Run kernels one by one, so that each sample has its launch.
+    path : str, optional
+        CUPTI's library, instead of the one that is found.
+    contexts : list of (int, int), optional
+        Handles of contexts with the ordinals of their devices, instead of those of the process; both are for tests.
+    """
+
+    name = "stalls"
+
+    def __init__(self, *, is_serialized: bool = False, path: str | None = None,
+                 contexts: list[tuple[int, int]] | None = None) -> None:
+        super().__init__()
+        self._is_serialized = is_serialized
+        self._path = path
+        self._is_given = contexts is not None
+        self._contexts = None if contexts is None else Contexts(contexts)
+        self._sampled: list[tuple[PcSampling, int]] = []
+        self._context_ids: set[int | None] = set()
+        self._process = os.getpid()
+
+    def install(self, sink: Sink, detail: str) -> None:
+        """Begin to sample. See `ProbeProtocol.install`."""
+        self.sink = sink
+        try:
+            path = self._path or find()
+            self._contexts = self._contexts or Contexts.of_process()
+            for context, ordinal in self._contexts.held:
+                sampling = PcSampling(path, context, is_serialized=self._is_serialized)
+                self._sampled.append((sampling, ordinal))  # before: what a Ctrl-C interrupts is undone too
+                sampling.begin()
+                self._context_ids.add(sampling.context_id())
+        except CuptiError as problem:
+            self._end()
+            self._sampled = []
+            self.report(sink, f"stall reasons were not recorded: {problem}", status="unavailable", fix=problem.fix)
+        else:
+            sink.take_samples = self._take
+
+    def uninstall(self) -> None:
+        """Sample no more, and take the rest. See `ProbeProtocol.uninstall`."""
+        with self.lock:
+            self._end()
+
+    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
+        """Take what was sampled so far, and state how well it went. See `ProbeProtocol.describe`."""
+        if not self._sampled:
+            return
+        self._take()
+        sampled = [each for each, _ in self._sampled]
+        samples, dropped = sum(each.total for each in sampled), sum(each.dropped for each in sampled)
+        row: dict[str, Any] = {
+            "probe": self.name, "status": "ok", "dropped": dropped,
+            "message": f"{counted(samples, 'sample')} of warps, {_how_often(sampled[0].period)}"
+                       + ("; kernels ran one by one" if self._is_serialized else "")}
+        losses = [*_losses(sampled, dropped), *self._not_sampled(sink)]
+        if losses:
+            row |= {"status": "degraded", "message": "; ".join([row["message"], *(what for what, _ in losses)]),
+                    "fix": "; ".join(dict.fromkeys(fix for _, fix in losses))}
+        sink.stated[self.name] = row
+
+    def _not_sampled(self, sink: Sink) -> list[tuple[str, str]]:
+        """What is said of kernels in contexts that are not sampled; nothing where CUPTI cannot tell contexts apart."""
+        kernels = 0 if None in self._context_ids else sum(
+            count for context, count in sink.gpu.kernels_in.items() if context not in self._context_ids)
+        return [] if not kernels else [(
+            f"{counted(kernels, 'kernel')} ran in CUDA contexts that were made after recording began, or were not "
+            "current then, and were not sampled", "launch something on each device before you record")]
+
+    def _take(self) -> None:
+        """Hand over what was sampled since this was called last."""
+        assert self.sink is not None
+        if os.getpid() != self._process:
+            return
+        with self.lock:
+            for sampling, ordinal in self._sampled:
+                try:
+                    sampling.collect()
+                except CuptiError as problem:  # what was taken before stays
+                    self.sink.swallow(self.name, problem)
+                rows = sampling.taken()
+                of_device = self._device(ordinal) if rows else 0
+                self.sink.pc_samples += [
+                    {"name": readable(each.entry_name), "entry_name": each.entry_name, "device_id": of_device,
+                     "correlation_id": each.correlation_id or None, "pc_offset": each.pc_offset, "reason": each.reason,
+                     "samples": each.samples, "not_issued": each.not_issued} for each in rows]
+
+    def _device(self, ordinal: int) -> int:
+        assert self.sink is not None
+        if self._is_given:
+            return self.sink.devices.intern(("device", ordinal), lambda: {"ordinal": ordinal})
+        return device(self.sink, ordinal)
+
+    def _end(self) -> None:
+        if os.getpid() != self._process:  # a child of fork() has nothing of it, and must not touch it
+            return
+        first: CuptiError | None = None
+        try:
+            for sampling, _ in self._sampled:
+                try:
+                    sampling.end()
+                except CuptiError as problem:  # the others end too
+                    first = first or problem
+        finally:
+            if self._contexts is not None:
+                self._contexts.release()
+        if first is not None:
+            raise first
+
+
+def _losses(sampled: list[PcSampling], dropped: int) -> list[tuple[str, str]]:
+    """What is said of samples that are missing, and what to do about it."""
+    found, left = list[tuple[str, str]](), sum(each.left for each in sampled)
+    if dropped or any(each.is_buffer_full for each in sampled):
+        lost = f"{counted(dropped, 'sample')} more" if dropped else "more samples"
+        found.append((f"the GPU lost {lost}, as its buffer was full", "record fewer or shorter kernels at once"))
+    if left:
+        found.append((f"those of {counted(left, 'instruction')} are missing, as CUPTI's buffer for {MOST:,} "
+                      "instructions was full", "record fewer kernels at once"))
+    return found
+
+
+def _how_often(period: int | None) -> str:
+    return "as often as CUPTI chooses" if period is None else f"one every {2 ** period:,} cycles of a multiprocessor"
+
+
+class Contexts:
+    """CUDA contexts of this process.
+
+    Parameters
+    ----------
+    held : list of (int, int)
+        Their handles, with the ordinals of their devices.
+    """
+
+    def __init__(self, held: list[tuple[int, int]]) -> None:
+        self.held = held
+        self._retained: list[int] = []
+
+    @classmethod
+    def of_process(cls) -> Contexts:
+        """Return the primary contexts that are in use and the current one; where there is none, the first device's.
+
+        Raises
+        ------
+        CuptiError
+            There is no device.
+        """
+        driver = ctypes.CDLL("libcuda.so.1")
+        count = ctypes.c_int()
+        if driver.cuDeviceGetCount(ctypes.byref(count)) == _NOT_STARTED:
+            driver.cuInit(0)
+            driver.cuDeviceGetCount(ctypes.byref(count))
+        if not count.value:
+            raise CuptiError("no CUDA device is there", "")
+        found = cls([])
+        for ordinal in range(count.value):
+            if _is_active(driver, ordinal):
+                found._retain(driver, ordinal)
+        current, of_current = ctypes.c_void_p(), ctypes.c_int()
+        if (not driver.cuCtxGetCurrent(ctypes.byref(current)) and current.value is not None
+                and current.value not in dict(found.held) and not driver.cuCtxGetDevice(ctypes.byref(of_current))):
+            found.held.append((current.value, of_current.value))
+        if not found.held:
+            found._retain(driver, 0)
+        return found
+
+    def release(self) -> None:
+        """Give up what was kept alive for this."""
+        driver = ctypes.CDLL("libcuda.so.1") if self._retained else None
+        while self._retained:
+            getattr(driver, "cuDevicePrimaryCtxRelease_v2")(self._retained.pop())  # noqa: B009 - no name of Python's
+
+    def _retain(self, driver: Any, ordinal: int) -> None:
+        context = ctypes.c_void_p()
+        if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal) or context.value is None:
+            raise CuptiError(f"CUDA device {ordinal} gives no context", "run nvidia-smi to see how it is")
+        self._retained.append(ordinal)
+        self.held.append((context.value, ordinal))
+
+
+def _is_active(driver: Any, ordinal: int) -> bool:
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    failed = driver.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
+    return not failed and bool(active.value)
