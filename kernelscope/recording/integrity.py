@@ -42,6 +42,7 @@ REFERENCES = {
     "parent_range_id": "ranges",
     "collection_id": "collections",
     "build_id": "builds",
+    "measurement_id": "measurements",
     "nearest_build_id": "builds",
     "graph_id": "graphs",
     "graph_node_id": "graph_nodes",
