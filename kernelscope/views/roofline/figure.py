@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ABREAST = 2
 _ROOF = "#7b828c"
 _DASHES = {"copy": "solid", "dram": "dash", "l2": "dot", "compute": "solid"}
-_SIDES = {"right": "middle right", "left": "middle left", "above": "top center", "below": "bottom center"}
+_ROWS = {"beside": "middle", "above": "top", "below": "bottom"}
 _ABOVE, _BELOW, _NOTE = 52, 58, 15
 _LETTERS = 78
 _UNITS = {3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
@@ -34,7 +34,6 @@ def roofline_figure(shown: Shown) -> go.Figure:
     whole = sum(heights)
     figure = figure_of(title, whole + 84)
     figure.update_layout(margin={"l": 8, "r": 16, "t": 34, "b": 50}, hovermode="closest")
-    top = 0
     for at, panel in enumerate(shown.panels):
         row, column = divmod(at, ABREAST)
         top = sum(heights[:row])
@@ -44,8 +43,7 @@ def roofline_figure(shown: Shown) -> go.Figure:
         upper = 1 - (top + _ABOVE) / whole
         domain = (left, right), (upper - HEIGHT / whole, upper)
         _panel(figure, panel, shown, "" if not at else str(at + 1), domain)
-        if not row or True:
-            _head(figure, panel, domain, 10 / whole)
+        _head(figure, panel, domain, 10 / whole)
         for place, line in enumerate(notes[at]):
             _text(figure, line, left, domain[1][0] - (50 + _NOTE * place) / whole, 11)
     return figure
@@ -57,7 +55,7 @@ def _panel(figure: go.Figure, panel: Panel, shown: Shown, axis: str, domain: tup
         is_level = roof.kind == "compute"
         figure.add_scatter(
             x=[roof.start[0], roof.end[0]], y=[roof.start[1], roof.end[1]], mode="lines+text" if is_level else "lines",
-            text=["", roof.label] if is_level else None, textposition="top left", textfont={"size": LABEL}, **where,
+            text=["", f"{roof.label}\u2002"] if is_level else None, textposition="top left", textfont={"size": LABEL}, **where,
             name=roof.label.partition(":")[0], legendgroup=roof.kind, showlegend=not is_level and not axis,
             line={"color": _ROOF, "width": 1.6 if _DASHES[roof.kind] == "solid" else 1.3, "dash": _DASHES[roof.kind]},
             customdata=[label(roof.label)] * 2, hovertemplate="%{customdata}<extra></extra>")
@@ -77,7 +75,7 @@ def _panel(figure: go.Figure, panel: Panel, shown: Shown, axis: str, domain: tup
                 x=[getattr(dot, at) for dot in dots], y=[dot.flops_per_second for dot in dots], **where,
                 mode="markers" if dots is rings else "markers+text", name=name, legendgroup=name,
                 showlegend=not axis, text=None if dots is rings else [label(dot.label) for dot in dots],
-                textposition=[_SIDES[dot.side] for dot in dots], textfont={"size": LABEL}, cliponaxis=False,
+                textposition=[_position(dot.side) for dot in dots], textfont={"size": LABEL}, cliponaxis=False,
                 marker={"color": [dot.color for dot in dots], "size": 7 if dots is rings else 10, "symbol": symbol,
                         "line": {"width": 1.4 if dots is rings else 0}},
                 customdata=["<br>".join(map(label, dot.lines)) for dot in dots],
@@ -94,6 +92,11 @@ def _panel(figure: go.Figure, panel: Panel, shown: Shown, axis: str, domain: tup
                          "tickvals": [10.0 ** each for each in decades(shown.y)],
                          "ticktext": [tick(each) for each in decades(shown.y)]},
     })
+
+
+def _position(side: str) -> str:
+    row, _, column = side.partition(" ")
+    return f"{_ROWS[row]} {column}"
 
 
 def tick(exponent: int) -> str:

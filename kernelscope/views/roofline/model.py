@@ -25,6 +25,9 @@ NOTHING = ("No kernel's counters were measured: %kernelscope metrics KERNEL --se
 WIDTH, HEIGHT = 470, 330
 #: The size of labels, in pixels.
 LABEL = 11
+#: Sides of a dot on which its label can be, as row and column; the first that is free is taken.
+SIDES = ("beside right", "beside left", "above center", "below center", "above right", "below right", "above left",
+         "below left")
 _NAME, _ARGUMENTS = 26, 60
 _BOUNDS = {"memory": "memory-bound", "compute": "compute-bound"}
 # Room around what is drawn, in decades.
@@ -73,7 +76,7 @@ class Dot:
     lines : list of str
         What is said of it, a line each.
     side : str
-        On which side its label is: right, left, above or below.
+        On which side its label is: one of `SIDES`.
     """
 
     name: str
@@ -84,7 +87,7 @@ class Dot:
     l2_intensity: float | None
     roof: tuple[float, float] | None
     lines: list[str]
-    side: str = "right"
+    side: str = SIDES[0]
 
     @property
     def label(self) -> str:
@@ -277,21 +280,38 @@ def _notes(each: Roofline, drawn: Sequence[Point]) -> Iterable[str]:
 
 def _place_labels(shown: Shown, panel: Panel) -> None:
     """Choose the sides of labels so that they cover no other label, dot or edge, as far as that is possible."""
-    taken = [_box(shown, dot, None) for dot in panel.dots]
+    taken = [box for dot in panel.dots for box in _marks(shown, dot)]
+    for roof in panel.roofs:
+        (x, y), (right, top) = shown.place(roof.start), shown.place(roof.end)
+        steps = max(round(right - x) // 4, 1)
+        middles = [(x + (right - x) * at / steps, y + (top - y) * at / steps) for at in range(steps + 1)]
+        taken += [(left - 2, middle - 2, left + 2, middle + 2) for left, middle in middles]
     for dot in sorted(panel.dots, key=lambda dot: -dot.flops_per_second):
-        boxes = {side: _box(shown, dot, side) for side in ("right", "left", "above", "below")}
+        boxes = {side: _box(shown, dot, side) for side in SIDES}
         dot.side = min(boxes, key=lambda side: _covered(boxes[side], taken))
         taken.append(boxes[dot.side])
 
 
-def _box(shown: Shown, dot: Dot, side: str | None) -> tuple[float, float, float, float]:
-    """Return the edges of a dot, or of its label on a side."""
+def _marks(shown: Shown, dot: Dot) -> Iterable[tuple[float, float, float, float]]:
+    """Return the edges of a dot, of its ring and of the lines from them."""
     x, y = shown.place((dot.intensity, dot.flops_per_second))
-    if side is None:
-        return x - 6, y - 6, x + 6, y + 6
+    yield x - 6, y - 6, x + 6, y + 6
+    if dot.l2_intensity:
+        ring = shown.place((dot.l2_intensity, dot.flops_per_second))[0]
+        yield ring - 4, y - 4, ring + 4, y + 4
+        yield min(x, ring), y - 1, max(x, ring), y + 1
+    if dot.roof is not None:
+        above, top = shown.place(dot.roof)
+        yield above - 1, min(top, y), above + 1, y
+
+
+def _box(shown: Shown, dot: Dot, side: str) -> tuple[float, float, float, float]:
+    """Return the edges of a dot's label on a side."""
+    x, y = shown.place((dot.intensity, dot.flops_per_second))
     wide = drawn_width(dot.label, LABEL)
-    left = {"right": x + 9, "left": x - 9 - wide}.get(side, x - wide / 2)
-    top = {"above": y - 9 - LABEL, "below": y + 8}.get(side, y - LABEL / 2)
+    row, _, column = side.partition(" ")
+    left = {"right": x + 9, "left": x - 9 - wide}.get(column, x - wide / 2)
+    top = {"above": y - 9 - LABEL, "below": y + 8}.get(row, y - LABEL / 2)
     return left, top, left + wide, top + LABEL
 
 

@@ -27,6 +27,7 @@ def roofline_svg(shown: Shown) -> str:
     """Return the panels side by side, two in a row, as an SVG document; it runs no script and loads nothing."""
     wide = _LEFT + WIDTH + _RIGHT
     across = min(max(len(shown.panels), 1), ABREAST)
+    width = across * wide
     y, body = 26, [f"<text class='kr-ink' x='10' y='18' font-size='13' font-weight='600'>{escape(about(shown))}</text>"]
     if shown.notice:
         body.append(f"<text x='{20 + drawn_width(about(shown), 13, bold=True):g}' y='18'>{escape(shown.notice)}</text>")
@@ -40,10 +41,10 @@ def roofline_svg(shown: Shown) -> str:
             body.append(f"<g transform='translate({at * wide} {y})'>{''.join(_panel(panel, shown))}</g>")
         y += _HEAD + HEIGHT + _AXIS + _LINE * max(len(_lines(panel)) for panel in row)
     if shown.panels:
-        body += _legend(y + 12, {roof.kind for panel in shown.panels for roof in panel.roofs},
-                        any(dot.l2_intensity for panel in shown.panels for dot in panel.dots))
-        y += 28
-    width = across * wide
+        legend, y = _legend(y + 12, width, {roof.kind for panel in shown.panels for roof in panel.roofs},
+                            any(dot.l2_intensity for panel in shown.panels for dot in panel.dots))
+        body += legend
+        y += 16
     return (f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' viewBox='0 0 {width} {y}' class='kr' "
             f"role='img' {_FONT}><title>{escape(about(shown))}</title><style>{_STYLE}</style>"
             f"<rect class='kr-ground' width='{width}' height='{y}'/>{''.join(body)}</svg>")
@@ -109,22 +110,26 @@ def _dot(dot: Dot, shown: Shown) -> Iterator[str]:
     x, y = shown.place((dot.intensity, dot.flops_per_second))
     said = escape("\n".join(dot.lines))
     yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='5' fill='{dot.color}'><title>{said}</title></circle>"
-    anchor = {"right": "start", "left": "end"}.get(dot.side, "middle")
-    at = {"right": (x + 9, y + 4), "left": (x - 9, y + 4), "above": (x, y - 10), "below": (x, y + 18)}[dot.side]
+    row, _, column = dot.side.partition(" ")
+    anchor, aside = {"right": ("start", 9), "left": ("end", -9)}.get(column, ("middle", 0))
+    at = x + aside, y + {"above": -10, "below": 18}.get(row, 4)
     yield (f"<text class='kr-ink kr-halo' paint-order='stroke' stroke-width='3' x='{at[0]:.1f}' y='{at[1]:.1f}' "
            f"text-anchor='{anchor}'>{escape(dot.label)}</text>")
 
 
-def _legend(y: int, kinds: set[str], has_rings: bool) -> Iterator[str]:
-    x = 10.0
-    for kind, label in _LEGEND.items():
-        if kind in kinds:
-            dash = f" stroke-dasharray='{_DASHES[kind]}'" if _DASHES[kind] else ""
-            yield (f"<path class='kr-roof' d='M{x:g} {y - 4}h26' stroke-width='1.5'{dash}/>"
-                   f"<text x='{x + 32:g}' y='{y}'>{label}</text>")
-            x += 50 + drawn_width(label, LABEL)
-    for is_ring, label in ((False, "by bytes of DRAM"), (True, "by bytes of L2")):
-        if has_rings or not is_ring:
-            radius, fill = (3.5, "none' stroke-width='1.5' class='kr-roof") if is_ring else (5, "#7b828c")
-            yield f"<circle cx='{x + 6:g}' cy='{y - 4}' r='{radius}' fill='{fill}'/><text x='{x + 16:g}' y='{y}'>{label}</text>"
-            x += 34 + drawn_width(label, LABEL)
+def _legend(y: int, width: int, kinds: set[str], has_rings: bool) -> tuple[list[str], int]:
+    """Draw the legend in as many rows as it needs, the first at `y`; return it, and where the last row is."""
+    entries = [(f"<path class='kr-roof' d='M0 -4h26' stroke-width='1.5' stroke-dasharray='{_DASHES[kind]}'/>", 32, label)
+               for kind, label in _LEGEND.items() if kind in kinds]
+    entries.append(("<circle cx='6' cy='-4' r='5' fill='#7b828c'/>", 16, "by bytes of DRAM"))
+    if has_rings:
+        entries.append(("<circle cx='6' cy='-4' r='3.5' fill='none' stroke-width='1.5' class='kr-roof'/>", 16,
+                        "by bytes of L2"))
+    x, drawn = 10.0, list[str]()
+    for mark, indent, label in entries:
+        wide = indent + drawn_width(label, LABEL)
+        if x + wide > width - 10:
+            x, y = 10.0, y + _LINE + 3
+        drawn.append(f"<g transform='translate({x:g} {y})'>{mark}<text x='{indent}'>{label}</text></g>")
+        x += wide + 18
+    return drawn, y

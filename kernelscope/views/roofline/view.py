@@ -57,6 +57,14 @@ class RooflineView:
             write_text(path, ".svg", drawn)
         return drawn
 
+    def _ipython_display_(self) -> None:
+        from kernelscope.views.notebook_figure import notebook
+
+        if notebook() is None:
+            print(self)
+        else:
+            self.figure()._ipython_display_()
+
     def _repr_html_(self) -> str:
         from kernelscope.views.charts import figures_html
 
