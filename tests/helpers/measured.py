@@ -36,6 +36,7 @@ def script(copy: float | None = COPY, only: tuple[int, ...] = tuple(range(9)), l
            **changed: Any) -> Script:
     """Write a recording of the nine specializations, or of some; `changed` are metrics over those that were measured."""
     made = Script(name=name)
+    made._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
     made.cell(execution_count=3)
     made.device(name="NVIDIA H200", compute_capability="9.0", multiprocessors=132, max_threads_per_multiprocessor=2048,
                 max_blocks_per_multiprocessor=32, registers_per_multiprocessor=65_536,

@@ -64,7 +64,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"device_id": 0, "ordinal": 0, "uuid": "GPU-1", "name": "NVIDIA H100", "compute_capability": "9.0",
              "multiprocessors": 132, "max_threads_per_multiprocessor": 2048, "max_blocks_per_multiprocessor": 32,
              "registers_per_multiprocessor": 65536, "shared_per_multiprocessor_bytes": 233472,
-             "reserved_shared_bytes": 1024},
+             "reserved_shared_bytes": 1024, "copy_bytes_per_second": 3.5e12},
             {"device_id": 1},
         ],
         "dispatchers": [

@@ -280,6 +280,7 @@ def _notes(each: Roofline, drawn: Sequence[Point]) -> Iterable[str]:
 
 def _place_labels(shown: Shown, panel: Panel) -> None:
     """Choose the sides of labels so that they cover no other label, dot or edge, as far as that is possible."""
+    labels = [_box(shown, dot, None) for dot in panel.dots]
     taken = [box for dot in panel.dots for box in _marks(shown, dot)]
     for roof in panel.roofs:
         (x, y), (right, top) = shown.place(roof.start), shown.place(roof.end)
@@ -288,14 +289,14 @@ def _place_labels(shown: Shown, panel: Panel) -> None:
         taken += [(left - 2, middle - 2, left + 2, middle + 2) for left, middle in middles]
     for dot in sorted(panel.dots, key=lambda dot: -dot.flops_per_second):
         boxes = {side: _box(shown, dot, side) for side in SIDES}
-        dot.side = min(boxes, key=lambda side: _covered(boxes[side], taken))
-        taken.append(boxes[dot.side])
+        # A line below a label can be seen; another label cannot.
+        dot.side = min(boxes, key=lambda side: _covered(boxes[side], taken) + 100 * _covered(boxes[side], labels))
+        labels.append(boxes[dot.side])
 
 
 def _marks(shown: Shown, dot: Dot) -> Iterable[tuple[float, float, float, float]]:
-    """Return the edges of a dot, of its ring and of the lines from them."""
+    """Return the edges of a dot's ring and of the lines from both."""
     x, y = shown.place((dot.intensity, dot.flops_per_second))
-    yield x - 6, y - 6, x + 6, y + 6
     if dot.l2_intensity:
         ring = shown.place((dot.l2_intensity, dot.flops_per_second))[0]
         yield ring - 4, y - 4, ring + 4, y + 4
@@ -305,9 +306,11 @@ def _marks(shown: Shown, dot: Dot) -> Iterable[tuple[float, float, float, float]
         yield above - 1, min(top, y), above + 1, y
 
 
-def _box(shown: Shown, dot: Dot, side: str) -> tuple[float, float, float, float]:
-    """Return the edges of a dot's label on a side."""
+def _box(shown: Shown, dot: Dot, side: str | None) -> tuple[float, float, float, float]:
+    """Return the edges of a dot, or of its label on a side."""
     x, y = shown.place((dot.intensity, dot.flops_per_second))
+    if side is None:
+        return x - 6, y - 6, x + 6, y + 6
     wide = drawn_width(dot.label, LABEL)
     row, _, column = side.partition(" ")
     left = {"right": x + 9, "left": x - 9 - wide}.get(column, x - wide / 2)

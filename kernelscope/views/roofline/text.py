@@ -7,8 +7,8 @@ from kernelscope.units import MISSING, duration, percent, scaled
 from kernelscope.views.base import columns, table, with_notice, wrap
 from kernelscope.views.roofline.model import NOTHING, Panel, Shown, about, name_of, number
 
-_HEADERS = ("kernel", "time", "FLOP/byte", "of L2", "FLOP/s", "in", "DRAM", "bound by", "of its roof", "measured")
-_LEFT = (0, 5, 7)
+_HEADERS = ("kernel", "time", "FLOP/byte", "of L2", "FLOP/s", "DRAM", "bound by", "of roof", "launches")
+_LEFT = (0, 6)
 
 
 def roofline_text(shown: Shown, width: int | None = None) -> str:
@@ -33,6 +33,6 @@ def _row(point: Point, each: Roofline) -> tuple[str, ...]:
     return (
         name_of(point, each.points), duration(point.duration_ns),
         number(point.intensity()), number(point.intensity("L2")),
-        MISSING if rate is None else "none" if not rate else scaled(rate, "FLOP/s"), point.precision or "",
+        MISSING if rate is None else "none" if not rate else f"{scaled(rate, '')} {point.precision}",
         scaled(point.bytes_per_second(), "B/s"), MISSING if point.roof is None else f"{point.bound}, {point.roof}",
         percent(point.share), f"{point.measured.count:,}")
