@@ -296,8 +296,8 @@ _TABLES = (
         _count("registers_per_multiprocessor", "Registers of an SM, of 32 bits each."),
         _bytes("shared_per_multiprocessor_bytes", "Shared memory of an SM."),
         _bytes("reserved_shared_bytes", "Shared memory of each block that the driver keeps for itself."),
-        Column("copy_bytes_per_second", "float64", "What a copy on the device reached, read plus written; null where it "
-               "was not measured.", nullable=True, low=0, high=MAX_TIME_NS),
+        Column("copy_bytes_per_second", "float64", "What a copy on the device reached, read plus written; null where "
+               "it was not measured.", nullable=True, low=0, high=MAX_TIME_NS),
     )),
     Table("dispatchers", "one kernel function with its compile options", (
         _id("dispatcher_id", "Row number."),

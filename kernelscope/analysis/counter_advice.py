@@ -151,14 +151,14 @@ def _double_precision(evidence: CounterEvidence) -> Iterable[Found]:
         many = f"{count:,.0f} double-precision operations a launch"
         over = f" on arrays of {arrays}" if arrays else ""
         if said:
-            what = f"{' and '.join(said)} of {cut(each.kernel)} {'are' if len(said) > 1 else 'is'} float64, as Python's " \
-                   f"floats are: {many}{over}."
+            what = (f"{' and '.join(said)} of {cut(each.kernel)} {'are' if len(said) > 1 else 'is'} float64, as "
+                    f"Python's floats are: {many}{over}.")
             calls = " and ".join(f"np.float32({name.strip('`')})" for name in said)
             remedy = f"Pass {calls}, if the values allow it."
         else:
             what = f"{cut(each.kernel)} does {many}{over}, and no argument is float64."
-            remedy = ("In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), if "
-                      "the values allow it.")
+            remedy = ("In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), "
+                      "if the values allow it.")
         yield each.kernel, f"{what} {remedy}", evidence.spent_ns(each)
 
 
@@ -168,8 +168,9 @@ def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
                  if (sectors := each.value(_SECTORS.format(op))) is not None and sectors > NEIGHBOURS
                  and (used := each.value(_USED.format(op))) is not None and used <= FEW_BYTES * 100]
         if found:
-            said = " and ".join(f"its {word} reach {sectors:.3g} sectors a request and use {percent(used)} of their bytes"
-                                for word, sectors, used in found)
+            said = " and ".join(
+                f"its {word} reach {sectors:.3g} sectors a request and use {percent(used)} of their bytes"
+                for word, sectors, used in found)
             wasted = max(1 - used for *_, used in found)
             yield each.kernel, (
                 f"the threads of a warp in {cut(each.kernel)} access global memory far apart: {said}."
@@ -186,14 +187,15 @@ def _spills(evidence: CounterEvidence) -> Iterable[Found]:
         row = evidence.row("specializations", each.specialization_id)
         spilled = None if row is None else (row["spill_store_bytes"] or 0) + (row["spill_load_bytes"] or 0)
         local = "" if row is None or row["local_bytes"] is None else f", {size(row['local_bytes'])} a thread"
-        what = ("registers are spilled" if spilled else "arrays of cuda.local.array that are indexed at run time lie there"
-                if spilled == 0 and row is not None and row["spill_store_bytes"] is not None
-                else "spilled registers lie there, and local arrays that are indexed at run time")
+        is_known = row is not None and row["spill_store_bytes"] is not None
+        what = ("registers are spilled" if spilled else
+                "arrays of cuda.local.array that are indexed at run time lie there" if is_known else
+                "spilled registers lie there, and local arrays that are indexed at run time")
         share = min(sectors * SECTOR / all_bytes, 1.0)
         yield each.kernel, (
-            f"{cut(each.kernel)} moves {size(sectors * SECTOR)} of local memory a launch ({sectors:,.0f} sectors{local}), "
-            f"{percent(share)} of what passes L1: {what}. Allow more registers (max_registers, smaller blocks), or keep "
-            "fewer values at once."
+            f"{cut(each.kernel)} moves {size(sectors * SECTOR)} of local memory a launch ({sectors:,.0f} "
+            f"sectors{local}), {percent(share)} of what passes L1: {what}. Allow more registers (max_registers, "
+            "smaller blocks), or keep fewer values at once."
         ), share * evidence.spent_ns(each)
 
 
@@ -217,8 +219,8 @@ def _low_occupancy(evidence: CounterEvidence) -> Iterable[Found]:
         more = f" More would need {' and '.join(_MORE[name] for name in limits)}." if limits else ""
         yield each.kernel, (
             f"a multiprocessor can hold {percent(row['occupancy'])} of its warps of {cut(each.kernel)}{achieved} "
-            f"(theoretical{' and achieved' if achieved else ''} occupancy){why}{used}.{more} It helps where warps wait for "
-            "memory, and not always."
+            f"(theoretical{' and achieved' if achieved else ''} occupancy){why}{used}.{more} It helps where warps wait "
+            "for memory, and not always."
         ), (1 - row["occupancy"]) * evidence.spent_ns(each)
 
 
@@ -236,8 +238,8 @@ def _tail_effect(evidence: CounterEvidence) -> Iterable[Found]:
             last = blocks - math.floor(waves) * at_once
             yield each.kernel, (
                 f"the {blocks:,} blocks of {cut(each.kernel)} run in {waves:.3g} waves of {at_once:,}: the last has "
-                f"{last:,}, and {percent(empty)} of the places of all waves are empty. Choose a grid of whole waves, or "
-                f"of {at_once:,} blocks that each loop over the data (a grid-stride loop), or smaller blocks."
+                f"{last:,}, and {percent(empty)} of the places of all waves are empty. Choose a grid of whole waves, "
+                f"or of {at_once:,} blocks that each loop over the data (a grid-stride loop), or smaller blocks."
             ), empty * evidence.spent_ns(each)
 
 
@@ -248,8 +250,8 @@ def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Found]:
             share = min(conflicts / wavefronts, 1.0)
             yield each.kernel, (
                 f"{percent(share)} of the shared-memory wavefronts of {cut(each.kernel)} are bank conflicts: "
-                f"{conflicts:,.0f} of {wavefronts:,.0f} a launch. Threads of a warp access different words of one bank: "
-                "make the rows of the shared array one element longer, such as cuda.shared.array((32, 33), dtype)."
+                f"{conflicts:,.0f} of {wavefronts:,.0f} a launch. Threads of a warp access different words of one "
+                "bank: make the rows of the shared array one element longer, such as cuda.shared.array((32, 33), dtype)."
             ), share * evidence.spent_ns(each)
 
 
@@ -278,7 +280,7 @@ COUNTER_RULES: tuple[CounterRule, ...] = (
                 "operations in single precision, of which the GPU does more in the same time",
                 f'{_GUIDE}, "Type Conversion Instructions"', _double_precision),
     CounterRule("uncoalesced", "uncoalesced access to global memory",
-                f"more than {NEIGHBOURS} sectors a request, of which {percent(FEW_BYTES)} of the bytes or less are used",
+                f"more than {NEIGHBOURS} sectors a request, with {percent(FEW_BYTES)} of their bytes or less used",
                 "fewer sectors, and so fewer bytes, for the same data",
                 f'{_GUIDE}, "Coalesced Access to Global Memory"; {_RULES} MemoryCacheAccessPattern', _uncoalesced),
     CounterRule("spills", "local memory", f"{percent(SPILLED)} of the bytes that pass L1 are of local memory",

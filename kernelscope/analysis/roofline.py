@@ -1,4 +1,4 @@
-"""The roofline: how many floating-point operations kernels made of each byte, and how far they are from the GPU's roofs.
+"""The roofline: how many floating-point operations kernels make of each byte, and how far they are from their roofs.
 
 The roofs, and what is counted as operations, are those of Nsight Compute's roofline charts: operations are those of
 instructions that executed, a fused multiply-add is two, and an instruction on half-precision numbers works on a pair
@@ -142,13 +142,13 @@ class Point:
 
     @property
     def precision(self) -> str | None:
-        """Return the precision whose roof needs the most time, of several without a roof the most used; None for none."""
+        """Return the precision whose roof needs the most time; None where there is no operation."""
         used = [name for name, count in self.flops.items() if count]
         return max(used, key=lambda name: (self.limits.get(name, 0.0), self.flops[name]), default=None)
 
     @property
     def flops_per_second(self) -> float | None:
-        """Return the operations of `precision` in a second; 0 without any, None where they or the time are not known."""
+        """Return the operations of `precision` in a second; 0 without any, None where that is not known."""
         if not self.duration_ns or not self.flops:
             return None
         return self.flops.get(self.precision or "", 0.0) / self.duration_ns * 1e9
@@ -272,7 +272,8 @@ def _peaks(each: Measured) -> tuple[dict[str, float], dict[str, float]]:
     """Return the peaks while a kernel ran: of precisions, and of levels; what was not measured is left out."""
     flops = {name: _product(each.value(of.peak), each.value(_SM_CLOCK), of.of_peak) for name, of in PRECISIONS.items()}
     moved = {name: _product(each.value(of.peak), each.value(of.clock)) for name, of in LEVELS.items()}
-    return ({name: value for name, value in flops.items() if value}, {name: value for name, value in moved.items() if value})
+    return ({name: value for name, value in flops.items() if value},
+            {name: value for name, value in moved.items() if value})
 
 
 def _product(*values: float | None) -> float:

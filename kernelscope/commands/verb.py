@@ -28,7 +28,7 @@ COMMANDS = {
     "show": "show a .kscope file",
     "inspect": "show a file's kernels, specializations and code",
     "graph": "show a file's CUDA graph: as text, SVG, HTML or Graphviz text",
-    "roofline": "show how far measured kernels of files are from the GPU's roofs: as text, SVG or HTML",
+    "roofline": "show how far measured kernels are from the GPU's roofs",
     "export": "write a .kscope file as a Perfetto trace, HTML, call paths, Parquet or CSV",
     "study": "measure what a launch costs the host, in several versions",
     "recover": "bring back what a killed process had recorded",

@@ -71,38 +71,41 @@ def test_the_double_precision_kernel_is_the_one_with_the_float64_argument() -> N
 
 @pytest.mark.parametrize(("code", "make", "text"), [
     ("double_precision", measured.script,
-     "`a` of axpy is float64, as Python's floats are: 16,777,216 double-precision operations a launch on arrays of "
-     "float32. Pass np.float32(a), if the values allow it. (From any double-precision instruction where no array is "
-     'float64: CUDA C++ Best Practices Guide, "Type Conversion Instructions".)'),
+     "`a` of axpy is float64, as Python's floats are: 16,777,216 double-precision operations a launch on arrays "
+     "of float32. Pass np.float32(a), if the values allow it. (From any double-precision instruction where no "
+     'array is float64: CUDA C++ Best Practices Guide, "Type Conversion Instructions".)'),
     ("double_precision", lambda: _changed("specializations", 2, signature="(int64, array(float32, 1d, C))"),
-     "axpy does 16,777,216 double-precision operations a launch on arrays of float32, and no argument is float64. In its "
-     "code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), if the values allow it. ("),
+     "axpy does 16,777,216 double-precision operations a launch on arrays of float32, and no argument is "
+     "float64. In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), "
+     "if the values allow it. ("),
     ("uncoalesced", measured.script,
-     "the threads of a warp in naive_transpose access global memory far apart: its stores reach 32 sectors a request and "
-     "use 12 % of their bytes. Let neighbouring threads (threadIdx.x) access neighbouring elements: the last index of a "
-     "C-ordered array; or go through shared memory. (From more than 4 sectors a request, of which 50 % of the bytes or "
-     "less are used: "),
+     "the threads of a warp in naive_transpose access global memory far apart: its stores reach 32 sectors a "
+     "request and use 12 % of their bytes. Let neighbouring threads (threadIdx.x) access neighbouring elements: "
+     "the last index of a C-ordered array; or go through shared memory. (From more than 4 sectors a request, with "
+     "50 % of their bytes or less used: "),
     ("spills", _spilling,
-     "tiled_product moves 64.0 MiB of local memory a launch (2,097,152 sectors, 96 B a thread), 25 % of what passes L1: "
-     "registers are spilled. Allow more registers (max_registers, smaller blocks), or keep fewer values at once. (From "),
+     "tiled_product moves 64.0 MiB of local memory a launch (2,097,152 sectors, 96 B a thread), 25 % of what "
+     "passes L1: registers are spilled. Allow more registers (max_registers, smaller blocks), or keep fewer "
+     "values at once. (From "),
     ("low_occupancy", _crowded,
-     "a multiprocessor can hold 25 % of its warps of reduction and holds 69 % (theoretical and achieved occupancy), "
-     "limited by registers (128 a thread). More would need fewer registers a thread (max_registers, less work a thread) "
-     "or smaller blocks. It helps where warps wait for memory, and not always. (From a theoretical occupancy below 80 %: "
-     "Nsight Compute's rule TheoreticalOccupancy.)"),
+     "a multiprocessor can hold 25 % of its warps of reduction and holds 69 % (theoretical and achieved "
+     "occupancy), limited by registers (128 a thread). More would need fewer registers a thread (max_registers, "
+     "less work a thread) or smaller blocks. It helps where warps wait for memory, and not always. (From a "
+     "theoretical occupancy below 80 %: Nsight Compute's rule TheoreticalOccupancy.)"),
     ("tail_effect", lambda: _changed("configurations", 1, griddim_x=300, griddim_y=1),
-     "the 300 blocks of naive_product run in 1.14 waves of 264: the last has 36, and 43 % of the places of all waves are "
-     "empty. Choose a grid of whole waves, or of 264 blocks that each loop over the data (a grid-stride loop), or smaller "
-     "blocks. (From more than one wave of blocks, with 20 % of the places of all waves empty: after Nsight Compute's rule "
-     "LaunchConfiguration, Tail Effect.) The same goes for tiled_product."),
+     "the 300 blocks of naive_product run in 1.14 waves of 264: the last has 36, and 43 % of the places of all "
+     "waves are empty. Choose a grid of whole waves, or of 264 blocks that each loop over the data (a "
+     "grid-stride loop), or smaller blocks. (From more than one wave of blocks, with 20 % of the places of all "
+     "waves empty: after Nsight Compute's rule LaunchConfiguration, Tail Effect.) The same goes for "
+     "tiled_product."),
     ("bank_conflicts", measured.script,
-     "89 % of the shared-memory wavefronts of transpose are bank conflicts: 16,393,610 of 18,508,640 a launch. Threads of "
-     "a warp access different words of one bank: make the rows of the shared array one element longer, such as "
-     "cuda.shared.array((32, 33), dtype). (From 10 % of the shared-memory wavefronts are conflicts: Nsight Compute's rule "
-     "SharedMemoryConflicts.)"),
+     "89 % of the shared-memory wavefronts of transpose are bank conflicts: 16,393,610 of 18,508,640 a launch. "
+     "Threads of a warp access different words of one bank: make the rows of the shared array one element "
+     "longer, such as cuda.shared.array((32, 33), dtype). (From 10 % of the shared-memory wavefronts are "
+     "conflicts: Nsight Compute's rule SharedMemoryConflicts.)"),
     ("at_roof", measured.script,
-     "axpy is at its roof: 2.98 TB/s of DRAM, 82 % of what the GPU does, in 61.4 µs. There is nothing to gain here but "
-     "fewer bytes. (From 80 % of the roof that limits it: Nsight Compute's rule SOLBottleneck.)"),
+     "axpy is at its roof: 2.98 TB/s of DRAM, 82 % of what the GPU does, in 61.4 µs. There is nothing to gain "
+     "here but fewer bytes. (From 80 % of the roof that limits it: Nsight Compute's rule SOLBottleneck.)"),
 ])
 def test_what_a_rule_says(code: str, make: Callable[[], Script], text: str) -> None:
     said = _said(make(), code)
@@ -136,10 +139,9 @@ def test_nothing_is_gained_by_occupancy_or_whole_waves_at_the_roof() -> None:
 
 
 def test_the_line_that_waits_for_memory_is_named() -> None:
-    rows = {name: sampled().rows(name) for name in ("dispatchers", "specializations", "configurations", "devices", "code",
-                                                    "pc_samples", "threads", "cells", "launches")}
-    made = Script(name="sampled", code=True)
-    made.rows = rows
+    found, made = sampled(), Script(name="sampled", code=True)
+    made.rows = {name: found.rows(name) for name in ("dispatchers", "specializations", "configurations", "devices",
+                                                     "code", "pc_samples", "threads", "cells", "launches")}
     made.measurement(0, {
         "gpu__time_duration.sum": 1_000.0, "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": 32.0,
         "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct": 12.5})

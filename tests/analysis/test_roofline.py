@@ -61,7 +61,8 @@ def test_bound_and_distance() -> None:
         "naive_transpose": ("memory", "L2"), "transpose": ("memory", "DRAM"), "padded_transpose": ("memory", "DRAM")}
     tiled = points["tiled_product"]
     assert tiled.share == pytest.approx((tiled.flops_per_second or 0) / (2 * 132 * 128 * 1.5025e9), rel=0.01)
-    assert points["axpy float32"].share == pytest.approx((points["axpy float32"].bytes_per_second() or 0) / measured.COPY)
+    axpy = points["axpy float32"]
+    assert axpy.share == pytest.approx((axpy.bytes_per_second() or 0) / measured.COPY)
     assert points["axpy float64"].precision == "FP64"
     assert points["copy"].flops_per_second == 0 and points["copy"].precision is None
 
@@ -114,8 +115,8 @@ def test_what_is_missing_is_said_and_not_guessed() -> None:
 def test_operations_of_tensor_cores_are_not_derived() -> None:
     made = measured.script(only=(4,), launches=1, **{"sm__inst_executed_pipe_tensor.sum": 4_096.0})
     (point,) = _only(made).points
-    assert point.missing == ("4,096 tensor instructions a launch: their operations depend on the instruction's shape, which "
-                             "is not counted, so they are left out",)
+    assert point.missing == ("4,096 tensor instructions a launch: their operations depend on the instruction's shape, "
+                             "which is not counted, so they are left out",)
     assert point.roof is None and point.flops["FP32"] == 2 * 1_073_741_824
 
 
@@ -138,7 +139,8 @@ def test_kernels_that_no_probe_recorded() -> None:
 def test_rows_alone_are_enough() -> None:
     rows = [{"measurement_id": at, "name": "k", "entry_name": None, "specialization_id": 0, "configuration_id": 2,
              "device_id": 0, "launch_id": None} for at in range(3)]
-    metrics = [{"measurement_id": at, "name": "dram__bytes.sum", "value": value} for at, value in enumerate((1.0, None, 9.0))]
+    metrics = [{"measurement_id": at, "name": "dram__bytes.sum", "value": value}
+               for at, value in enumerate((1.0, None, 9.0))]
     (each,) = by_specialization(rows, metrics, [7])
     assert (each.dispatcher_id, each.count, dict(each.values), each.missing) == (7, 3, {"dram__bytes.sum": 5.0}, ())
 

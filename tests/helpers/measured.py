@@ -34,7 +34,7 @@ def ncu(specialization: int, launch: int = 0) -> dict[str, float]:
 
 def script(copy: float | None = COPY, only: tuple[int, ...] = tuple(range(9)), launches: int = 2, name: str = "h200",
            **changed: Any) -> Script:
-    """Write a recording of the nine specializations, or of some; `changed` are metrics over those that were measured."""
+    """Write a recording of the nine specializations, or of some; `changed` are metrics in place of the measured."""
     made = Script(name=name)
     made._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
     made.cell(execution_count=3)
@@ -56,8 +56,8 @@ def script(copy: float | None = COPY, only: tuple[int, ...] = tuple(range(9)), l
         for at in only:
             kernel, *_, configuration = SPECIALIZATIONS[at]
             number = made.launch(kernels[kernel], specialization=at, configuration=configuration, device_id=0)
-            made.measurement(at, ncu(at, launch) | changed, configuration_id=configuration, launch_id=number, number=launch,
-                             cell_id=0)
+            made.measurement(at, ncu(at, launch) | changed, configuration_id=configuration, launch_id=number,
+                             number=launch, cell_id=0)
     return made
 
 

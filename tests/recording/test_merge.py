@@ -99,7 +99,8 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
         "dispatchers": 3, "specializations": 3, "configurations": 2, "occupancies": 3, "launches": 5,
         "activities": 4, "api_calls": 4,
         "compilations": 3, "builds": 4, "graphs": 3, "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
-        "passes": 3, "code": 4, "ranges": 4, "collections": 4, "measurements": 4, "metrics": 4, "pc_samples": 4, "health": 3,
+        "passes": 3, "code": 4, "ranges": 4, "collections": 4, "measurements": 4, "metrics": 4,
+        "pc_samples": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
     assert [row["name"] for row in merged.rows("dispatchers")][::2] == ["axpy.<locals>.kernel", "new"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernelscope.views.base import wrap
 from kernelscope.views.charts import figure_of, label, sentence
@@ -17,8 +17,13 @@ _ROOF = "#7b828c"
 _DASHES = {"copy": "solid", "dram": "dash", "l2": "dot", "compute": "solid"}
 _ROWS = {"beside": "middle", "above": "top", "below": "bottom"}
 _ABOVE, _BELOW, _NOTE = 52, 58, 15
-_LETTERS = 78
+# What a narrow page has room for below two panels, and below one.
+_LETTERS, _LETTERS_ALONE = 52, 100
 _UNITS = {3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+
+
+#: Where axes are on the figure's width and height, from 0 to 1.
+_Domain: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 
 
 def roofline_figure(shown: Shown) -> go.Figure:
@@ -27,8 +32,9 @@ def roofline_figure(shown: Shown) -> go.Figure:
     if not shown.panels:
         return sentence("Roofline", NOTHING)
     rows = -(-len(shown.panels) // ABREAST)
-    notes = [[line for note in panel.notes for line in wrap(note, _LETTERS * (1 if len(shown.panels) > 1 else 2),
-                                                            hanging=2).split("\n")] for panel in shown.panels]
+    letters = _LETTERS if len(shown.panels) > 1 else _LETTERS_ALONE
+    notes = [[line for note in panel.notes for line in wrap(note, letters, hanging=2).split("\n")]
+             for panel in shown.panels]
     below = [_BELOW + _NOTE * max(map(len, notes[row * ABREAST:(row + 1) * ABREAST])) for row in range(rows)]
     heights = [_ABOVE + HEIGHT + each for each in below]
     whole = sum(heights)
@@ -49,13 +55,15 @@ def roofline_figure(shown: Shown) -> go.Figure:
     return figure
 
 
-def _panel(figure: go.Figure, panel: Panel, shown: Shown, axis: str, domain: tuple[tuple[float, float], ...]) -> None:
+def _panel(figure: go.Figure, panel: Panel, shown: Shown, axis: str,
+           domain: _Domain) -> None:
     where = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
     for roof in panel.roofs:
         is_level = roof.kind == "compute"
         figure.add_scatter(
             x=[roof.start[0], roof.end[0]], y=[roof.start[1], roof.end[1]], mode="lines+text" if is_level else "lines",
-            text=["", f"{roof.label}\u2002"] if is_level else None, textposition="top left", textfont={"size": LABEL}, **where,
+            text=["", f"{roof.label}\u2002"] if is_level else None, textposition="top left", textfont={"size": LABEL},
+            **where,
             name=roof.label.partition(":")[0], legendgroup=roof.kind, showlegend=not is_level and not axis,
             line={"color": _ROOF, "width": 1.6 if _DASHES[roof.kind] == "solid" else 1.3, "dash": _DASHES[roof.kind]},
             customdata=[label(roof.label)] * 2, hovertemplate="%{customdata}<extra></extra>")
@@ -105,7 +113,7 @@ def tick(exponent: int) -> str:
     return f"{10.0 ** (exponent - step):g} {_UNITS.get(step, '')}".strip()
 
 
-def _head(figure: go.Figure, panel: Panel, domain: tuple[tuple[float, float], ...], line: float) -> None:
+def _head(figure: go.Figure, panel: Panel, domain: _Domain, line: float) -> None:
     _text(figure, f"<b>{label(panel.title)}</b>", domain[0][0], domain[1][1] + 3.6 * line, 12, is_markup=True)
     _text(figure, panel.about, domain[0][0], domain[1][1] + 2 * line, 11)
 

@@ -194,9 +194,9 @@ def _is_drawn(point: Point) -> bool:
 
 def _titles(found: Sequence[Roofline]) -> list[str]:
     names = [clean(each.recording) for each in found]
-    if len({*names}) < len({id(each) for each in found}) and len({*names}) == 1 and len(found) > 1:
+    if len(found) > 1 and len({*names}) == 1:
         names = [f"{name} {at}".strip() for at, name in enumerate(names, start=1)]
-    return [f"{name} · {clean(each.device)}" if name else clean(each.device) for name, each in zip(names, found, strict=True)]
+    return [" · ".join(filter(None, (name, clean(each.device)))) for name, each in zip(names, found, strict=True)]
 
 
 def _bandwidths(each: Roofline) -> str:

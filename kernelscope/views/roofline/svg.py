@@ -6,13 +6,24 @@ from collections.abc import Iterator
 
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted, wrap
 from kernelscope.views.roofline.figure import tick
-from kernelscope.views.roofline.model import HEIGHT, LABEL, NOTHING, WIDTH, Dot, Panel, Roof, Shown, about, decades
+from kernelscope.views.roofline.model import (
+    HEIGHT,
+    LABEL,
+    NOTHING,
+    WIDTH,
+    Dot,
+    Panel,
+    Roof,
+    Shown,
+    about,
+    decades,
+)
 
 #: Panels of a row.
 ABREAST = 2
 _STYLE = (
-    ".kr-ground{fill:#fff}.kr text{fill:#57606a}.kr .kr-ink{fill:#1b1f24}.kr-grid{stroke:#d8dce1}.kr-roof{stroke:#57606a}"
-    ".kr-halo{stroke:#fff}"
+    ".kr-ground{fill:#fff}.kr text{fill:#57606a}.kr .kr-ink{fill:#1b1f24}.kr-grid{stroke:#d8dce1}"
+    ".kr-roof{stroke:#57606a}.kr-halo{stroke:#fff}"
     "@media(prefers-color-scheme:dark){.kr-ground{fill:#16191d}.kr text{fill:#a0a8b2}.kr .kr-ink{fill:#e4e7eb}"
     ".kr-grid{stroke:#30363d}.kr-roof{stroke:#a0a8b2}.kr-halo{stroke:#16191d}}"
 )
@@ -45,8 +56,8 @@ def roofline_svg(shown: Shown) -> str:
                             any(dot.l2_intensity for panel in shown.panels for dot in panel.dots))
         body += legend
         y += 16
-    return (f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' viewBox='0 0 {width} {y}' class='kr' "
-            f"role='img' {_FONT}><title>{escape(about(shown))}</title><style>{_STYLE}</style>"
+    return (f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' viewBox='0 0 {width} {y}' "
+            f"class='kr' role='img' {_FONT}><title>{escape(about(shown))}</title><style>{_STYLE}</style>"
             f"<rect class='kr-ground' width='{width}' height='{y}'/>{''.join(body)}</svg>")
 
 
@@ -77,8 +88,8 @@ def _axes(shown: Shown) -> Iterator[str]:
     yield f"<rect class='kr-grid' width='{WIDTH}' height='{HEIGHT}' fill='none'/>"
     for each in decades(shown.x):
         x = (each - shown.x[0]) / (shown.x[1] - shown.x[0]) * WIDTH
-        yield (f"<path class='kr-grid' d='M{x:.1f} 0V{HEIGHT}'/><text x='{x:.1f}' y='{HEIGHT + 15}' text-anchor='middle'>"
-               f"{10.0 ** each:,g}</text>")
+        yield (f"<path class='kr-grid' d='M{x:.1f} 0V{HEIGHT}'/>"
+               f"<text x='{x:.1f}' y='{HEIGHT + 15}' text-anchor='middle'>{10.0 ** each:,g}</text>")
     yield f"<text x='{WIDTH}' y='{HEIGHT + 30}' text-anchor='end'>FLOP/byte</text>"
     for each in decades(shown.y):
         y = (shown.y[1] - each) / (shown.y[1] - shown.y[0]) * HEIGHT
@@ -103,7 +114,8 @@ def _lines_of(dot: Dot, shown: Shown) -> Iterator[str]:
         yield f"<circle cx='{ring:.1f}' cy='{y:.1f}' r='3.5' fill='none' stroke='{dot.color}' stroke-width='1.5'/>"
     if dot.roof is not None and dot.roof[1] > dot.flops_per_second:
         above, top = shown.place(dot.roof)
-        yield f"<path d='M{above:.1f} {y:.1f}V{top:.1f}' stroke='{dot.color}' stroke-width='1.2' stroke-dasharray='2 3'/>"
+        yield (f"<path d='M{above:.1f} {y:.1f}V{top:.1f}' stroke='{dot.color}' stroke-width='1.2' "
+               "stroke-dasharray='2 3'/>")
 
 
 def _dot(dot: Dot, shown: Shown) -> Iterator[str]:
@@ -119,8 +131,9 @@ def _dot(dot: Dot, shown: Shown) -> Iterator[str]:
 
 def _legend(y: int, width: int, kinds: set[str], has_rings: bool) -> tuple[list[str], int]:
     """Draw the legend in as many rows as it needs, the first at `y`; return it, and where the last row is."""
-    entries = [(f"<path class='kr-roof' d='M0 -4h26' stroke-width='1.5' stroke-dasharray='{_DASHES[kind]}'/>", 32, label)
-               for kind, label in _LEGEND.items() if kind in kinds]
+    entries = [
+        (f"<path class='kr-roof' d='M0 -4h26' stroke-width='1.5' stroke-dasharray='{_DASHES[kind]}'/>", 32, label)
+        for kind, label in _LEGEND.items() if kind in kinds]
     entries.append(("<circle cx='6' cy='-4' r='5' fill='#7b828c'/>", 16, "by bytes of DRAM"))
     if has_rings:
         entries.append(("<circle cx='6' cy='-4' r='3.5' fill='none' stroke-width='1.5' class='kr-roof'/>", 16,
