@@ -251,7 +251,8 @@ def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Found]:
             yield each.kernel, (
                 f"{percent(share)} of the shared-memory wavefronts of {cut(each.kernel)} are bank conflicts: "
                 f"{conflicts:,.0f} of {wavefronts:,.0f} a launch. Threads of a warp access different words of one "
-                "bank: make the rows of the shared array one element longer, such as cuda.shared.array((32, 33), dtype)."
+                "bank: make the rows of the shared array one element longer, such as "
+                "cuda.shared.array((32, 33), dtype)."
             ), share * evidence.spent_ns(each)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,6 +15,8 @@ from handmade import Script
 
 import kernelscope
 from kernelscope.commands.cli import main
+from kernelscope.commands.roofline import VERBS
+from kernelscope.commands.session import _charts
 from kernelscope.views.base import drawn_width
 from kernelscope.views.roofline.model import HEIGHT, LABEL, SIDES, WIDTH, _box, decades, shown_of
 from kernelscope.views.roofline.text import roofline_text
@@ -149,3 +153,20 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert ElementTree.parse(tmp_path / "out.svg").getroot().tag.endswith("svg")
     assert main(["roofline", *files, "--html", str(tmp_path / "out")]) == 0
     assert "FLOP/byte" in (tmp_path / "out.html").read_text()
+
+
+def test_the_magic_shows_cells_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = _two()
+    session: Any = SimpleNamespace(recordings=[before, after])
+    magic = VERBS["roofline"].magic
+    assert magic is not None
+    magic(session, Namespace(cells=[]))
+    shown = capsys.readouterr().out
+    assert "after · NVIDIA H200" in shown and "before" not in shown
+    magic(session, Namespace(cells=["3", "3"]))
+    assert "after 1 · NVIDIA H200" in capsys.readouterr().out
+
+
+def test_charts_have_the_roofline_below() -> None:
+    assert "FP32 50.4 TFLOP/s" in _charts(measured.recording())
+    assert "FLOP" not in _charts(Script().recording())
