@@ -652,7 +652,8 @@ _TABLES = (
     Table("metrics", "one metric of one measured launch", (
         _id("measurement_id", "The measured launch."),
         _word("name", "The metric, as Nsight Compute names it: dram__bytes.sum."),
-        Column("value", "float64", "Its value; null where it could not be had.", nullable=True),
+        Column("value", "float64", "Its value; null where it could not be had.", nullable=True, low=0,
+               high=MAX_TIME_NS),
         _word("unit", "Its unit, such as byte, ns, inst or %.", nullable=True),
     ), since=7),
     Table("health", "one fact about the recording itself", (

@@ -133,9 +133,10 @@ def test_when_a_rule_is_silent(code: str, made: Callable[[], Script]) -> None:
 
 
 def test_nothing_is_gained_by_occupancy_or_whole_waves_at_the_roof() -> None:
-    made = _changed("occupancies", 1, occupancy=0.25)
-    assert _found(made)["low_occupancy"] == ["axpy"]
-    assert "low_occupancy" not in {each.code for each in overview(made.recording()).advice}
+    made = _changed("occupancies", 1, occupancy=0.25, active_blocks_per_multiprocessor=400)
+    found = _found(made)
+    assert found["low_occupancy"] == found["tail_effect"] == found["at_roof"] == ["axpy"]
+    assert not {"low_occupancy", "tail_effect"} & {each.code for each in overview(made.recording()).advice}
 
 
 def test_the_line_that_waits_for_memory_is_named() -> None:
