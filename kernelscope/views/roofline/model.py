@@ -33,6 +33,7 @@ _BOUNDS = {"memory": "memory-bound", "compute": "compute-bound"}
 # Room around what is drawn, in decades.
 _ROOM = 0.35
 _FEWEST = 2.0
+_LEAST, _MOST = 1e-50, 1e50
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,12 @@ def verdict_of(point: Point) -> str:
 
 
 def _is_drawn(point: Point) -> bool:
-    return bool(point.intensity() and point.flops_per_second)
+    return _has_place(point.intensity()) and _has_place(point.flops_per_second)
+
+
+def _has_place(*values: float | None) -> bool:
+    """Return whether values have a place on logarithmic axes: a file may hold any numbers."""
+    return all(value is not None and _LEAST < value < _MOST for value in values)
 
 
 def _titles(found: Sequence[Roofline]) -> list[str]:
@@ -208,13 +214,13 @@ def _bandwidths(each: Roofline) -> str:
 
 def _scale(shown: Shown, found: Sequence[Roofline], points: Sequence[Point]) -> None:
     """Choose the axes, so that all dots are on them and the corners of the roofs above DRAM."""
-    x = [value for point in points for level in ("DRAM", "L2") if (value := point.intensity(level))]
-    y = [value for point in points if (value := point.flops_per_second)]
+    x = [point.intensity(level) for point in points for level in ("DRAM", "L2")]
+    y = [point.flops_per_second for point in points]
     for each in found:
         top = max(each.roofs.flops.values(), default=0.0)
-        if top and each.roofs.dram:
-            x.append(top / each.roofs.dram)
-        y += [value for value in (top,) if value]
+        x.append(top / each.roofs.dram if each.roofs.dram else None)
+        y.append(top)
+    x, y = ([value for value in values if value is not None and _has_place(value)] for values in (x, y))
     if x and y:
         shown.x, shown.y = _range(x), _range(y)
 
@@ -228,29 +234,30 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 def _roofs(each: Roofline, points: Sequence[Point], shown: Shown) -> list[Roof]:
     """Return the roofs of a panel: those of memory up to the highest of the others, and those that kernels have."""
     used = {point.precision for point in points} | {"FP32"}
-    flops = {name: value for name, value in each.roofs.flops.items() if name in used}
+    flops = {name: value for name, value in each.roofs.flops.items() if name in used and _has_place(value)}
     top = max(flops.values(), default=10 ** shown.y[1])
     roofs = each.roofs
     rising = [("copy", "DRAM, as a copy reached it", roofs.copy), ("dram", "DRAM, peak", roofs.bytes.get("DRAM")),
               ("l2", "L2, peak", roofs.bytes.get("L2"))]
     made: list[Roof] = []
     for kind, label, rate in rising:
-        if rate:
+        if rate is not None and _has_place(rate):
             left = max(10 ** shown.x[0], 10 ** shown.y[0] / rate)
-            if left < top / rate:
+            if left < top / rate and _has_place(left, left * rate, top / rate):
                 made.append(Roof(kind, f"{label}: {scaled(rate, 'B/s')}", (left, left * rate), (top / rate, top)))
-    steepest = max((rate for *_, rate in rising if rate), default=None)
+    steepest = max((rate for *_, rate in rising if rate is not None and _has_place(rate)), default=None)
     for name, value in flops.items():
-        left = max(value / steepest, 10 ** shown.x[0]) if steepest else 10 ** shown.x[0]
+        left = min(max(value / steepest, 10 ** shown.x[0]) if steepest else 10 ** shown.x[0], 10 ** shown.x[1])
         made.append(Roof("compute", f"{name} {scaled(value, 'FLOP/s')}", (left, value), (10 ** shown.x[1], value)))
     return made
 
 
 def _dot(point: Point, each: Roofline, color: str) -> Dot:
     intensity, rate, l2 = point.intensity() or 0.0, point.flops_per_second or 0.0, point.intensity("L2")
+    l2 = l2 if _has_place(l2) else None
     name = name_of(point, each.points)
     roof = None
-    if point.share and point.roof is not None:
+    if point.share and point.roof is not None and _has_place(rate / point.share):
         roof = ((l2 if point.roof == "L2" and l2 else intensity), rate / point.share)
     lines = [name, *([shorten(clean(point.arguments), _ARGUMENTS)] if point.arguments else []),
              f"{duration(point.duration_ns)}, {scaled(rate, 'FLOP/s')} in {point.precision}",

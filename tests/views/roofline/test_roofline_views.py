@@ -170,3 +170,13 @@ def test_the_magic_shows_cells_side_by_side(capsys: pytest.CaptureFixture[str]) 
 def test_charts_have_the_roofline_below() -> None:
     assert "FP32 50.4 TFLOP/s" in _charts(measured.recording())
     assert "FLOP" not in _charts(Script().recording())
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-9, 2.0**61])
+@pytest.mark.parametrize("metric", [
+    "gpu__time_duration.sum", "dram__bytes.sum", "lts__t_bytes.sum", "dram__bytes.sum.peak_sustained",
+    "sm__cycles_elapsed.avg.per_second"])
+def test_any_number_of_a_file_can_be_shown(metric: str, value: float) -> None:
+    view = kernelscope.roofline(measured.recording(only=(2, 4), **{metric: value}), measured.recording())
+    ElementTree.fromstring(view.to_svg())
+    assert view.figure().to_json() and "tiled_product" in str(view)
