@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kernelscope.views.base import wrap
+from kernelscope.views.base import shorten, wrap
 from kernelscope.views.charts import figure_of, label, sentence
 from kernelscope.views.roofline.model import HEIGHT, LABEL, NOTHING, Panel, Shown, about, decades
 
@@ -114,7 +114,8 @@ def tick(exponent: int) -> str:
 
 
 def _head(figure: go.Figure, panel: Panel, domain: _Domain, line: float) -> None:
-    _text(figure, f"<b>{label(panel.title)}</b>", domain[0][0], domain[1][1] + 3.6 * line, 12, is_markup=True)
+    title = shorten(panel.title, _LETTERS if domain[0] != (0.0, 1.0) else _LETTERS_ALONE)
+    _text(figure, f"<b>{label(title)}</b>", domain[0][0], domain[1][1] + 3.6 * line, 12, is_markup=True)
     _text(figure, panel.about, domain[0][0], domain[1][1] + 2 * line, 11)
 
 

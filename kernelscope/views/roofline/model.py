@@ -33,6 +33,8 @@ _BOUNDS = {"memory": "memory-bound", "compute": "compute-bound"}
 # Room around what is drawn, in decades.
 _ROOM = 0.35
 _FEWEST = 2.0
+# So often labels make room for one another.
+_ROUNDS = 4
 _LEAST, _MOST = 1e-50, 1e50
 
 
@@ -287,18 +289,23 @@ def _notes(each: Roofline, drawn: Sequence[Point]) -> Iterable[str]:
 
 def _place_labels(shown: Shown, panel: Panel) -> None:
     """Choose the sides of labels so that they cover no other label, dot or edge, as far as that is possible."""
-    labels = [_box(shown, dot, None) for dot in panel.dots]
-    taken = [box for dot in panel.dots for box in _marks(shown, dot)]
+    dots = [_box(shown, dot, None) for dot in panel.dots]
+    lines = [box for dot in panel.dots for box in _marks(shown, dot)]
     for roof in panel.roofs:
         (x, y), (right, top) = shown.place(roof.start), shown.place(roof.end)
         steps = max(round(right - x) // 4, 1)
         middles = [(x + (right - x) * at / steps, y + (top - y) * at / steps) for at in range(steps + 1)]
-        taken += [(left - 2, middle - 2, left + 2, middle + 2) for left, middle in middles]
-    for dot in sorted(panel.dots, key=lambda dot: -dot.flops_per_second):
-        boxes = {side: _box(shown, dot, side) for side in SIDES}
-        # A line below a label can be seen; another label cannot.
-        dot.side = min(boxes, key=lambda side: _covered(boxes[side], taken) + 100 * _covered(boxes[side], labels))
-        labels.append(boxes[dot.side])
+        lines += [(left - 2, middle - 2, left + 2, middle + 2) for left, middle in middles]
+    boxes = [{side: _box(shown, dot, side) for side in SIDES} for dot in panel.dots]
+    # A line below a label can be seen; another label cannot.
+    alone = [{side: _covered(box, lines) + 100 * _covered(box, dots) for side, box in each.items()} for each in boxes]
+    chosen: dict[int, tuple[float, float, float, float]] = {}
+    for _ in range(_ROUNDS):
+        for at, dot in enumerate(panel.dots):
+            others = [box for other, box in chosen.items() if other != at]
+            costs = {side: alone[at][side] + 100 * _covered(boxes[at][side], others) for side in SIDES}
+            dot.side = min(costs, key=lambda side: costs[side])
+            chosen[at] = boxes[at][dot.side]
 
 
 def _marks(shown: Shown, dot: Dot) -> Iterable[tuple[float, float, float, float]]:

@@ -51,8 +51,9 @@ def test_the_distance_ends_on_the_roof() -> None:
     assert dot.roof is not None and dot.roof[1] / dot.roof[0] == pytest.approx(copy.end[1] / copy.end[0])
 
 
-def test_labels_cover_neither_each_other_nor_dots() -> None:
-    shown = shown_of([measured.recording()])
+@pytest.mark.parametrize("copy", [measured.COPY, 1.8e12])
+def test_labels_cover_neither_each_other_nor_dots(copy: float) -> None:
+    shown = shown_of([measured.recording(copy=copy)])
     (panel,) = shown.panels
     boxes = [_box(shown, dot, dot.side) for dot in panel.dots]
     places = [shown.place((dot.intensity, dot.flops_per_second)) for dot in panel.dots]
