@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kernelscope.recording.model import Recording as Recording
     from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
+    from kernelscope.views.roofline.view import roofline as roofline
     from kernelscope.views.timeline.widget import timeline as timeline
 
 __version__ = "0.1.0"
@@ -66,6 +67,7 @@ _HOMES = {
     "timeline": "kernelscope.views.timeline.widget",
     "flame": "kernelscope.views.flame.widget",
     "graph": "kernelscope.views.graph.widget",
+    "roofline": "kernelscope.views.roofline.view",
     "inspect": "kernelscope.commands.inspect",
     "load_ipython_extension": "kernelscope.commands.magics",
     "unload_ipython_extension": "kernelscope.commands.magics",

@@ -10,6 +10,7 @@ MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
 
 _TOKENS = r"[<>()]|[^<>()]+"
 _MOST_LETTERS = 20_000
+_NAME = 40
 
 
 def count(value: float | None) -> str:
@@ -67,6 +68,23 @@ def percent(share: float | None) -> str:
     if 0 < value < 0.1:
         return "< 0.1 %"
     return f"{value:.1f} %" if value < 9.95 and value != 0 else f"{value:,.0f} %"
+
+
+def scaled(value: float | None, unit: str) -> str:
+    """Return a number of some unit with the decimal prefix that suits: ``2.16 TB/s``, ``51.2 GFLOP/s``."""
+    if value is None:
+        return MISSING
+    for prefix in ("", "k", "M", "G", "T"):
+        text = _three_digits(value)
+        if float(text) < 1000:
+            return f"{text} {prefix}{unit}"
+        value /= 1000
+    return f"{value:,.0f} P{unit}"
+
+
+def cut(name: str) -> str:
+    """Return a name from user code, cut in the middle where it is long."""
+    return name if len(name) <= _NAME else f"{name[:_NAME // 2]}…{name[-_NAME // 2:]}"
 
 
 def short_name(name: str) -> str:

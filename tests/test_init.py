@@ -30,7 +30,7 @@ def test_public_names() -> None:
         "UnknownCellError", "UnknownFrameworkError", "UnknownGraphError", "UnknownKernelError",
         "UnknownProcessError", "__version__", "annotate",
         "flame", "graph", "inspect", "journals", "load", "load_ipython_extension", "merge", "record", "recorded",
-        "recover", "timeline", "unload_ipython_extension",
+        "recover", "roofline", "timeline", "unload_ipython_extension",
     }
     assert kernelscope.__all__ == sorted(kernelscope.__all__, key=lambda name: (name != "__version__", name))
     assert set(kernelscope.__all__) <= set(dir(kernelscope))

@@ -37,6 +37,7 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.compiles import CompilationSummary, short
+from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence, CounterRule
 from kernelscope.analysis.gpu import LAUNCHING, GpuSummary
 from kernelscope.analysis.graphs import Executable, GraphSummary, executables
 from kernelscope.analysis.launches import (
@@ -52,7 +53,7 @@ from kernelscope.analysis.signatures import argument_name, argument_names, parse
 from kernelscope.analysis.tuning import DTYPE, KEEP, Tuning
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
-from kernelscope.units import counted, duration, listed, percent, size
+from kernelscope.units import counted, cut, duration, listed, percent, size
 
 #: An argument of more types than this is worth a word.
 FEW_TYPES = 3
@@ -87,7 +88,6 @@ OPERATOR_NAME = "new_operator_name"
 _MOST_LAUNCHES = 1 << 16
 #: So many types, and so many places, are listed; and so many other kernels of which a line says the same.
 _LISTED, _OTHERS = 4, 3
-_NAME = 40
 
 _Row = Mapping[str, Any]
 
@@ -157,6 +157,11 @@ class Evidence:
         """Return multiprocessors of the device; None where there are several devices or it was not recorded."""
         rows = self.recording.rows("devices")
         return rows[0]["multiprocessors"] if len(rows) == 1 else None
+
+    @cached_property
+    def counters(self) -> CounterEvidence:
+        """Return what the GPU's counters measured."""
+        return CounterEvidence(self.recording)
 
     @cached_property
     def churn(self) -> list[Churn]:
@@ -758,9 +763,15 @@ def _graph_fell_back(evidence: Evidence) -> Iterator[Found]:
         yield kernel.name, text, kernel.plain_ns
 
 
-def cut(name: str) -> str:
-    """Return a name from user code, cut in the middle where it is long."""
-    return name if len(name) <= _NAME else f"{name[:_NAME // 2]}…{name[-_NAME // 2:]}"
+# Inside kernels: what the GPU's counters say.
+
+def _counted(each: CounterRule, evidence: Evidence) -> Iterable[Found]:
+    return each(evidence.counters)
+
+
+for _each in COUNTER_RULES:
+    rule(_each.code, _each.title, when=f"{_each.when} ({_each.source})", effect=_each.effect, unless=_each.unless)(
+        partial(_counted, _each))
 
 
 # What repeats: rounds of the same launches, and compiles of one kind.

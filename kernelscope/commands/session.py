@@ -428,7 +428,7 @@ def _error(result: Any) -> BaseException | None:
 def _charts(recording: Recording) -> str:
     from kernelscope.views.charts import charts_html
 
-    return charts_html(recording)
+    return charts_html(recording, [recording.roofline().figure()] if recording.arrow("measurements").num_rows else ())
 
 
 def _has_news(recording: Recording) -> bool:

@@ -42,6 +42,7 @@ REFERENCES = {
     "parent_range_id": "ranges",
     "collection_id": "collections",
     "build_id": "builds",
+    "measurement_id": "measurements",
     "nearest_build_id": "builds",
     "graph_id": "graphs",
     "graph_node_id": "graph_nodes",
@@ -68,7 +69,8 @@ INSTANTS = (*RECORD_TIMES, "synchronized_ns")
 _NOT_ADDED = ("clock_offset_ns",)
 # What is subtracted and added up: the first from the second.
 _SPANS = (("start_ns", "end_ns"), *itertools.pairwise(RECORD_TIMES))
-_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges", "collections")
+_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges", "collections",
+             "measurements")
 # Rows that stay in the processor's cache.
 _PART = 1 << 15
 #: What stands for an unknown start where rows are ordered: before every other.

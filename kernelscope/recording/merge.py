@@ -51,7 +51,7 @@ _FACTS = {
     "devices": (
         "name", "compute_capability", "multiprocessors", "max_threads_per_multiprocessor",
         "max_blocks_per_multiprocessor", "registers_per_multiprocessor", "shared_per_multiprocessor_bytes",
-        "reserved_shared_bytes",
+        "reserved_shared_bytes", "copy_bytes_per_second",
     ),
     "dispatchers": ("arguments", "code_sha256"),
     "specializations": (

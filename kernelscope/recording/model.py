@@ -28,6 +28,8 @@ from kernelscope.schema import TABLES, UNKNOWN
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kernelscope.views.roofline.view import RooflineView
+
 
 #: What every output of a dry run says.
 DRY_RUN_NOTICE = "dry run: kernels did not execute"
@@ -42,6 +44,7 @@ _VIEWS = {
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
     "by_operator": ("kernelscope.analysis.operators", "operator_table"),
+    "roofline": ("kernelscope.views.roofline.view", "roofline"),
     "by_stall": ("kernelscope.analysis.stalls", "stall_table"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
@@ -194,6 +197,8 @@ class Recording:
     code = _TableFrame()
     ranges = _TableFrame()
     collections = _TableFrame()
+    measurements = _TableFrame()
+    metrics = _TableFrame()
     pc_samples = _TableFrame()
     health = _TableFrame()
 
@@ -300,6 +305,13 @@ class Recording:
         does not say them. Recorded on request only: ``record(stalls=True)``.
         """
         return _view("by_stall")(self)
+
+    def roofline(self) -> RooflineView:
+        """Return the roofline of the kernels whose counters were measured: a figure in notebooks, a table as text.
+
+        See `kernelscope.roofline`, which also shows several recordings side by side.
+        """
+        return _view("roofline")(self)
 
     def by_tuning(self) -> pd.DataFrame:
         """Return the runs of autotuners: a new DataFrame, one row a run.
@@ -412,7 +424,7 @@ def _masked(array: pa.ChunkedArray, dtype: str) -> Any:
 # Parts of a recording as recordings of their own: one cell's, or what its launches and compilations use.
 
 _EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges",
-           "collections", "pc_samples")
+           "collections", "measurements", "pc_samples")
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -453,7 +465,8 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     keep = _masks(recording, ("health",))
     keep["cells"][cell_id] = True
     keep["launches"] = recording.column("launches", "cell_id") == cell_id
-    for table in ("compilations", "activities", "api_calls", "builds", "graph_events", "collections", "pc_samples"):
+    for table in ("compilations", "activities", "api_calls", "builds", "graph_events", "collections", "measurements",
+                  "pc_samples"):
         keep[table] = recording.column(table, "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
     keep["builds"] |= np.append(keep["launches"], False)[recording.column("builds", "launch_id")]
@@ -538,7 +551,8 @@ def select_framework(recording: Recording, framework: str) -> Recording:
     specialization, launch = (recording.column("activities", name) for name in ("specialization_id", "launch_id"))
     owner_of = np.append(recording.column("specializations", "dispatcher_id"), UNKNOWN)
     owner = owner_of[specialization]
-    keep["pc_samples"] = wanted[owner_of[recording.column("pc_samples", "specialization_id")]]
+    for table in ("measurements", "pc_samples"):
+        keep[table] = wanted[owner_of[recording.column(table, "specialization_id")]]
     keep["activities"] = np.where(launch == UNKNOWN, wanted[owner], np.append(keep["launches"], False)[launch])
     return Recording(_part(recording, keep), recording.metadata)
 
@@ -622,6 +636,7 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
         _mark(recording, keep, referring, "processes")
     _mark_callers(recording.column("stacks", "parent_stack_id"), keep["stacks"])
     _mark(recording, keep, "stacks", "lines")
+    keep["metrics"] = keep["measurements"][recording.column("metrics", "measurement_id")]
     keep["occupancies"][:] = True
     for column in ("specialization_id", "configuration_id", "device_id"):
         keep["occupancies"] &= keep[REFERENCES[column]][recording.column("occupancies", column)]

@@ -599,6 +599,10 @@ def _compile_attributes(names: Names, text: str) -> str | None:
 _ARRAYS = ("host", "device", "cupy", "torch", "other")
 
 
+#: A metric as Nsight Compute names it, and its unit.
+_METRIC, _UNIT = r"[a-z0-9]+__[a-z0-9_]+(?:\.[a-z_]+){0,3}", r"%|[a-z]{1,12}(?:/[a-z]{1,12})?"
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
@@ -738,6 +742,10 @@ RULES: dict[str, dict[str, Rule]] = {
         "kind": _word("kind", "push_pop", "start_end", "mark"), "source": _word("source", "python", "native"),
     },
     "collections": {},
+    "measurements": {"name": _named("kernel"), "entry_name": _named("entry"),
+                     "replay": _word("replay", "kernel", "user"),
+                     "metric_set": _word("metrics", "basic", "roofline", "memory", "full")},
+    "metrics": {"name": _matching("metric", _METRIC), "unit": _matching("unit", _UNIT)},
     "pc_samples": {"name": _named("kernel"), "entry_name": _named("entry"), "reason": _word("reason", *_STALLS)},
     "health": {
         "probe": _word("probe", *PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),

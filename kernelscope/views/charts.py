@@ -472,13 +472,14 @@ _STYLE = """
 """
 
 
-def charts_html(recording: Recording) -> str:
+def charts_html(recording: Recording, more: Sequence[go.Figure] = ()) -> str:
     """Return time by phase, compile time, queue and execute, and GPU busy as one self-contained fragment of HTML.
 
-    It is 1.5 to 2 MB, nearly all of it plotly.js. Where scripts do not run it says so in a sentence.
+    It is 1.5 to 2 MB, nearly all of it plotly.js. Where scripts do not run it says so in a sentence. Further figures,
+    such as a roofline's, come below.
     """
-    return figures_html([each(recording) for each in (
-        time_by_phase, compile_time, queue_and_execute, gpu_busy)], recording.notice or "")
+    return figures_html([*[each(recording) for each in (
+        time_by_phase, compile_time, queue_and_execute, gpu_busy)], *more], recording.notice or "")
 
 
 def figures_html(figures: Sequence[go.Figure], notice: str = "", *, with_library: bool = True) -> str:

@@ -34,7 +34,7 @@ class NotebookFigure(go.Figure):
     _library: ClassVar[_Run | None] = None
 
     def _ipython_display_(self) -> None:
-        shell = _notebook()
+        shell = notebook()
         if shell is None or not _wants_media_type():
             super()._ipython_display_()
             return
@@ -60,7 +60,7 @@ class NotebookFigure(go.Figure):
         return bundle[MEDIA_TYPE]
 
 
-def _notebook() -> Any:
+def notebook() -> Any:
     """Return the shell that shows HTML, None where there is none."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell if "text/html" in getattr(getattr(shell, "display_formatter", None), "active_types", ()) else None

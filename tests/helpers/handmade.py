@@ -131,6 +131,19 @@ class Script:
                "pc_offset": pc_offset, "reason": reason, "samples": samples, "not_issued": 0} | row
         self._add("pc_samples", None, row)
 
+    def measurement(self, specialization: int | None = 0, metrics: dict[str, float | None] | None = None,
+                    **row: Any) -> int:
+        """Add a measured launch with its metrics."""
+        known = {} if specialization is None else self.rows["specializations"][specialization]
+        name = self.rows["dispatchers"][known["dispatcher_id"]]["name"] if known else "library kernel"
+        row = {"name": name, "entry_name": known.get("entry_name"), "specialization_id": specialization,
+               "configuration_id": 0 if known else None, "device_id": 0, "number": 0, "replay": "kernel",
+               "metric_set": "full", "passes": 9, "start_ns": self.now, "end_ns": self.now + MS} | row
+        number = self._add("measurements", "measurement_id", row)
+        for metric, value in (metrics or {}).items():
+            self._add("metrics", None, {"measurement_id": number, "name": metric, "value": value, "unit": None})
+        return number
+
     def graph(self, fingerprint: str = "f", topology: str = "t", **row: Any) -> int:
         """Add a graph without nodes; `graph_node` and `graph_edge` count theirs into it."""
         row = {"fingerprint": fingerprint, "topology": topology, "nodes": 0, "edges": 0} | row

@@ -64,7 +64,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"device_id": 0, "ordinal": 0, "uuid": "GPU-1", "name": "NVIDIA H100", "compute_capability": "9.0",
              "multiprocessors": 132, "max_threads_per_multiprocessor": 2048, "max_blocks_per_multiprocessor": 32,
              "registers_per_multiprocessor": 65536, "shared_per_multiprocessor_bytes": 233472,
-             "reserved_shared_bytes": 1024},
+             "reserved_shared_bytes": 1024, "copy_bytes_per_second": 3.5e12},
             {"device_id": 1},
         ],
         "dispatchers": [
@@ -196,6 +196,17 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"collection_id": 0, "thread_id": 1, "start_ns": 210, "end_ns": 214},
             {"collection_id": 1, "cell_id": 0, "thread_id": 0, "start_ns": 212, "end_ns": MOST, "generation": 2,
              "collected": INT32, "uncollectable": 0},
+        ],
+        "measurements": [
+            {"measurement_id": 0, "name": "axpy.<locals>.kernel", "entry_name": "_ZN4axpy", "specialization_id": 0,
+             "configuration_id": 0, "device_id": 0, "cell_id": 0, "launch_id": 0, "number": 3, "replay": "kernel",
+             "metric_set": "roofline", "passes": 9, "start_ns": 150, "end_ns": MOST, "process_id": 0},
+            {"measurement_id": 1, "name": "größe", "number": 0, "replay": "user", "metric_set": "dram__bytes.sum",
+             "passes": 1, "start_ns": 150, "end_ns": 160},
+        ],
+        "metrics": [
+            {"measurement_id": 0, "name": "dram__bytes.sum", "value": 1.5, "unit": "byte"},
+            {"measurement_id": 1, "name": "dram__bytes.sum"},
         ],
         "pc_samples": [
             {"name": "axpy.<locals>.kernel", "entry_name": "_ZN4axpy", "specialization_id": 0, "device_id": 0,

@@ -29,7 +29,8 @@ def test_first_cell_has_what_it_used(full: Recording) -> None:
         "dispatchers": 1, "specializations": 1, "configurations": 1, "occupancies": 1, "launches": 1,
         "activities": 1, "api_calls": 1,
         "compilations": 1, "builds": 1, "graphs": 2, "graph_nodes": 4, "graph_edges": 2, "graph_events": 4,
-        "passes": 1, "code": 2, "ranges": 2, "collections": 1, "pc_samples": 1, "health": 2,
+        "passes": 1, "code": 2, "ranges": 2, "collections": 1, "measurements": 1, "metrics": 1,
+        "pc_samples": 1, "health": 2,
     }
     for name in ("cells", "devices", "dispatchers", "specializations", "compilations", "passes"):
         assert cell.rows(name) == full.rows(name)[:1]

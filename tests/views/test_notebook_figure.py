@@ -42,7 +42,7 @@ class Shell:
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     made = Shell()
-    monkeypatch.setattr(notebook_figure, "_notebook", lambda: made)
+    monkeypatch.setattr(notebook_figure, "notebook", lambda: made)
     monkeypatch.setattr(NotebookFigure, "_library", None)
     monkeypatch.setattr(pio.renderers, "default", "plotly_mimetype")
     return made
@@ -76,7 +76,7 @@ def test_a_cell_that_has_plotly_js_has_it_again_when_it_is_run_again(shell: Shel
 def test_another_session_has_its_own(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     figure, other = figure_of("one", 100), Shell()
     shell.run(None, figure)
-    monkeypatch.setattr(notebook_figure, "_notebook", lambda: other)
+    monkeypatch.setattr(notebook_figure, "notebook", lambda: other)
     assert other.run(None, figure) == [True]
 
 
@@ -96,7 +96,7 @@ def test_a_renderer_that_somebody_has_chosen_is_used(
 
 def test_without_a_notebook_it_is_plotly_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[object] = []
-    monkeypatch.setattr(notebook_figure, "_notebook", lambda: None)
+    monkeypatch.setattr(notebook_figure, "notebook", lambda: None)
     monkeypatch.setattr(go.Figure, "_ipython_display_", lambda figure: shown.append(figure))
     figure_of("one", 100)._ipython_display_()
     assert len(shown) == 1

@@ -1,0 +1,302 @@
+"""Advice from the GPU's counters: rules on what was measured of a kernel, each with its threshold and its source.
+
+The thresholds are those of the rules of Nsight Compute where it has one; the others say what NVIDIA's CUDA C++ Best
+Practices Guide names. `kernelscope.analysis.advice` registers them with the other rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kernelscope.analysis.columns import ints
+from kernelscope.analysis.counters import Measured, measured
+from kernelscope.analysis.occupancy import limited_by
+from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
+from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
+from kernelscope.analysis.stalls import REASONS, KernelStalls, Stalled, by_kernel
+from kernelscope.recording.model import Recording
+from kernelscope.units import cut, duration, listed, percent, scaled, size
+
+#: Sectors that 32 neighbouring elements of 4 bytes lie in, and bytes of a sector.
+NEIGHBOURS, SECTOR = 4, 32
+#: At most this share of the bytes of the sectors that a request reaches is used.
+FEW_BYTES = 0.5
+#: Local memory that takes this share of L1's traffic.
+SPILLED = 0.01
+#: Theoretical occupancy below which Nsight Compute's rule TheoreticalOccupancy says something.
+LOW_OCCUPANCY = 0.8
+#: The share of the waves' places for blocks that stays empty.
+EMPTY = 0.2
+#: The share of bank conflicts from which on Nsight Compute's rule SharedMemoryConflicts says something.
+CONFLICTS = 0.1
+
+_GLOBAL = {"loads": "ld", "stores": "st"}
+_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
+_USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
+_LOCAL = [f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st")]
+_CONFLICTS = [f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum" for op in ("ld", "st")]
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+_L1_BYTES = "l1tex__t_bytes.sum"
+_ACTIVE_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
+_DOUBLE = [*PRECISIONS["FP64"].operations]
+_GUIDE = "CUDA C++ Best Practices Guide"
+_RULES = "Nsight Compute's rule"
+
+#: What would let a multiprocessor hold more blocks, by what limits them.
+_MORE = {
+    "registers": "fewer registers a thread (max_registers, less work a thread) or smaller blocks",
+    "shared memory": "less shared memory a block",
+    "threads": "a block size that divides what a multiprocessor holds",
+    "blocks": "larger blocks",
+}
+
+#: What a rule finds: the kernel, the line, and the time on the GPU that it is about, in nanoseconds.
+Found = tuple[str, str, float]
+
+
+class CounterEvidence:
+    """What these rules look at: a recording, and what was measured in it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    @cached_property
+    def measured(self) -> list[Measured]:
+        """Return what was measured, by specialization."""
+        return measured(self.recording)
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """Return the points of the rooflines."""
+        return [point for each in rooflines(self.recording) for point in each.points] if self.measured else []
+
+    def row(self, table: str, number: int | None) -> Mapping[str, Any] | None:
+        """Return a row of a table; None for None."""
+        return None if number is None else self.recording.rows(table)[number]
+
+    @cached_property
+    def _launches(self) -> dict[int, int]:
+        numbers = ints(self.recording, "launches", "specialization_id")
+        found, counts = np.unique(numbers[numbers >= 0], return_counts=True)
+        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+    def spent_ns(self, each: Measured) -> float:
+        """Return the time of all launches of a specialization on the GPU, as long as the median of the measured."""
+        return (each.duration_ns or 0.0) * max(self._launches.get(each.specialization_id or 0, 0)
+                                               if each.specialization_id is not None else 0, each.count)
+
+    def placed(self, each: Measured) -> Mapping[str, Any] | None:
+        """Return the row of ``occupancies`` of a specialization under its launch configuration; None for none."""
+        wanted = (each.specialization_id, each.configuration_id, each.device_id)
+        return next((row for row in self.recording.rows("occupancies") if wanted == (
+            row["specialization_id"], row["configuration_id"], row["device_id"])), None)
+
+    @cached_property
+    def _stalls(self) -> dict[int | None, KernelStalls]:
+        return {each.dispatcher_id: each for each in by_kernel(self.recording)}
+
+    def memory_line(self, each: Measured) -> str:
+        """Return at which line a kernel's warps wait for memory most, as the end of a sentence; empty where unknown."""
+        found = None if each.dispatcher_id is None else self._stalls.get(each.dispatcher_id)
+        if found is None:
+            return ""
+        waits = [(_memory_samples(line), line) for line in found.lines]
+        whole = sum(count for count, _ in waits)
+        if not whole:
+            return ""
+        count, line = max(waits, key=lambda pair: pair[0])
+        text = f", `{line.text}`" if line.text else ""
+        return f" {percent(count / whole)} of its waits for memory are at line {line.line}{text}."
+
+
+def _memory_samples(line: Stalled) -> int:
+    return sum(count for reason, count, _ in line.reasons if reason in REASONS and REASONS[reason].group == "memory")
+
+
+@dataclass(frozen=True)
+class CounterRule:
+    """A rule: as `kernelscope.analysis.advice.Rule`, and the source of its threshold."""
+
+    code: str
+    title: str
+    when: str
+    effect: str
+    source: str
+    find: Callable[[CounterEvidence], Iterable[Found]]
+    unless: tuple[str, ...] = ()
+
+    def __call__(self, evidence: CounterEvidence) -> Iterable[Found]:
+        """Return what the rule finds; each line ends with threshold and source."""
+        for kernel, text, weight in self.find(evidence):
+            yield kernel, f"{text} (From {self.when}: {self.source}.)", weight
+
+
+def _double_precision(evidence: CounterEvidence) -> Iterable[Found]:
+    for each in evidence.measured:
+        count, row = each.total(_DOUBLE), evidence.row("specializations", each.specialization_id)
+        owner = evidence.row("dispatchers", each.dispatcher_id)
+        if not count or row is None or owner is None or not str(owner["framework"]).startswith("numba"):
+            continue
+        kinds, names = parse_signature(row["signature"]), argument_names(owner["arguments"])
+        if any("float64" in kind.text or "complex" in kind.text for kind in kinds if kind.text != "float64"):
+            continue  # arrays of float64: that is what was asked for
+        arrays = listed(list(dict.fromkeys(kind.dtype for kind in kinds if kind.kind == "array")))
+        said = [f"`{argument_name(names, at)}`" for at, kind in enumerate(kinds) if kind.text == "float64"]
+        many = f"{count:,.0f} double-precision operations a launch"
+        over = f" on arrays of {arrays}" if arrays else ""
+        if said:
+            what = (f"{' and '.join(said)} of {cut(each.kernel)} {'are' if len(said) > 1 else 'is'} float64, as "
+                    f"Python's floats are: {many}{over}.")
+            calls = " and ".join(f"np.float32({name.strip('`')})" for name in said)
+            remedy = f"Pass {calls}, if the values allow it."
+        else:
+            what = f"{cut(each.kernel)} does {many}{over}, and no argument is float64."
+            remedy = ("In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), "
+                      "if the values allow it.")
+        yield each.kernel, f"{what} {remedy}", evidence.spent_ns(each)
+
+
+def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
+    for each in evidence.measured:
+        found = [(word, sectors, used / 100) for word, op in _GLOBAL.items()
+                 if (sectors := each.value(_SECTORS.format(op))) is not None and sectors > NEIGHBOURS
+                 and (used := each.value(_USED.format(op))) is not None and used <= FEW_BYTES * 100]
+        if found:
+            said = " and ".join(
+                f"its {word} reach {sectors:.3g} sectors a request and use {percent(used)} of their bytes"
+                for word, sectors, used in found)
+            wasted = max(1 - used for *_, used in found)
+            yield each.kernel, (
+                f"the threads of a warp in {cut(each.kernel)} access global memory far apart: {said}."
+                f"{evidence.memory_line(each)} Let neighbouring threads (threadIdx.x) access neighbouring elements: "
+                "the last index of a C-ordered array; or go through shared memory."
+            ), wasted * evidence.spent_ns(each)
+
+
+def _spills(evidence: CounterEvidence) -> Iterable[Found]:
+    for each in evidence.measured:
+        sectors, all_bytes = each.total(_LOCAL), each.value(_L1_BYTES)
+        if not sectors or not all_bytes or sectors * SECTOR < SPILLED * all_bytes:
+            continue
+        row = evidence.row("specializations", each.specialization_id)
+        spilled = None if row is None else (row["spill_store_bytes"] or 0) + (row["spill_load_bytes"] or 0)
+        local = "" if row is None or row["local_bytes"] is None else f", {size(row['local_bytes'])} a thread"
+        is_known = row is not None and row["spill_store_bytes"] is not None
+        what = ("registers are spilled" if spilled else
+                "arrays of cuda.local.array that are indexed at run time lie there" if is_known else
+                "spilled registers lie there, and local arrays that are indexed at run time")
+        share = min(sectors * SECTOR / all_bytes, 1.0)
+        yield each.kernel, (
+            f"{cut(each.kernel)} moves {size(sectors * SECTOR)} of local memory a launch ({sectors:,.0f} "
+            f"sectors{local}), {percent(share)} of what passes L1: {what}. Allow more registers (max_registers, "
+            "smaller blocks), or keep fewer values at once."
+        ), share * evidence.spent_ns(each)
+
+
+def _low_occupancy(evidence: CounterEvidence) -> Iterable[Found]:
+    for each in evidence.measured:
+        row = evidence.placed(each)
+        if row is None or row["occupancy"] is None or row["occupancy"] >= LOW_OCCUPANCY:
+            continue
+        device, specialization = (evidence.row("devices", each.device_id),
+                                  evidence.row("specializations", each.specialization_id))
+        configuration = evidence.row("configurations", each.configuration_id)
+        limits: Sequence[str] = ()
+        threads = _product(configuration, "blockdim")
+        if device and specialization and configuration and threads and row["active_blocks_per_multiprocessor"]:
+            limits = limited_by(device, specialization, row["active_blocks_per_multiprocessor"], threads,
+                                configuration["sharedmem_bytes"] or 0)
+        active = each.value(_ACTIVE_WARPS)
+        achieved = f" and holds {percent(active / 100)}" if active is not None else ""
+        why = f", limited by {' and '.join(limits)}" if limits else ""
+        used = "" if "registers" not in limits or specialization is None else f" ({specialization['regs']} a thread)"
+        more = f" More would need {' and '.join(_MORE[name] for name in limits)}." if limits else ""
+        yield each.kernel, (
+            f"a multiprocessor can hold {percent(row['occupancy'])} of its warps of {cut(each.kernel)}{achieved} "
+            f"(theoretical{' and achieved' if achieved else ''} occupancy){why}{used}.{more} It helps where warps wait "
+            "for memory, and not always."
+        ), (1 - row["occupancy"]) * evidence.spent_ns(each)
+
+
+def _tail_effect(evidence: CounterEvidence) -> Iterable[Found]:
+    for each in evidence.measured:
+        row, device = evidence.placed(each), evidence.row("devices", each.device_id)
+        blocks = _product(evidence.row("configurations", each.configuration_id), "griddim")
+        held = None if row is None else row["active_blocks_per_multiprocessor"]
+        if not blocks or not held or device is None or not device["multiprocessors"]:
+            continue
+        at_once = held * device["multiprocessors"]
+        waves = blocks / at_once
+        empty = 1 - waves / math.ceil(waves)
+        if waves > 1 and empty >= EMPTY:
+            last = blocks - math.floor(waves) * at_once
+            yield each.kernel, (
+                f"the {blocks:,} blocks of {cut(each.kernel)} run in {waves:.3g} waves of {at_once:,}: the last has "
+                f"{last:,}, and {percent(empty)} of the places of all waves are empty. Choose a grid of whole waves, "
+                f"or of {at_once:,} blocks that each loop over the data (a grid-stride loop), or smaller blocks."
+            ), empty * evidence.spent_ns(each)
+
+
+def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Found]:
+    for each in evidence.measured:
+        conflicts, wavefronts = each.total(_CONFLICTS), each.value(_WAVEFRONTS)
+        if conflicts is not None and wavefronts and conflicts >= CONFLICTS * wavefronts:
+            share = min(conflicts / wavefronts, 1.0)
+            yield each.kernel, (
+                f"{percent(share)} of the shared-memory wavefronts of {cut(each.kernel)} are bank conflicts: "
+                f"{conflicts:,.0f} of {wavefronts:,.0f} a launch. Threads of a warp access different words of one "
+                "bank: make the rows of the shared array one element longer, such as "
+                "cuda.shared.array((32, 33), dtype)."
+            ), share * evidence.spent_ns(each)
+
+
+def _at_roof(evidence: CounterEvidence) -> Iterable[Found]:
+    for point in evidence.points:
+        if point.share is None or point.roof is None or point.share < AT_ROOF:
+            continue
+        rate = (f"{scaled(point.bytes_per_second(point.roof), 'B/s')} of {point.roof}" if point.roof in LEVELS
+                else scaled(point.flops_per_second, "FLOP/s") + f" in {point.roof}")
+        fewer = "bytes" if point.roof in LEVELS else "operations"
+        yield point.kernel, (
+            f"{cut(point.kernel)} is at its roof: {rate}, {percent(point.share)} of what the GPU does, in "
+            f"{duration(point.duration_ns)}. There is nothing to gain here but fewer {fewer}."
+        ), 0.0
+
+
+def _product(row: Mapping[str, Any] | None, name: str) -> int | None:
+    sides = [] if row is None else [row[f"{name}_{axis}"] for axis in "xyz"]
+    return math.prod(sides) if sides and None not in sides else None
+
+
+#: The rules.
+COUNTER_RULES: tuple[CounterRule, ...] = (
+    CounterRule("double_precision", "double precision by accident",
+                "any double-precision instruction where no array is float64",
+                "operations in single precision, of which the GPU does more in the same time",
+                f'{_GUIDE}, "Type Conversion Instructions"', _double_precision),
+    CounterRule("uncoalesced", "uncoalesced access to global memory",
+                f"more than {NEIGHBOURS} sectors a request, with {percent(FEW_BYTES)} of their bytes or less used",
+                "fewer sectors, and so fewer bytes, for the same data",
+                f'{_GUIDE}, "Coalesced Access to Global Memory"; {_RULES} MemoryCacheAccessPattern', _uncoalesced),
+    CounterRule("spills", "local memory", f"{percent(SPILLED)} of the bytes that pass L1 are of local memory",
+                "fewer loads and stores", f'{_GUIDE}, "Local Memory"', _spills),
+    CounterRule("low_occupancy", "low occupancy and what limits it",
+                f"a theoretical occupancy below {percent(LOW_OCCUPANCY)}",
+                "more warps to run while others wait", f"{_RULES} TheoreticalOccupancy", _low_occupancy, ("at_roof",)),
+    CounterRule("tail_effect", "a last wave of few blocks",
+                f"more than one wave of blocks, with {percent(EMPTY)} of the places of all waves empty",
+                "no multiprocessors that are idle at the end", f"after {_RULES} LaunchConfiguration, Tail Effect",
+                _tail_effect, ("at_roof",)),
+    CounterRule("bank_conflicts", "bank conflicts in shared memory",
+                f"{percent(CONFLICTS)} of the shared-memory wavefronts are conflicts",
+                "fewer wavefronts for the same data", f"{_RULES} SharedMemoryConflicts", _bank_conflicts),
+    CounterRule("at_roof", "a kernel that is at its roof",
+                f"{percent(AT_ROOF)} of the roof that limits it", "none: says where nothing is to be gained",
+                f"{_RULES} SOLBottleneck", _at_roof),
+)
