@@ -128,7 +128,11 @@ class LaunchHooks(NativeHooks):
                 self._kernels.clear()
             self._kernels[launcher] = held
         target, (block, shared, cluster) = held
-        configuration = self.sink.configuration((int(x), int(y), int(z)), (block,), shared, int(stream or 0), cluster)
+        try:
+            grid = (int(x), int(y), int(z))
+        except (TypeError, ValueError):  # the launch fails of it
+            grid = None
+        configuration = self.sink.configuration(grid, (block,), shared, int(stream or 0), cluster)
         with contextlib.suppress(TypeError):  # such as a dimension that is no plain number: it is looked up each time
             self._know("launches", (launcher, None, x, y, z, stream), target, configuration, kind="launcher")
         self.has_launched = True
