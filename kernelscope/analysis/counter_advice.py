@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import ints
-from kernelscope.analysis.counters import Measured, measured
+from kernelscope.analysis.counters import KernelCounters, measured
 from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
@@ -67,7 +67,7 @@ class CounterEvidence:
         self.recording = recording
 
     @cached_property
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[KernelCounters]:
         """Return what was measured, by specialization."""
         return measured(self.recording)
 
@@ -86,12 +86,12 @@ class CounterEvidence:
         found, counts = np.unique(numbers[numbers >= 0], return_counts=True)
         return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
-    def spent_ns(self, each: Measured) -> float:
+    def spent_ns(self, each: KernelCounters) -> float:
         """Return the time of all launches of a specialization on the GPU, as long as the median of the measured."""
         return (each.duration_ns or 0.0) * max(self._launches.get(each.specialization_id or 0, 0)
                                                if each.specialization_id is not None else 0, each.count)
 
-    def placed(self, each: Measured) -> Mapping[str, Any] | None:
+    def placed(self, each: KernelCounters) -> Mapping[str, Any] | None:
         """Return the row of ``occupancies`` of a specialization under its launch configuration; None for none."""
         wanted = (each.specialization_id, each.configuration_id, each.device_id)
         return next((row for row in self.recording.rows("occupancies") if wanted == (
@@ -101,7 +101,7 @@ class CounterEvidence:
     def _stalls(self) -> dict[int | None, KernelStalls]:
         return {each.dispatcher_id: each for each in by_kernel(self.recording)}
 
-    def memory_line(self, each: Measured) -> str:
+    def memory_line(self, each: KernelCounters) -> str:
         """Return at which line a kernel's warps wait for memory most, as the end of a sentence; empty where unknown."""
         found = None if each.dispatcher_id is None else self._stalls.get(each.dispatcher_id)
         if found is None:

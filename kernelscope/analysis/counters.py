@@ -18,7 +18,7 @@ DURATION = "gpu__time_duration.sum"
 
 
 @dataclass(frozen=True)
-class Measured:
+class KernelCounters:
     """The measured launches of one specialization on one device.
 
     Attributes
@@ -63,7 +63,7 @@ class Measured:
         return self.value(DURATION)
 
 
-def measured(recording: Recording) -> list[Measured]:
+def measured(recording: Recording) -> list[KernelCounters]:
     """Return what was measured of each specialization, in the order in which they were measured first."""
     if not row_count(recording, "measurements"):
         return []
@@ -71,7 +71,8 @@ def measured(recording: Recording) -> list[Measured]:
                              [row["dispatcher_id"] for row in recording.rows("specializations")])
 
 
-def by_specialization(measurements: Iterable[_Row], metrics: Iterable[_Row], owners: Sequence[int]) -> list[Measured]:
+def by_specialization(measurements: Iterable[_Row], metrics: Iterable[_Row],
+                      owners: Sequence[int]) -> list[KernelCounters]:
     """Return what was measured of each specialization, kernels that no probe recorded by their names.
 
     Parameters
@@ -93,7 +94,7 @@ def by_specialization(measurements: Iterable[_Row], metrics: Iterable[_Row], own
             for rows in groups.values()]
 
 
-def _median(rows: Sequence[_Row], metrics: Sequence[_Row], owners: Sequence[int]) -> Measured:
+def _median(rows: Sequence[_Row], metrics: Sequence[_Row], owners: Sequence[int]) -> KernelCounters:
     known: dict[str, list[float]] = {}
     for row in metrics:
         held = known.setdefault(row["name"], [])
@@ -101,7 +102,7 @@ def _median(rows: Sequence[_Row], metrics: Sequence[_Row], owners: Sequence[int]
             held.append(row["value"])
     number = rows[0]["specialization_id"]
     configurations = Counter(row["configuration_id"] for row in rows)
-    return Measured(
+    return KernelCounters(
         rows[0]["name"], None if number is None else owners[number], number, configurations.most_common(1)[0][0],
         rows[0]["device_id"], len({row["launch_id"] if row["launch_id"] is not None else -1 - row["measurement_id"]
                                    for row in rows}),

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kernelscope.analysis.counters import DURATION, Measured, measured
+from kernelscope.analysis.counters import DURATION, KernelCounters, measured
 from kernelscope.analysis.signatures import argument_names, named_arguments, short_arguments
 from kernelscope.recording.model import Recording
 from kernelscope.units import cut, scaled
@@ -108,7 +108,7 @@ class Point:
 
     Attributes
     ----------
-    measured : Measured
+    measured : KernelCounters
         What was measured.
     arguments : str
         Its argument types in brief; empty for a kernel that no probe recorded.
@@ -122,7 +122,7 @@ class Point:
         What is not known, and why, as sentences.
     """
 
-    measured: Measured
+    measured: KernelCounters
     arguments: str
     flops: Mapping[str, float]
     bytes: Mapping[str, float]
@@ -219,7 +219,7 @@ def rooflines(recording: Recording) -> list[Roofline]:
     """Return a roofline of each device on which kernels were measured."""
     devices = recording.rows("devices")
     specializations, dispatchers = recording.rows("specializations"), recording.rows("dispatchers")
-    by_device: dict[int | None, list[Measured]] = {}
+    by_device: dict[int | None, list[KernelCounters]] = {}
     for each in measured(recording):
         by_device.setdefault(each.device_id, []).append(each)
     found: list[Roofline] = []
@@ -231,13 +231,13 @@ def rooflines(recording: Recording) -> list[Roofline]:
     return found
 
 
-def roofline_of(kernels: Sequence[Measured], arguments: Sequence[str], device: Mapping[str, Any],
+def roofline_of(kernels: Sequence[KernelCounters], arguments: Sequence[str], device: Mapping[str, Any],
                 name: str = "") -> Roofline:
     """Return the roofline of kernels that were measured on one device.
 
     Parameters
     ----------
-    kernels : sequence of Measured
+    kernels : sequence of KernelCounters
         What was measured.
     arguments : sequence of str
         The argument types of each in brief.
@@ -263,12 +263,12 @@ def roofline_of(kernels: Sequence[Measured], arguments: Sequence[str], device: M
     return Roofline(name, device.get("name") or "GPU", Roofs(flops, rates, copy, is_roof), tuple(points), tuple(notes))
 
 
-def _dram_rate(each: Measured) -> float:
+def _dram_rate(each: KernelCounters) -> float:
     moved, lasted = each.value(LEVELS["DRAM"].moved), each.duration_ns
     return moved / lasted * 1e9 if moved and lasted else 0.0
 
 
-def _peaks(each: Measured) -> tuple[dict[str, float], dict[str, float]]:
+def _peaks(each: KernelCounters) -> tuple[dict[str, float], dict[str, float]]:
     """Return the peaks while a kernel ran: of precisions, and of levels; what was not measured is left out."""
     flops = {name: _product(each.value(of.peak), each.value(_SM_CLOCK), of.of_peak) for name, of in PRECISIONS.items()}
     moved = {name: _product(each.value(of.peak), each.value(of.clock)) for name, of in LEVELS.items()}
@@ -283,7 +283,7 @@ def _product(*values: float | None) -> float:
     return found
 
 
-def _point(each: Measured, arguments: str, roofs: Roofs) -> Point:
+def _point(each: KernelCounters, arguments: str, roofs: Roofs) -> Point:
     flops = {name: sum(count * each.values[metric] for metric, count in of.operations.items())
              for name, of in PRECISIONS.items() if each.total([*of.operations]) is not None}
     moved = {name: each.values[of.moved] for name, of in LEVELS.items() if of.moved in each.values}
@@ -293,7 +293,7 @@ def _point(each: Measured, arguments: str, roofs: Roofs) -> Point:
     return Point(each, arguments, flops, moved, tensor, limits, tuple(_missing(each, flops, moved, limits, tensor)))
 
 
-def _missing(each: Measured, flops: Mapping[str, float], moved: Mapping[str, float], limits: Mapping[str, float],
+def _missing(each: KernelCounters, flops: Mapping[str, float], moved: Mapping[str, float], limits: Mapping[str, float],
              tensor: float | None) -> list[str]:
     said: list[str] = []
     lacking = [name for name in (*PRECISIONS, *LEVELS) if name not in flops and name not in moved]

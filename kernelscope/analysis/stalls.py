@@ -100,9 +100,6 @@ REASONS: dict[str, Reason] = {
 NO_STALLS = ("selected", "not_selected")
 #: A barrier in SASS, which the GPU has issued when its warps wait: they are sampled at the instruction after it.
 _BARRIER, _IS_BARRIER = "barrier", re.compile(r"(?:@\S+\s+)?BAR\b")
-#: Of compute capability 7.0 and newer.
-_INSTRUCTION_BYTES = 16
-
 
 def reason_text(reason: str) -> str:
     """Return a reason in words, with the field's name of it."""
@@ -222,7 +219,9 @@ class Samples:
         return found[0], found[1]
 
     def at_barriers(self, text: str, lines: Mapping[int, int]) -> Samples:
-        """Return these with what waits at a barrier at the barrier's own instruction, not at the one after it.
+        """Return these with what waits at a barrier at the barrier's own instruction, not at one after it.
+
+        ``BAR.SYNC.DEFER_BLOCKING`` lets a warp issue some more instructions first: on an H200, up to two were seen.
 
         Parameters
         ----------
@@ -234,17 +233,17 @@ class Samples:
         if _BARRIER not in self.reasons:
             return self
         column, shown = self.reasons.index(_BARRIER), text.split("\n")
-        before = self.offsets - _INSTRUCTION_BYTES
-        is_after = np.array([each in lines and bool(_IS_BARRIER.match(_instruction(shown[lines[each]])))
-                             for each in before.tolist()], bool)
-        is_moved = is_after & (self.counts[:, column] > 0)
-        offsets = np.union1d(self.offsets, before[is_moved])
-        stays, goes = np.searchsorted(offsets, self.offsets), np.searchsorted(offsets, before[is_moved])
+        at = {line: offset for offset, line in lines.items()}
+        barriers = np.array([_barrier_before(shown, at, lines.get(each, 0)) for each in self.offsets.tolist()],
+                            np.int64)
+        is_moved = (barriers >= 0) & (self.counts[:, column] > 0)
+        offsets = np.union1d(self.offsets, barriers[is_moved])
+        stays, goes = np.searchsorted(offsets, self.offsets), np.searchsorted(offsets, barriers[is_moved])
         tables = [np.zeros((len(offsets), len(self.reasons)), np.int64) for _ in range(2)]
         for into, values in zip(tables, (self.counts, self.not_issued), strict=True):
             into[stays] = values
             into[stays[is_moved], column] = 0
-            into[goes, column] += values[is_moved, column]
+            np.add.at(into[:, column], goes, values[is_moved, column])
         kept = tables[0].any(axis=1)
         return Samples(self.reasons, offsets[kept], tables[0][kept], tables[1][kept])
 
@@ -252,6 +251,16 @@ class Samples:
         """Return one row's reasons with their samples, most first."""
         order = np.argsort(-counts, kind="stable")
         return tuple((self.reasons[at], int(counts[at]), int(not_issued[at])) for at in order.tolist() if counts[at])
+
+
+def _barrier_before(shown: list[str], at: Mapping[int, int], line: int) -> int:
+    """Return the offset of the last barrier before a line of SASS that nothing jumps past; `UNKNOWN` without one."""
+    for each in range(line - 1, -1, -1):
+        if each in at and _IS_BARRIER.match(_instruction(shown[each])):
+            return at[each]
+        if shown[each].startswith("."):  # a label
+            break
+    return UNKNOWN
 
 
 def samples_by_kernel(recording: Recording, only: int | None = None) -> dict[tuple[int, str], Samples]:
