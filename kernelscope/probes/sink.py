@@ -384,6 +384,9 @@ class Sink:
     pc_samples : list of dict
         Samples of warps: columns of the table of that name, with CUPTI's ``correlation_id`` of the launch, None for
         none. `take_samples` adds those that were taken since, where warps are sampled.
+    measurements : list of dict
+        Launches that were measured with the GPU's counters: columns of the table of that name, ``thread_id``, and as
+        ``metrics`` tuples of name, value and unit.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -436,6 +439,7 @@ class Sink:
         self.operators: core.Operators | None = None
         self.pc_samples: list[dict[str, Any]] = []
         self.take_samples: Callable[[], None] = lambda: None
+        self.measurements: list[dict[str, Any]] = []
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
 
+from kernelscope.counters.sets import metrics_of
 from kernelscope.schema import DETAILS, MODES
 
 if TYPE_CHECKING:
@@ -120,6 +121,20 @@ def _stalls_problem(options: RecordingOptions) -> str | None:
     return None
 
 
+def _metrics_problem(options: RecordingOptions) -> str | None:
+    if options.metrics is None:
+        return None
+    if not isinstance(options.metrics, str):
+        return f"metrics {options.metrics!r} is no set of metrics: it takes a text, such as 'basic'"
+    if options.stalls or options.gpu == "events":
+        return "metrics needs CUPTI for itself: leave out stalls, or gpu 'events'"
+    try:
+        metrics_of(options.metrics)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _journal_problem(options: RecordingOptions) -> str | None:
     if options.journal is None or options.journal is True or isinstance(options.journal, str | Path):
         return None
@@ -178,6 +193,13 @@ class RecordingOptions:
         flag("--stalls-by-launch", action="store_const", const=LAUNCHES,
              help="the same with kernels one by one, so that each sample has its launch"),
         check=_stalls_problem))
+    metrics: str | None = field(default=None, metadata=option(
+        "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
+        "Compute's names of metrics with commas between; launches are replayed, and the GPU's times are not recorded",
+        flag("--metrics", nargs="?", const="basic", metavar="SET",
+             help="measure the first launch of each kernel with the GPU's counters: basic (the default), roofline, "
+                  "memory, full, or names of metrics; launches are replayed"),
+        check=_metrics_problem))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES))
@@ -242,6 +264,8 @@ class RecordingOptions:
         if self.stalls != around.stalls:
             found.append(f"recorded {'the' if around.stalls else 'no'} stall reasons of warps, as the recording around "
                          "it")
+        if self.metrics != around.metrics:
+            found.append(f"measured {around.metrics or 'no metrics'}, as the recording around it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
             found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")

@@ -212,7 +212,7 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
         timer = EventTimer()
     probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
                                    DaskProbe(), CudaComputeProbe()]
-    if on_gpu and gpu == "cupti":
+    if on_gpu and gpu == "cupti" and not options.metrics:  # replayed launches have no times of their own
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
@@ -227,6 +227,13 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
     elif options.stalls:
         problems.append({"probe": "stalls", "status": "unavailable",
                          "message": "stall reasons were not recorded: there is no GPU here"})
+    if options.metrics and on_gpu:
+        from kernelscope.counters.measurements import MeasurementsProbe
+
+        probes.append(MeasurementsProbe(options.metrics))
+    elif options.metrics:
+        problems.append({"probe": "metrics", "status": "unavailable",
+                         "message": "the GPU's counters were not read: there is no GPU here"})
     probes.append(GarbageProbe())
     plugins, others = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems + others
@@ -396,6 +403,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         collections=collections,
         operators=part.operators(sink),
         pc_samples=part.pc_samples(sink),
+        measurements=[row for row in sink.measurements if row["start_ns"] >= (part.began or 0)],
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw.dispatchers), "code": code, "own_cost": how_known, "recorder": {

@@ -91,6 +91,9 @@ class RawRecording:
         PyTorch's operators.
     pc_samples : list of dict
         Samples of warps: columns of ``pc_samples``, with CUPTI's ``correlation_id`` of the launch, None for none.
+    measurements : list of dict
+        Launches that were measured: columns of ``measurements``, ``thread_id``, and ``metrics`` as tuples of name,
+        value and unit.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -119,6 +122,7 @@ class RawRecording:
     operators: RawOperators = field(default_factory=RawOperators)
     graphs: RawGraphs = field(default_factory=RawGraphs)
     pc_samples: list[Row] = field(default_factory=list)
+    measurements: list[Row] = field(default_factory=list)
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
 
@@ -158,7 +162,7 @@ def build(raw: RawRecording) -> Recording:
         "stacks": raw.stacks, "operators": operators, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
-        "pc_samples": _pc_samples(raw, launches),
+        "pc_samples": _pc_samples(raw, launches), **_measurements(raw, launches),
     }
     columns = {"launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
                "ranges": ranges, "collections": collections}
@@ -384,6 +388,33 @@ def _pc_samples(raw: RawRecording, launches: Mapping[str, Any]) -> list[Row]:
         for name in ("samples", "not_issued"):
             held[name] = min(held[name] + row[name], MAX_COUNT)
     return list(found.values())
+
+
+def _measurements(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str, list[Row]]:
+    """Measured launches, with the launch inside of which each was, its specialization and cell; and their metrics."""
+    if not raw.measurements:
+        return {}
+    specializations = by_entry_name(raw.specializations)
+    held = sorted(raw.measurements, key=lambda row: row["start_ns"])
+    ends = np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"])
+    around = Spans(launches["thread_id"], launches["start_ns"], ends).around(
+        np.array([row["thread_id"] for row in held]), np.array([row["start_ns"] for row in held], np.int64)).tolist()
+    rows, metrics = list[Row](), list[Row]()
+    for at, (row, launch) in enumerate(zip(held, around, strict=True)):
+        number = specializations.get(row["entry_name"], UNKNOWN)
+        found = {name: None if launch == UNKNOWN or launches[name][launch] == UNKNOWN else int(launches[name][launch])
+                 for name in ("configuration_id", "cell_id")}
+        if launch == UNKNOWN and len(raw.cells) == 1:
+            found["cell_id"] = 0
+        rows.append({
+            **{name: value for name, value in row.items() if name not in ("metrics", "thread_id")}, **found,
+            "measurement_id": at, "launch_id": None if launch == UNKNOWN else launch,
+            "specialization_id": None if number == UNKNOWN else number,
+            "name": row["name"] if number == UNKNOWN
+            else raw.dispatchers[raw.specializations[number]["dispatcher_id"]]["name"]})
+        metrics += [{"measurement_id": at, "name": name, "value": value, "unit": unit}
+                    for name, value, unit in row["metrics"]]
+    return {"measurements": rows, "metrics": metrics}
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:

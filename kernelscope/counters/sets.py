@@ -1,0 +1,71 @@
+"""The sets of the GPU's counters that are measured together, by Nsight Compute's names of the metrics."""
+
+from __future__ import annotations
+
+import re
+
+from kernelscope.suggestions import did_you_mean
+
+_FLOPS = ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma", "integer")
+
+_BASIC = (
+    "gpu__time_duration.sum", "dram__bytes.sum", "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed", "sm__warps_active.avg.pct_of_peak_sustained_active",
+)
+_ROOFLINE = (
+    "gpu__time_duration.sum",
+    *(f"sm__sass_thread_inst_executed_op_{each}_pred_on.sum" for each in _FLOPS),
+    "sm__inst_executed_pipe_tensor.sum", "dram__bytes.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum",
+    *(f"sm__sass_thread_inst_executed_op_{each}_pred_on.sum.peak_sustained" for each in ("ffma", "dfma", "hfma")),
+    "sm__cycles_elapsed.avg.per_second", "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second",
+    "lts__t_bytes.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second",
+)
+_MEMORY = (
+    "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct",
+    *(name.format(each) for each in ("ld", "st") for name in (
+        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum",
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct")),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+)
+
+#: Metrics by the name of their set: ``basic`` takes one pass, ``full`` about ten (on an H200).
+SETS: dict[str, tuple[str, ...]] = {
+    "basic": _BASIC, "roofline": _ROOFLINE, "memory": _MEMORY,
+    "full": tuple(dict.fromkeys((*_BASIC, *_ROOFLINE, *_MEMORY))),
+}
+
+_METRIC = re.compile(r"[a-z0-9]+__\w+\.\w+(\.\w+)*")
+
+
+def metrics_of(wanted: str) -> tuple[str, ...]:
+    """Return the metrics of a set, or of names with commas between.
+
+    Raises
+    ------
+    ValueError
+        It is neither; the message names the nearest set.
+    """
+    if wanted in SETS:
+        return SETS[wanted]
+    names = tuple(dict.fromkeys(name.strip() for name in wanted.split(",") if name.strip()))
+    wrong = [name for name in names if not _METRIC.fullmatch(name)]
+    if wrong or not names:
+        raise ValueError(
+            f"metrics {wanted!r}: {wrong[0] if wrong else wanted!r} is no set ({', '.join(SETS)}) and no metric such as "
+            "dram__bytes.sum" + (did_you_mean(wrong[0], SETS) if wrong else ""))
+    return names
+
+
+def unit_of(name: str) -> str | None:
+    """Return the unit of a metric, of its name; None for a ratio or where the name does not tell."""
+    base, *rollups = name.split(".")
+    if "per_second" in rollups:
+        return "byte/s" if "bytes" in base else "cycle/s"
+    if any(each == "pct" or each.startswith("pct_of") for each in rollups):
+        return "%"
+    if "ratio" in rollups:
+        return None
+    words = {"time_duration": "ns", "bytes": "byte", "cycles": "cycle", "inst_executed": "inst", "sectors": "sector"}
+    return next((unit for word, unit in words.items() if word in base), None)
