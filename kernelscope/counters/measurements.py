@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.counters.range_profiler import MOST, RangeProfiler
-from kernelscope.counters.sets import metrics_of, unit_of
+from kernelscope.counters.sets import is_counted_by_code, metrics_of, unit_of
 from kernelscope.counters.stalls import Contexts
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find, raise_again
@@ -79,7 +79,9 @@ class MeasurementsProbe(Probe):
                 self._end()
         message = (f"{_launches(len(self._rows))} measured, each in {counted(passes, 'pass', 'passes')}: the first of "
                    "each kernel; these took as long as their replay did")
+        patched = sum(is_counted_by_code(name) for name in metrics_of(self._wanted))
         missing = [
+            *([f"{counted(patched, 'metric')} that only code patched into the kernel counts (sass)"] if patched else []),
             *([f"{counted(len(self._launches) - MOST, 'kernel')} more than the {MOST} that there is room for"]
               if len(self._launches) > MOST else []),
             *([f"{_launches(self._elsewhere)} in other contexts"] if self._elsewhere else []),
@@ -139,7 +141,7 @@ class MeasurementsProbe(Probe):
             self.sink.measurements.append({
                 **row, "name": readable(row["entry_name"]), "device_id": number, "replay": "kernel",
                 "metric_set": self._wanted, "passes": profiler.passes,
-                "metrics": [(name, None if math.isnan(value) else value, unit_of(name))
+                "metrics": [(name, None if math.isnan(value) or is_counted_by_code(name) else value, unit_of(name))
                             for name, value in values.items()]})
 
     def _end(self) -> None:

@@ -99,8 +99,7 @@ class RangeProfiler:
         try:
             self._call("cuptiProfilerInitialize")
             chip = self._call("cuptiDeviceGetChipName", device=device).chip
-            self._host = self._call("cuptiProfilerHostInitialize", type=_RANGE_PROFILER, chip=chip).host
-            self._add_metrics(chip)
+            self._host = self._host_with(self.metrics, chip)
             size = self._call("cuptiProfilerHostGetConfigImageSize", host=self._host).bytes
             self._config = (_byte * size)()
             config = ctypes.addressof(self._config)
@@ -172,13 +171,20 @@ class RangeProfiler:
             raise CuptiError(f"{path} has no range profiler, which CUPTI of CUDA 12.6 and newer has: {error}",
                              "pip install 'kernelscope[cupti]'") from None
 
-    def _add_metrics(self, chip: bytes) -> None:
-        for name in self.metrics:  # one by one, as CUPTI does not say which it does not know
-            try:
-                self._call("cuptiProfilerHostConfigAddMetrics", host=self._host, names=self._array([name]), count=1)
-            except CuptiError as error:
-                raise CuptiError(f"the metric {name} cannot be measured on {chip.decode()}: {error}",
+    def _host_with(self, metrics: Sequence[str], chip: bytes) -> Any:
+        host = self._call("cuptiProfilerHostInitialize", type=_RANGE_PROFILER, chip=chip).host
+        try:
+            # Together: those that are added one by one share no passes.
+            self._call("cuptiProfilerHostConfigAddMetrics", host=host, names=self._array(metrics), count=len(metrics))
+        except CuptiError as error:
+            self._call("cuptiProfilerHostDeinitialize", host=host)
+            if len(metrics) == 1:
+                raise CuptiError(f"the metric {metrics[0]} cannot be measured on {chip.decode()}: {error}",
                                  "ncu --query-metrics lists those that there are") from None
+            for name in metrics:  # CUPTI does not say which it does not know
+                self._call("cuptiProfilerHostDeinitialize", host=self._host_with([name], chip))
+            raise
+        return host
 
     @staticmethod
     def _array(names: Sequence[str]) -> Any:

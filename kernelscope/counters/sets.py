@@ -53,9 +53,14 @@ def metrics_of(wanted: str) -> tuple[str, ...]:
     wrong = [name for name in names if not _METRIC.fullmatch(name)]
     if wrong or not names:
         raise ValueError(
-            f"metrics {wanted!r}: {wrong[0] if wrong else wanted!r} is no set ({', '.join(SETS)}) and no metric such as "
-            "dram__bytes.sum" + (did_you_mean(wrong[0], SETS) if wrong else ""))
+            f"metrics {wanted!r}: {wrong[0] if wrong else wanted!r} is no set ({', '.join(SETS)}) and no metric such "
+            "as dram__bytes.sum" + (did_you_mean(wrong[0], SETS) if wrong else ""))
     return names
+
+
+def is_counted_by_code(name: str) -> bool:
+    """Return whether a metric is counted by code that is patched into the kernel: the range profiler returns 0 then."""
+    return "__sass_" in name and not name.endswith("peak_sustained")
 
 
 def unit_of(name: str) -> str | None:

@@ -124,7 +124,7 @@ def _stalls_problem(options: RecordingOptions) -> str | None:
 def _metrics_problem(options: RecordingOptions) -> str | None:
     if options.metrics is None:
         return None
-    if not isinstance(options.metrics, str):
+    if type(options.metrics) is not str:
         return f"metrics {options.metrics!r} is no set of metrics: it takes a text, such as 'basic'"
     if options.stalls or options.gpu == "events":
         return "metrics needs CUPTI for itself: leave out stalls, or gpu 'events'"

@@ -46,6 +46,10 @@ def arrays():
 def test_each_kernel_s_first_launch_is_measured_and_memory_is_as_after_one_launch(arrays, wanted):
     x, y = arrays
     n = cuda.to_device(np.zeros(1, np.float32))
+    axpy[1, 1](np.float32(0), x, y)
+    count[1, 1](n)
+    n.copy_to_device(np.zeros(1, np.float32))
+    cuda.synchronize()
     begun = time.perf_counter()
     with kernelscope.record(metrics=wanted) as recorder:
         for _ in range(3):
@@ -53,7 +57,7 @@ def test_each_kernel_s_first_launch_is_measured_and_memory_is_as_after_one_launc
             count[4, 32](n)
     print(wanted, f"{time.perf_counter() - begun:.3f} s", stated(recorder.recording))
     recording = recorder.recording
-    assert stated(recording)[0][0] == "ok"
+    assert stated(recording)[0][0] == ("degraded" if wanted != "basic" else "ok")
     assert y.copy_to_host()[[0, -1]].tolist() == [7, 7] and n.copy_to_host()[0] == 3 * 128
     assert len(recording.launches) == 6 and len(recording.measurements) == 2
     row, values = measured(recording, "axpy")
@@ -62,7 +66,8 @@ def test_each_kernel_s_first_launch_is_measured_and_memory_is_as_after_one_launc
     if "dram__bytes.sum" in values:
         assert values["dram__bytes.sum"] == pytest.approx(3 * 4 * N, rel=0.05)
     if wanted in ("roofline", "full"):
-        assert values["sm__sass_thread_inst_executed_op_ffma_pred_on.sum"] == N
+        assert values["sm__sass_thread_inst_executed_op_ffma_pred_on.sum"] is None, "not the 0 that CUPTI returns"
+        assert values["sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"] > 0
 
 
 def test_recordings_after_measurements_are_complete(arrays):
