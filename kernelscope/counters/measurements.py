@@ -81,7 +81,7 @@ class MeasurementsProbe(Probe):
                    "each kernel; these took as long as their replay did")
         patched = sum(is_counted_by_code(name) for name in metrics_of(self._wanted))
         missing = [
-            *([f"{counted(patched, 'metric')} that only code patched into the kernel counts (sass)"] if patched else []),
+            *([f"{counted(patched, 'metric')} that only code patched into kernels counts (sass)"] if patched else []),
             *([f"{counted(len(self._launches) - MOST, 'kernel')} more than the {MOST} that there is room for"]
               if len(self._launches) > MOST else []),
             *([f"{_launches(self._elsewhere)} in other contexts"] if self._elsewhere else []),

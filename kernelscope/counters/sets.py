@@ -52,9 +52,9 @@ def metrics_of(wanted: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in wanted.split(",") if name.strip()))
     wrong = [name for name in names if not _METRIC.fullmatch(name)]
     if wrong or not names:
-        raise ValueError(
-            f"metrics {wanted!r}: {wrong[0] if wrong else wanted!r} is no set ({', '.join(SETS)}) and no metric such "
-            "as dram__bytes.sum" + (did_you_mean(wrong[0], SETS) if wrong else ""))
+        what = wrong[0] if wrong else wanted
+        raise ValueError(f"metrics {wanted!r}: {what!r} is no set ({', '.join(SETS)}) and no metric such as "
+                         f"dram__bytes.sum{did_you_mean(what, SETS)}")
     return names
 
 
