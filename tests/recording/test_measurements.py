@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kernelscope.counters.sets import SETS, is_counted_by_code, metrics_of, unit_of
@@ -33,6 +35,6 @@ def test_what_the_range_profiler_cannot_count_is_known() -> None:
 @pytest.mark.parametrize(("options", "said"), [
     ({"metrics": "basi"}, "did you mean"), ({"metrics": True}, "takes a text"),
     ({"metrics": "basic", "stalls": True}, "leave out stalls"), ({"metrics": "basic", "gpu": "events"}, "events")])
-def test_wrong_options_are_refused(options: dict[str, object], said: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         RecordingOptions(**options)
