@@ -113,6 +113,11 @@ def test_the_picture_is_whole(recordings: tuple[Any, ...]) -> None:
     assert "prefers-color-scheme:dark" in ElementTree.tostring(drawn, encoding="unicode")
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")  # names are cut to the terminal's width
+
+
 def test_names_are_escaped() -> None:
     made = measured.script(only=(1,))
     made.rows["dispatchers"][1]["name"] = "<img src=x>"
