@@ -161,8 +161,11 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "FLOP/byte" in (tmp_path / "out.html").read_text()
 
 
-def test_the_magic_shows_cells_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_magic_shows_cells_side_by_side(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = _two()
+    # Elsewhere than in a notebook, whether or not another test has started IPython.
+    monkeypatch.setattr(type(before.roofline()), "_ipython_display_", lambda shown: print(shown))
     session: Any = SimpleNamespace(recordings=[before, after])
     magic = VERBS["roofline"].magic
     assert magic is not None
