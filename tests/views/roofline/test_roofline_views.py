@@ -113,6 +113,11 @@ def test_the_picture_is_whole(recordings: tuple[Any, ...]) -> None:
     assert "prefers-color-scheme:dark" in ElementTree.tostring(drawn, encoding="unicode")
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")  # names are cut to the terminal's width
+
+
 def test_names_are_escaped() -> None:
     made = measured.script(only=(1,))
     made.rows["dispatchers"][1]["name"] = "<img src=x>"
@@ -156,8 +161,11 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "FLOP/byte" in (tmp_path / "out.html").read_text()
 
 
-def test_the_magic_shows_cells_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_magic_shows_cells_side_by_side(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = _two()
+    # Elsewhere than in a notebook, whether or not another test has started IPython.
+    monkeypatch.setattr(type(before.roofline()), "_ipython_display_", lambda shown: print(shown))
     session: Any = SimpleNamespace(recordings=[before, after])
     magic = VERBS["roofline"].magic
     assert magic is not None
