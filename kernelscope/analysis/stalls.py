@@ -233,9 +233,8 @@ class Samples:
         if _BARRIER not in self.reasons:
             return self
         column, shown = self.reasons.index(_BARRIER), text.split("\n")
-        at = {line: offset for offset, line in lines.items()}
-        barriers = np.array([_barrier_before(shown, at, lines.get(each, 0)) for each in self.offsets.tolist()],
-                            np.int64)
+        before = _barriers(shown, {line: offset for offset, line in lines.items()})
+        barriers = np.array([before.get(each, UNKNOWN) for each in self.offsets.tolist()], np.int64)
         is_moved = (barriers >= 0) & (self.counts[:, column] > 0)
         offsets = np.union1d(self.offsets, barriers[is_moved])
         stays, goes = np.searchsorted(offsets, self.offsets), np.searchsorted(offsets, barriers[is_moved])
@@ -253,14 +252,18 @@ class Samples:
         return tuple((self.reasons[at], int(counts[at]), int(not_issued[at])) for at in order.tolist() if counts[at])
 
 
-def _barrier_before(shown: list[str], at: Mapping[int, int], line: int) -> int:
-    """Return the offset of the last barrier before a line of SASS that nothing jumps past; `UNKNOWN` without one."""
-    for each in range(line - 1, -1, -1):
-        if each in at and _IS_BARRIER.match(_instruction(shown[each])):
-            return at[each]
-        if shown[each].startswith("."):  # a label
-            break
-    return UNKNOWN
+def _barriers(shown: list[str], at: Mapping[int, int]) -> dict[int, int]:
+    """Return by an instruction's offset that of the last barrier before it without a label between; or `UNKNOWN`."""
+    found: dict[int, int] = {}
+    last = UNKNOWN
+    for line, text in enumerate(shown):
+        if text.startswith("."):  # a label: other ways lead here
+            last = UNKNOWN
+        elif line in at:
+            found[at[line]] = last
+            if _IS_BARRIER.match(_instruction(text)):
+                last = at[line]
+    return found
 
 
 def samples_by_kernel(recording: Recording, only: int | None = None) -> dict[tuple[int, str], Samples]:

@@ -114,3 +114,10 @@ def test_what_is_not_known_of_a_clock_is_said() -> None:
         "begins 400 ns before what caused it, which the clocks' bound of 900 ns allows")
     assert "more than the clocks' bound of 100 ns" in str(clocks.before_cause(1_400, 1_000, 100))
     assert "is not known" in str(clocks.before_cause(1_400, 1_000, None))
+
+
+def test_slow_pings_in_a_short_time_are_not_taken_for_a_clock_that_was_set() -> None:
+    begin, end = [(0, 100_000, 40_000)], [(500_000, 612_000, 512_000)]  # the offsets differ by less than the pings tell
+    assert abs(clocks.fit(begin, end).offset_ns) == 80_000
+    with pytest.raises(ValueError, match="one was set"):
+        clocks.fit([(0, 100_000, 10)], [(500_000, 612_000, 500_010)])
