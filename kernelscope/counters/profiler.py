@@ -67,6 +67,17 @@ PM_SAMPLING: dict[str, tuple[_Field, ...]] = {
         ("end", _long)),
 }
 
+SASS_METRICS: dict[str, tuple[_Field, ...]] = {
+    # The number, name and text of the metric are a structure of their own there: as long as it is, at the same place.
+    "cuptiSassMetricsGetProperties": (("chip", ctypes.c_char_p), ("name", ctypes.c_char_p), ("number", _long),
+                                      ("found", ctypes.c_char_p), ("text", ctypes.c_char_p)),
+    "cuptiSassMetricsSetConfig": (("count", _size), ("configs", _pointer), ("device", ctypes.c_uint32)),
+    "cuptiSassMetricsEnable": (("context", _pointer), ("lazy", _byte)),
+    "cuptiSassMetricsDisable": (("context", _pointer), ("dropped", _size)),
+    "cuptiSassMetricsGetDataProperties": (("context", _pointer), ("records", _size), ("instances", _size)),
+    "cuptiSassMetricsFlushData": (("context", _pointer), ("records", _size), ("instances", _size), ("data", _pointer)),
+}
+
 
 def _structure(fields: Sequence[_Field]) -> type[ctypes.Structure]:
     class Parameters(ctypes.Structure):
@@ -75,7 +86,10 @@ def _structure(fields: Sequence[_Field]) -> type[ctypes.Structure]:
     return Parameters
 
 
-_STRUCTURES = {name: _structure(fields) for name, fields in (_OF_METRICS | RANGE_PROFILER | PM_SAMPLING).items()}
+_STRUCTURES = {name: _structure(fields)
+               for name, fields in (_OF_METRICS | RANGE_PROFILER | PM_SAMPLING | SASS_METRICS).items()}
+#: Calls whose size, by the header, ends before their last field.
+_SIZE_UNTIL = {"cuptiSassMetricsFlushData": "instances"}
 
 
 class Profiler:
@@ -168,8 +182,7 @@ class Profiler:
 
     def _call(self, name: str, **values: Any) -> Any:
         params: Any = _STRUCTURES[name](**values)
-        last = type(params)._fields_[-1][0]
-        descriptor = getattr(type(params), last)
+        descriptor = getattr(type(params), _SIZE_UNTIL.get(name, type(params)._fields_[-1][0]))
         params.size = descriptor.offset + descriptor.size
         result = getattr(self._library, name)(ctypes.byref(params))
         if result:
