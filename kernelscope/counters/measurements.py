@@ -104,6 +104,9 @@ class MeasurementsProbe(Probe):
         except CuptiError as problem:
             self._end()
             self.report(sink, f"the GPU's counters were not read: {problem}", status="unavailable", fix=problem.fix)
+        except BaseException:
+            self._end()
+            raise
 
     def uninstall(self) -> None:
         """Measure no more. See `ProbeProtocol.uninstall`."""

@@ -180,13 +180,13 @@ class Profiler:
             raise
         return host
 
-    def _call(self, name: str, **values: Any) -> Any:
-        params: Any = _STRUCTURES[name](**values)
-        descriptor = getattr(type(params), _SIZE_UNTIL.get(name, type(params)._fields_[-1][0]))
+    def _call(self, function: str, /, **values: Any) -> Any:
+        params: Any = _STRUCTURES[function](**values)
+        descriptor = getattr(type(params), _SIZE_UNTIL.get(function, type(params)._fields_[-1][0]))
         params.size = descriptor.offset + descriptor.size
-        result = getattr(self._library, name)(ctypes.byref(params))
+        result = getattr(self._library, function)(ctypes.byref(params))
         if result:
-            raise problem_of(self._library, name, result)
+            raise problem_of(self._library, function, result)
         return params
 
 
