@@ -72,6 +72,7 @@ SASS_METRICS: dict[str, tuple[_Field, ...]] = {
     "cuptiSassMetricsGetProperties": (("chip", ctypes.c_char_p), ("name", ctypes.c_char_p), ("number", _long),
                                       ("found", ctypes.c_char_p), ("text", ctypes.c_char_p)),
     "cuptiSassMetricsSetConfig": (("count", _size), ("configs", _pointer), ("device", ctypes.c_uint32)),
+    "cuptiSassMetricsUnsetConfig": (("device", ctypes.c_uint32),),
     "cuptiSassMetricsEnable": (("context", _pointer), ("lazy", _byte)),
     "cuptiSassMetricsDisable": (("context", _pointer), ("dropped", _size)),
     "cuptiSassMetricsGetDataProperties": (("context", _pointer), ("records", _size), ("instances", _size)),
