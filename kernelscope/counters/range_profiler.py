@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelscope.probes.cupti.library import CuptiError, problem_of
+from kernelscope.counters.permission import SUPPORT, refusal, unsupported
+from kernelscope.probes.cupti.library import CuptiError
 
 _Field = tuple[str, Any]
 _pointer, _size, _int, _byte = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint8
@@ -18,6 +19,8 @@ _names = ctypes.POINTER(ctypes.c_char_p)
 # What CUPTI's calls take and return after the size of it all and a pointer of CUPTI's own, in the order of the headers.
 _PARAMETERS: dict[str, tuple[_Field, ...]] = {
     "cuptiProfilerInitialize": (),
+    "cuptiProfilerDeviceSupported": (("device", _int), ("is_supported", _int), *((each, _int) for each in SUPPORT),
+                                     ("api", _int)),
     "cuptiDeviceGetChipName": (("device", _size), ("chip", ctypes.c_char_p)),
     "cuptiProfilerHostInitialize": (("type", _int), ("chip", ctypes.c_char_p), ("available", _pointer),
                                     ("host", _pointer)),
@@ -81,11 +84,15 @@ class RangeProfiler:
     ----------
     passes : int
         How often each launch runs.
+    chip : str
+        CUPTI's name of the device's chip.
+    nvperf : str
+        The file of libnvperf_host.
 
     Raises
     ------
     CuptiError
-        CUPTI has no range profiler, knows a metric not, or the driver lets only administrators read counters; or
+        CUPTI has no range profiler, or none for this chip, or does not know a metric; the counters may not be read; or
         another measurement is under way in this process.
     """
 
@@ -99,6 +106,11 @@ class RangeProfiler:
         try:
             self._call("cuptiProfilerInitialize")
             chip = self._call("cuptiDeviceGetChipName", device=device).chip
+            self.chip = chip.decode()
+            support = self._call("cuptiProfilerDeviceSupported", device=device)
+            wrong = unsupported(self.chip, {each: getattr(support, each) for each in SUPPORT})
+            if wrong is not None:
+                raise CuptiError(wrong.why, wrong.fix)
             self._host = self._host_with(self.metrics, chip)
             size = self._call("cuptiProfilerHostGetConfigImageSize", host=self._host).bytes
             self._config = (_byte * size)()
@@ -157,6 +169,7 @@ class RangeProfiler:
         for beside in (*sorted(Path(os.path.realpath(path)).parent.glob("libnvperf_host.so*")), "libnvperf_host.so"):
             try:
                 ctypes.CDLL(str(beside), ctypes.RTLD_GLOBAL)
+                self.nvperf = str(beside)
                 break
             except OSError:
                 continue
@@ -197,5 +210,5 @@ class RangeProfiler:
         params.size = descriptor.offset + descriptor.size
         result = getattr(self._library, name)(ctypes.byref(params))
         if result:
-            raise problem_of(self._library, name, result)
+            raise refusal(self._library, name, result)
         return params
