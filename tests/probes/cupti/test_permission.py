@@ -144,7 +144,7 @@ def test_who_holds_the_counters_is_named(machine, options, held, fix):
     found = verdict(machine, 26)
     assert not found.may_read and found.why.startswith("another tool holds the GPU's counters")
     assert found.why.endswith(held) and fix in found.fix
-    assert ("host" in found.fix) is bool(options.get("docker"))
+    assert ("of the host" in found.fix) is bool(options.get("docker"))
     expected = verdict(machine)
     assert expected.may_read and (fix in expected.note) is bool(options.get("processes"))
 
