@@ -16,10 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from kernelscope.errors import CubinError, DisassemblerError
 
@@ -34,6 +34,8 @@ from kernelscope.errors import CubinError, DisassemblerError
 # Registers, stack frames, static shared memory and spills were compared with what ``ptxas -v`` of CUDA 12.9
 # prints, for 11 kernels and the compute capabilities 7.5 to 12.0: equal in all 77 cases. The file is not trusted:
 # every offset is checked.
+
+_T = TypeVar("_T")
 
 # A file that is made to harm: with these, and sections that do not overlap, reading takes time in line with its size.
 _MOST_SECTIONS = _MOST_FUNCTIONS = 10_000
@@ -57,9 +59,22 @@ _LINES = (".debug_line", ".debug_info")
 
 # Instructions of compute capability 7.0 and newer have 16 bytes: the low 12 bits are the operation, bits 73 to 75 its
 # width.
-_INSTRUCTION_BYTES = 16
+INSTRUCTION_BYTES = 16
 _OPERATIONS = {0x387: "store", 0x983: "load"}  # STL, LDL
 _WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 8, 6: 16}  # U8, S8, U16, S16, 32, 64, 128 bits
+
+
+#: What instructions do, by the low 9 bits of the operation (the other three say where the operands are), as the metrics
+#: of Nsight Compute name it, and how many of these operations one is: taken from ``nvdisasm -hex`` of CUDA 13 for the
+#: compute capabilities 8.0 to 12.1.
+_KINDS = {
+    0x20: ("fmul", 1), 0x21: ("fadd", 1), 0x23: ("ffma", 1), 0x4A: ("fmul", 2), 0x4B: ("fadd", 2), 0x49: ("ffma", 2),
+    0x28: ("dmul", 1), 0x29: ("dadd", 1), 0x2B: ("dfma", 1), 0x30: ("hadd", 1), 0x31: ("hfma", 1), 0x32: ("hmul", 1),
+    **dict.fromkeys((0x07, 0x0C, 0x0F, 0x10, 0x11, 0x12, 0x13, 0x14, 0x17, 0x19, 0x24, 0x25, 0x26, 0x27, 0x36, 0x46, 0x48),
+                    ("integer", 1)),
+}
+#: An operation whose number another one took over, with the compute capability from which on.
+_REUSED = 0x35, 100, ("hfma", 1), ("integer", 1)
 
 
 @dataclass(frozen=True)
@@ -127,15 +142,41 @@ def read(cubin: bytes) -> CubinFacts:
     CubinError
         It is torn, or no cubin.
     """
+    return _read(cubin, _metadata)
+
+
+def _read(cubin: bytes, take: Callable[[_Image], _T]) -> _T:
     # Loaded at the first cubin: probes need this module when recording begins.
     from elftools.common.exceptions import ELFError
 
     try:
-        image = _Image(cubin)
-        return _metadata(image)
+        return take(_Image(cubin))
     except (ELFError, struct.error, ValueError, KeyError, OverflowError, AttributeError, AssertionError) as error:
         # pyelftools lets some internal errors through where a header is invalid.
         raise CubinError(f"the cubin of {len(cubin)} bytes is torn: {type(error).__name__}: {error}") from None
+
+
+def operations(cubin: bytes) -> dict[str, list[tuple[str, int] | None]]:
+    """Return what each instruction of each function does: kind and number of operations, None for other kinds.
+
+    Kinds are ``fadd``, ``fmul``, ``ffma``, the same with ``d`` and ``h`` for double and half precision, and
+    ``integer``, as in Nsight Compute's ``sm__sass_thread_inst_executed_op_fadd_pred_on``. Instructions are in the
+    order of the code, 16 bytes each.
+
+    Raises
+    ------
+    CubinError
+        It is torn, or no cubin.
+    """
+    return _read(cubin, _operations)
+
+
+def _operations(image: _Image) -> dict[str, list[tuple[str, int] | None]]:
+    number, since, before, after = _REUSED
+    kinds = {**_KINDS, number: after if image.capability >= since else before}
+    return {name.removeprefix(".text."): [kinds.get(low & 0x1FF) for low, _ in struct.iter_unpack(
+                "<QQ", section.body[:len(section.body) // INSTRUCTION_BYTES * INSTRUCTION_BYTES])]
+            for name, section in image.by_name.items() if name.startswith(".text.")}
 
 
 class _Section(NamedTuple):
@@ -304,8 +345,8 @@ def _spills(image: _Image, name: str, frame: int | None) -> tuple[int, int] | No
             for kind, offset in struct.iter_unpack("<II", value[:len(value) // 8 * 8]):
                 if kind != _SPILL:
                     continue
-                instruction = code.body[offset:offset + _INSTRUCTION_BYTES]
-                if len(instruction) < _INSTRUCTION_BYTES:
+                instruction = code.body[offset:offset + INSTRUCTION_BYTES]
+                if len(instruction) < INSTRUCTION_BYTES:
                     raise CubinError(f"an annotation of the cubin is for byte {offset} of {name!r}, which has "
                                      f"{len(code.body)}")
                 low, high = struct.unpack("<QQ", instruction)

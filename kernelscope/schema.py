@@ -651,6 +651,8 @@ _TABLES = (
     ), since=7),
     Table("metrics", "one metric of one measured launch", (
         _id("measurement_id", "The measured launch."),
+        _count("pc_offset", "Bytes from the kernel's first instruction, for what one instruction did; null for the whole "
+                            "launch."),
         _word("name", "The metric, as Nsight Compute names it: dram__bytes.sum."),
         Column("value", "float64", "Its value; null where it could not be had.", nullable=True, low=0,
                high=MAX_TIME_NS),

@@ -84,6 +84,8 @@ def by_specialization(measurements: Iterable[_Row], metrics: Iterable[_Row],
     """
     found: dict[int, list[_Row]] = {}
     for row in metrics:
+        if row.get("pc_offset") is not None:
+            continue
         found.setdefault(row["measurement_id"], []).append(row)
     groups: dict[tuple[Any, ...], list[_Row]] = {}
     for row in measurements:

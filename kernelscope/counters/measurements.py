@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import re
 import threading
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.clock import now
+from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
 from kernelscope.counters.range_profiler import MOST, RangeProfiler
-from kernelscope.counters.sets import is_counted_by_code, metrics_of, unit_of
+from kernelscope.counters.sets import instruction_metric, is_counted_by_code, metrics_of, operation_of, unit_of
 from kernelscope.counters.stalls import Contexts
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find, raise_again
@@ -21,30 +26,59 @@ from kernelscope.units import counted
 
 _DRIVER = 1
 _LAUNCHES = ("cuLaunchKernel", "cuLaunchCooperativeKernel")
+#: What is measured where only instructions are counted: a replay has to have a metric.
+_LEAST = ("gpu__time_duration.sum",)
+_pointer, _uint = ctypes.c_void_p, ctypes.c_uint
+
+
+class _Config(ctypes.Structure):
+    _fields_ = (("sizes", _uint * 7), ("stream", _pointer))
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = (("function", _pointer), ("sizes", _uint * 7), ("stream", _pointer), ("arguments", _pointer),
+                ("extra", _pointer))
+
+
+class _LaunchEx(ctypes.Structure):
+    _fields_ = (("config", ctypes.POINTER(_Config)), ("function", _pointer), ("arguments", _pointer),
+                ("extra", _pointer))
 
 
 class MeasurementsProbe(Probe):
     """Measures the first launch of each kernel in one context, under replay, while a recording session lasts.
 
+    Where instructions are counted, the launch runs once more before, with code that counts patched into it, and what
+    it wrote is undone.
+
     Parameters
     ----------
     wanted : str
         A set of `kernelscope.counters.sets.SETS`, or names of metrics with commas between.
+    kernels : str, optional
+        Only kernels of this name, or that match it (``*`` and ``?``); all without it.
     """
 
     name = "metrics"
 
-    def __init__(self, wanted: str) -> None:
+    def __init__(self, wanted: str, kernels: str | None = None) -> None:
         super().__init__()
         self._wanted = wanted
+        self._kernels = kernels
+        self._names = metrics_of(wanted)
+        self._counted = tuple(dict.fromkeys(filter(None, map(instruction_metric, self._names))))
+        self._counts: InstructionCounts | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._driver: Any = None
+        self._counting: int | None = None
         self._cupti: Cupti | None = None
         self._contexts: Contexts | None = None
         self._profiler: RangeProfiler | None = None
         self._context = self._device = 0
         self._launches: Counter[str] = Counter()
-        self._elsewhere = 0
+        self._elsewhere = self._captured = 0
         self._failed = 0
-        self._open: tuple[int, str, int] | None = None
+        self._open: tuple[int, str, int, list[Executed]] | None = None
         self._turn = threading.RLock()
         self._process = os.getpid()
         self._rows: list[dict[str, Any]] = []
@@ -58,13 +92,21 @@ class MeasurementsProbe(Probe):
             self._context, self._device = self._contexts.held[0]
             self._cupti = Cupti(path)
             self._cupti.subscribe(self._called)
-            self._profiler = RangeProfiler(path, self._context, self._device, metrics_of(self._wanted))
+            self._driver = ctypes.CDLL("libcuda.so.1")
+            self._profiler = RangeProfiler(path, self._context, self._device,
+                                           [name for name in self._names if not is_counted_by_code(name)] or _LEAST)
+            if self._counted:
+                self._checkpoints = Checkpoints(path)
+                self._counts = InstructionCounts(path, self._context, self._device, self._counted)
             for number, name in self._cupti.functions(_DRIVER).items():
                 if name.startswith(_LAUNCHES):
                     self._cupti.watch(_DRIVER, number)
         except CuptiError as problem:
             self._end()
             self.report(sink, f"the GPU's counters were not read: {problem}", status="unavailable", fix=problem.fix)
+        except BaseException:
+            self._end()
+            raise
 
     def uninstall(self) -> None:
         """Measure no more. See `ProbeProtocol.uninstall`."""
@@ -75,16 +117,17 @@ class MeasurementsProbe(Probe):
             try:
                 self._take(self._profiler)
             finally:
-                passes = self._profiler.passes
+                passes = self._passes
                 self._end()
         message = (f"{_launches(len(self._rows))} measured, each in {counted(passes, 'pass', 'passes')}: the first of "
                    "each kernel; these took as long as their replay did")
-        patched = sum(is_counted_by_code(name) for name in metrics_of(self._wanted))
+        unknown = [name for name in self._names if is_counted_by_code(name) and instruction_metric(name) is None]
         missing = [
-            *([f"{counted(patched, 'metric')} that only code patched into kernels counts (sass)"] if patched else []),
+            *([f"{', '.join(unknown)}, which is no sum over instructions"] if unknown else []),
             *([f"{counted(len(self._launches) - MOST, 'kernel')} more than the {MOST} that there is room for"]
               if len(self._launches) > MOST else []),
             *([f"{_launches(self._elsewhere)} in other contexts"] if self._elsewhere else []),
+            *([f"{_launches(self._captured)} that graphs were captured of"] if self._captured else []),
             *([f"{_launches(self._failed)} that could not be measured"] if self._failed else []),
         ]
         self.sink.stated[self.name] = {
@@ -94,6 +137,8 @@ class MeasurementsProbe(Probe):
     def _called(self, address: int) -> None:
         # Launches of other threads wait: what they write is restored too, while one is replayed.
         call = CallData.from_address(address)
+        if self._counting == threading.get_ident():
+            return  # the launch that is run once more
         try:
             if call.site == BEFORE:
                 self._turn.acquire()
@@ -110,26 +155,69 @@ class MeasurementsProbe(Probe):
 
     def _before(self, call: CallData) -> None:
         entry = (call.symbol or b"").decode("utf-8", "replace")
+        if not is_named(readable(entry), self._kernels):
+            return
         if self._profiler is None or call.context != self._context:
             self._elsewhere += 1
+            return
+        launch = _launch_of(call)
+        if self._is_captured(launch, call.name):
+            self._captured += 1
             return
         number = self._launches[entry]
         self._launches[entry] += 1
         if number or len(self._launches) > MOST:
             return
         began = now()
+        executed = self._executed(launch, call) if self._counts is not None else []
         self._profiler.start()
-        self._open = began, entry, number
+        self._open = began, entry, number, executed
+
+    def _is_captured(self, launch: _Launch | _LaunchEx, name: bytes) -> bool:
+        stream = launch.config.contents.stream if isinstance(launch, _LaunchEx) else launch.stream
+        state = ctypes.c_int()
+        ask = getattr(self._driver, "cuStreamIsCapturing" + ("_ptsz" if name.endswith(b"_ptsz") else ""))
+        return bool(ask(_pointer(stream), ctypes.byref(state)) or state.value)
+
+    def _executed(self, launch: _Launch | _LaunchEx, call: CallData) -> list[Executed]:
+        """Run a launch, undo what it did to memory, and return what its instructions did."""
+        assert self._counts is not None and self._checkpoints is not None
+        run = getattr(self._driver, call.name.decode())
+        self._waited("before it was counted")
+        with self._checkpoints.undone(self._context):
+            self._counting = threading.get_ident()
+            try:
+                self._counts.begin()
+                try:
+                    result = run(*_arguments(launch, has_extra=b"Cooperative" not in call.name))
+                    if result:
+                        raise CuptiError(f"the launch cannot be repeated to count its instructions (error {result})")
+                    self._waited("while its instructions were counted")
+                    return self._counts.take()
+                finally:
+                    self._counts.end()
+            finally:
+                self._counting = None
+
+    def _waited(self, when: str) -> None:
+        result = self._driver.cuCtxSynchronize()
+        if result:
+            raise CuptiError(f"a kernel failed {when} (error {result})", "see what CUDA says of the launch itself")
+
+    @property
+    def _passes(self) -> int:
+        assert self._profiler is not None
+        return self._profiler.passes + bool(self._counted)
 
     def _after(self) -> None:
         held, self._open = self._open, None
         if held is None or self._profiler is None:
             return
         self._profiler.stop()
-        began, entry, number = held
+        began, entry, number, executed = held
         assert self.sink is not None
         self._rows.append({"entry_name": entry, "number": number, "start_ns": began, "end_ns": now(),
-                           "thread_id": self.sink.state().thread_id})
+                           "thread_id": self.sink.state().thread_id, "executed": executed})
 
     def _take(self, profiler: RangeProfiler) -> None:
         assert self.sink is not None
@@ -140,13 +228,13 @@ class MeasurementsProbe(Probe):
         for row, values in zip(self._rows, found, strict=True):
             self.sink.measurements.append({
                 **row, "name": readable(row["entry_name"]), "device_id": number, "replay": "kernel",
-                "metric_set": self._wanted, "passes": profiler.passes,
-                "metrics": [(name, None if math.isnan(value) or is_counted_by_code(name) else value, unit_of(name))
-                            for name, value in values.items()]})
+                "metric_set": self._wanted, "passes": self._passes,
+                "metrics": [(name, _value(name, values, row["executed"]), unit_of(name)) for name in self._names]})
 
     def _end(self) -> None:
         cupti, self._cupti = self._cupti, None
         profiler, self._profiler = self._profiler, None
+        self._counts = None
         contexts, self._contexts = self._contexts, None
         try:
             if cupti is not None:
@@ -158,6 +246,35 @@ class MeasurementsProbe(Probe):
             finally:
                 if contexts is not None:
                     contexts.release()
+
+
+def is_named(name: str, wanted: str | None) -> bool:
+    """Return whether a kernel is meant: by its name, with or without its module or namespace, or by a pattern."""
+    if wanted is None:
+        return True
+    short = re.split(r"[<(\[]", name)[0].replace("::", ".").rpartition(".")[2]
+    return any(fnmatchcase(each, wanted) for each in (name, short))
+
+
+def _launch_of(call: CallData) -> _Launch | _LaunchEx:
+    return (_LaunchEx if call.name.startswith(b"cuLaunchKernelEx") else _Launch).from_address(call.params)
+
+
+def _arguments(launch: _Launch | _LaunchEx, *, has_extra: bool) -> list[Any]:
+    if isinstance(launch, _LaunchEx):
+        return [launch.config, *map(_pointer, (launch.function, launch.arguments, launch.extra))]
+    return [_pointer(launch.function), *launch.sizes, _pointer(launch.stream), _pointer(launch.arguments),
+            *([_pointer(launch.extra)] if has_extra else [])]
+
+
+def _value(name: str, measured: Mapping[str, float], executed: Sequence[Executed]) -> float | None:
+    """Return a metric; None for what could not be had, and for operations, which the machine code tells."""
+    if not is_counted_by_code(name):
+        return None if math.isnan(measured[name]) else measured[name]
+    counted_of = instruction_metric(name)
+    if counted_of is None or operation_of(name):
+        return None
+    return sum(each.values.get(counted_of, 0) for each in executed)
 
 
 def _launches(count: int) -> str:

@@ -200,6 +200,10 @@ class RecordingOptions:
              help="measure the first launch of each kernel with the GPU's counters: basic (the default), roofline, "
                   "memory, full, or names of metrics; launches are replayed"),
         check=_metrics_problem))
+    metrics_of: str | None = field(default=None, metadata=option(
+        "measure only kernels of this name, or that match it (* and ?); all without it",
+        flag("--metrics-of", metavar="KERNEL", help="with --metrics: only kernels of this name or pattern"),
+        check=lambda options: "metrics_of needs metrics" if options.metrics_of and not options.metrics else None))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kernelscope import cubin
+from kernelscope.counters.sets import EXECUTED, OPERATIONS, operation_of, unit_of
+from kernelscope.errors import CubinError
 from kernelscope.recording.columns import (
     FOREVER,
     Columns,
@@ -92,8 +96,8 @@ class RawRecording:
     pc_samples : list of dict
         Samples of warps: columns of ``pc_samples``, with CUPTI's ``correlation_id`` of the launch, None for none.
     measurements : list of dict
-        Launches that were measured: columns of ``measurements``, ``thread_id``, and ``metrics`` as tuples of name,
-        value and unit.
+        Launches that were measured: columns of ``measurements``, ``thread_id``, ``metrics`` as tuples of name, value
+        and unit, and ``executed``, what each instruction did: function, offset, and values by metric without ``.sum``.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -395,6 +399,7 @@ def _measurements(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str, l
     if not raw.measurements:
         return {}
     specializations = by_entry_name(raw.specializations)
+    codes = {row["specialization_id"]: base64.b64decode(row["text"]) for row in raw.code if row["kind"] == "cubin"}
     held = sorted(raw.measurements, key=lambda row: row["start_ns"])
     ends = np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"])
     around = Spans(launches["thread_id"], launches["start_ns"], ends).around(
@@ -407,14 +412,38 @@ def _measurements(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str, l
         if launch == UNKNOWN and len(raw.cells) == 1:
             found["cell_id"] = 0
         rows.append({
-            **{name: value for name, value in row.items() if name not in ("metrics", "thread_id")}, **found,
+            **{name: value for name, value in row.items() if name not in ("metrics", "thread_id", "executed")}, **found,
             "measurement_id": at, "launch_id": None if launch == UNKNOWN else launch,
             "specialization_id": None if number == UNKNOWN else number,
             "name": row["name"] if number == UNKNOWN
             else raw.dispatchers[raw.specializations[number]["dispatcher_id"]]["name"]})
-        metrics += [{"measurement_id": at, "name": name, "value": value, "unit": unit}
+        done = _operations(row["executed"], None if number == UNKNOWN else codes.get(number))
+        metrics += [{"measurement_id": at, "pc_offset": None, "name": name, "unit": unit,
+                     "value": done.get(operation) if (operation := operation_of(name)) else value}
                     for name, value, unit in row["metrics"]]
+        metrics += [{"measurement_id": at, "pc_offset": offset, "name": f"{name}.sum", "unit": unit_of(f"{name}.sum"),
+                     "value": value} for function, offset, values in row["executed"] if function == row["entry_name"]
+                    for name, value in values.items() if value]
     return {"measurements": rows, "metrics": metrics}
+
+
+def _operations(executed: Iterable[tuple[str, int, Mapping[str, int]]], code: bytes | None) -> dict[str, int]:
+    """Return how many operations of each kind the threads of a launch executed; empty where the code is not known."""
+    if code is None:
+        return {}
+    try:
+        kinds = cubin.operations(code)
+    except CubinError:
+        return {}
+    found = dict.fromkeys(OPERATIONS, 0)
+    for function, offset, values in executed:
+        own, at = kinds.get(function, ()), offset // cubin.INSTRUCTION_BYTES
+        if at >= len(own):
+            return {}
+        kind = own[at]
+        if kind is not None:
+            found[kind[0]] += kind[1] * values.get(EXECUTED, 0)
+    return found if any(EXECUTED in values for *_, values in executed) else {}
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:
