@@ -16,7 +16,13 @@ from typing import Any
 from kernelscope.clock import now
 from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
 from kernelscope.counters.range_profiler import MOST, RangeProfiler
-from kernelscope.counters.sets import instruction_metric, is_counted_by_code, metrics_of, operation_of, unit_of
+from kernelscope.counters.sets import (
+    instruction_metric,
+    is_counted_by_code,
+    metrics_of,
+    operation_of,
+    unit_of,
+)
 from kernelscope.counters.stalls import Contexts
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cupti.library import Cupti, CuptiError, Interruptions, find, raise_again
@@ -171,7 +177,7 @@ class MeasurementsProbe(Probe):
         try:
             self._after(is_interrupted)
         finally:
-            with suppress(RuntimeError):  # once more than it was taken: a call is heard of twice if a Ctrl-C comes into it
+            with suppress(RuntimeError):  # until it is not held: a call that a Ctrl-C comes into is heard of twice
                 while True:
                     self._turn.release()
 

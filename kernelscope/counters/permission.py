@@ -159,7 +159,7 @@ def verdict(machine: Machine, result: int | None = None) -> Verdict:
                           else f"does not have {machine.wanted}"), _allow(machine))
     return Verdict(
         True, _allowed(machine) + ("" if result is None else "; CUPTI was asked, and measures"),
-        note=f"where {' or '.join(machine.holders)}, which runs here, holds them: {_free(machine)}" * bool(machine.holders))
+        note=f"where {' or '.join(machine.holders)} holds them: {_free(machine)}" if machine.holders else "")
 
 
 def _allowed(machine: Machine) -> str:
@@ -187,8 +187,8 @@ def _free(machine: Machine) -> str:
     if machine.holders:
         return "; ".join(_HOLDERS[name] for name in machine.holders)
     hidden = "; processes of the host are not seen in this container" if machine.is_container else ""
-    return ("end other profilers (ncu, nsys, another notebook that measures); where DCGM runs, run dcgmi profile --pause "
-            f"before and dcgmi profile --resume after{hidden}")
+    return ("end other profilers (ncu, nsys, another notebook that measures); where DCGM runs, run dcgmi profile "
+            f"--pause before and dcgmi profile --resume after{hidden}")
 
 
 def unsupported(name: str, support: Mapping[str, int]) -> Verdict | None:
@@ -258,7 +258,7 @@ def capabilities(status: str, which: str) -> int:
 
 
 def is_namespaced(uid_map: str) -> bool:
-    """Return whether users are mapped, from the text of ``/proc/self/uid_map``: the machine's own maps all to themselves."""
+    """Return whether users are not the machine's own, from the text of ``/proc/self/uid_map``."""
     return bool(uid_map) and uid_map.split() != ["0", "0", "4294967295"]
 
 

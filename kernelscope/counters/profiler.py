@@ -132,7 +132,7 @@ class Profiler:
         self.passes = 0
 
     def _choose(self, metrics: Sequence[str], available: Any = None) -> None:
-        """Have these metrics configured; raises `CuptiError` where the chip has no such metric, or CUPTI no counters."""
+        """Have these metrics configured; raises `CuptiError` where the chip has no such metric, or no counters."""
         chip = self._named_chip()
         self._forget()
         self._host = self._host_with(metrics, chip, available)

@@ -20,7 +20,8 @@ from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Stored, store, stored
 from kernelscope.studies import calibration as studies_calibration
 
-SECTIONS = ("GPU", "counters", "dry run", "recorder", "at start", "probes", "records", "own cost", "CUDA", "packages", "missing")
+SECTIONS = ("GPU", "counters", "dry run", "recorder", "at start", "probes", "records", "own cost", "CUDA", "packages",
+            "missing")
 
 
 @pytest.mark.slow
