@@ -260,6 +260,13 @@ for name in {tuple(_LIBRARIES)!r}:
 print(json.dumps({{"found": found}}))
 """
 
+# Whether the GPU's counters may be read, which only a measurement tells.
+_COUNTERS = """
+import json
+from kernelscope.counters.examine import examine
+print(json.dumps(examine()))
+"""
+
 # Whether Python runs what is to run when it starts: asked of a process that is started as this one was.
 _AT_START = """
 import json, os, sys
@@ -326,6 +333,7 @@ def examine() -> dict[str, Any]:
     real = ask(_TRIAL, {"KERNELSCOPE_DRYRUN": "0", **_QUIET}) if has_gpu else None
     dry = ask(_TRIAL, {"KERNELSCOPE_DRYRUN": "1", "NUMBA_ENABLE_CUDASIM": "0", **_QUIET})
     best = real if real is not None and "problem" not in real else dry
+    counters = ask(_COUNTERS, {"KERNELSCOPE_DRYRUN": "0"}) if has_gpu else {"problem": "there is no GPU here"}
     libraries: dict[str, str | None] = ask(_FIND_LIBRARIES, {}).get("found", dict.fromkeys(_LIBRARIES))
     return {
         "kernelscope": kernelscope.__version__,
@@ -337,6 +345,7 @@ def examine() -> dict[str, Any]:
         "recorder": _recorder(),
         "at_start": at_start(),
         "gpu": {**device, "trial": real},
+        "counters": counters,
         "dry_run": dry,
         "simulator": os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
         "libraries": libraries,
@@ -352,6 +361,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     """Return the findings as lines of text."""
     shown = [f"KernelScope {found['kernelscope']}, Python {found['python']}, {found['platform']}", ""]
     shown += _section("GPU", _gpu_lines(found["gpu"]))
+    shown += _section("counters", _counters_lines(found["counters"]))
     shown += _section("dry run", _dry_run_lines(found["dry_run"]))
     if found["simulator"]:
         shown += _section("simulator", ["NUMBA_ENABLE_CUDASIM=1: times say nothing about a GPU"])
@@ -462,6 +472,14 @@ def _gpu_lines(device: dict[str, Any]) -> list[str]:
     return [*shown, f"CUDA driver {device['driver']}; {outcome}"]
 
 
+def _counters_lines(counters: dict[str, Any]) -> list[str]:
+    if counters.get("problem"):
+        return [f"may not be read: {counters['problem']}"]
+    shown = [f"may {'' if counters['may_read'] else 'not '}be read: {counters['why']}"]
+    shown += [text for text in (counters["note"], counters["fix"] and f"to do: {counters['fix']}") if text]
+    return shown + [f"{name}: {path}" for name, path in counters["libraries"].items()]
+
+
 def _dry_run_lines(dry: dict[str, Any]) -> list[str]:
     if dry.get("problem"):
         return [f"does not work: {dry['problem']}"]
@@ -494,7 +512,6 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 
 VERBS = {"doctor": Verb(_arguments, main, about="""\
-Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and what is
-missing with the command that brings it, what is recorded of each framework, and what recording costs, if that was
-measured. Exit code 0 if recording is
-possible, 1 otherwise.""")}
+Say what is installed, whether this machine has a GPU and its counters may be read, whether the dry run works, which
+probes would, and what is missing with the command that brings it, what is recorded of each framework, and what
+recording costs, if that was measured. Exit code 0 if recording is possible, 1 otherwise.""")}

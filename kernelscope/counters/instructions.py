@@ -69,8 +69,7 @@ class InstructionCounts(Profiler):
     def __init__(self, path: str, context: int, device: int, metrics: Sequence[str]) -> None:
         super().__init__(path, device)
         self._context = context
-        self._call("cuptiProfilerInitialize")
-        chip = self._call("cuptiDeviceGetChipName", device=device).chip
+        chip = self._named_chip()
         held = self._chosen.get(device)
         if held is None:
             held = {self._number(chip, name): name for name in metrics}

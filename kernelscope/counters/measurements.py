@@ -9,16 +9,23 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
 from kernelscope.counters.range_profiler import MOST, RangeProfiler
-from kernelscope.counters.sets import instruction_metric, is_counted_by_code, metrics_of, operation_of, unit_of
+from kernelscope.counters.sets import (
+    instruction_metric,
+    is_counted_by_code,
+    metrics_of,
+    operation_of,
+    unit_of,
+)
 from kernelscope.counters.stalls import Contexts
 from kernelscope.probes.base import Probe
-from kernelscope.probes.cupti.library import Cupti, CuptiError, find, raise_again
+from kernelscope.probes.cupti.library import Cupti, CuptiError, Interruptions, find, raise_again
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import AFTER, BEFORE, CallData, Sink
@@ -57,11 +64,16 @@ class MeasurementsProbe(Probe):
         A set of `kernelscope.counters.sets.SETS`, or names of metrics with commas between.
     kernels : str, optional
         Only kernels of this name, or that match it (``*`` and ``?``); all without it.
+    path : str, optional
+        CUPTI's library, instead of the one that is found.
+    contexts : list of (int, int), optional
+        Handles of contexts with the ordinals of their devices, instead of those of the process; both are for tests.
     """
 
     name = "metrics"
 
-    def __init__(self, wanted: str, kernels: str | None = None) -> None:
+    def __init__(self, wanted: str, kernels: str | None = None, *, path: str | None = None,
+                 contexts: list[tuple[int, int]] | None = None) -> None:
         super().__init__()
         self._wanted = wanted
         self._kernels = kernels
@@ -72,13 +84,15 @@ class MeasurementsProbe(Probe):
         self._driver: Any = None
         self._counting: int | None = None
         self._cupti: Cupti | None = None
-        self._contexts: Contexts | None = None
+        self._interruptions = Interruptions()
+        self._path = path
+        self._contexts = None if contexts is None else Contexts(contexts)
         self._profiler: RangeProfiler | None = None
         self._context = self._device = 0
         self._launches: Counter[str] = Counter()
         self._elsewhere = self._captured = 0
-        self._failed = 0
-        self._open: tuple[int, str, int, list[Executed]] | None = None
+        self._problem: CuptiError | None = None
+        self._open: dict[str, Any] | None = None
         self._turn = threading.RLock()
         self._process = os.getpid()
         self._rows: list[dict[str, Any]] = []
@@ -87,10 +101,11 @@ class MeasurementsProbe(Probe):
         """Begin to measure. See `ProbeProtocol.install`."""
         self.sink = sink
         try:
-            path = find()
-            self._contexts = Contexts.of_process()
+            path = self._path or find()
+            self._contexts = self._contexts or Contexts.of_process()
             self._context, self._device = self._contexts.held[0]
             self._cupti = Cupti(path)
+            self._interruptions.begin()
             self._cupti.subscribe(self._called)
             self._driver = ctypes.CDLL("libcuda.so.1")
             self._profiler = RangeProfiler(path, self._context, self._device,
@@ -121,6 +136,7 @@ class MeasurementsProbe(Probe):
                 self._end()
         message = (f"{_launches(len(self._rows))} measured, each in {counted(passes, 'pass', 'passes')}: the first of "
                    "each kernel; these took as long as their replay did")
+        failed = min(len(self._launches), MOST) - len(self._rows)
         unknown = [name for name in self._names if is_counted_by_code(name) and instruction_metric(name) is None]
         missing = [
             *([f"{', '.join(unknown)}, which is no sum over instructions"] if unknown else []),
@@ -128,11 +144,13 @@ class MeasurementsProbe(Probe):
               if len(self._launches) > MOST else []),
             *([f"{_launches(self._elsewhere)} in other contexts"] if self._elsewhere else []),
             *([f"{_launches(self._captured)} that graphs were captured of"] if self._captured else []),
-            *([f"{_launches(self._failed)} that could not be measured"] if self._failed else []),
+            *([f"{_launches(failed)} that could not be measured" + (f": {self._problem}" if self._problem else "")]
+              if failed else []),
         ]
         self.sink.stated[self.name] = {
             "probe": self.name, "status": "degraded" if missing else "ok",
-            "message": message + (f"; not measured were {', '.join(missing)}" if missing else "")}
+            "message": message + (f"; not measured were {', '.join(missing)}" if missing else ""),
+            "fix": self._problem.fix if self._problem else None}
 
     def _called(self, address: int) -> None:
         # Launches of other threads wait: what they write is restored too, while one is replayed.
@@ -144,14 +162,24 @@ class MeasurementsProbe(Probe):
                 self._turn.acquire()
                 self._before(call)
             elif call.site == AFTER:
-                try:
-                    self._after()
-                finally:
-                    self._turn.release()
+                self._leave()
         except BaseException as error:  # into C nothing may be raised
-            self._failed += 1
-            if not raise_again(error) and self.sink is not None:
+            if isinstance(error, CuptiError):
+                self._problem = error
+            elif not raise_again(error):
+                assert self.sink is not None
                 self.sink.swallow(self.name, error)
+            elif call.site == AFTER:  # a Ctrl-C came into it
+                with suppress(Exception):
+                    self._leave(is_interrupted=True)
+
+    def _leave(self, *, is_interrupted: bool = False) -> None:
+        try:
+            self._after(is_interrupted)
+        finally:
+            with suppress(RuntimeError):  # until it is not held: a call that a Ctrl-C comes into is heard of twice
+                while True:
+                    self._turn.release()
 
     def _before(self, call: CallData) -> None:
         entry = (call.symbol or b"").decode("utf-8", "replace")
@@ -170,8 +198,14 @@ class MeasurementsProbe(Probe):
             return
         began = now()
         executed = self._executed(launch, call) if self._counts is not None else []
-        self._profiler.start()
-        self._open = began, entry, number, executed
+        assert self.sink is not None
+        self._open = {"entry_name": entry, "number": number, "start_ns": began, "end_ns": began,
+                      "thread_id": self.sink.state().thread_id, "executed": executed}
+        try:
+            self._profiler.start()
+        except CuptiError:
+            self._open = None
+            raise
 
     def _is_captured(self, launch: _Launch | _LaunchEx, name: bytes) -> bool:
         stream = launch.config.contents.stream if isinstance(launch, _LaunchEx) else launch.stream
@@ -209,15 +243,19 @@ class MeasurementsProbe(Probe):
         assert self._profiler is not None
         return self._profiler.passes + bool(self._counted)
 
-    def _after(self) -> None:
-        held, self._open = self._open, None
-        if held is None or self._profiler is None:
+    def _after(self, is_interrupted: bool) -> None:
+        if self._open is None or self._profiler is None:
             return
-        self._profiler.stop()
-        began, entry, number, executed = held
-        assert self.sink is not None
-        self._rows.append({"entry_name": entry, "number": number, "start_ns": began, "end_ns": now(),
-                           "thread_id": self.sink.state().thread_id, "executed": executed})
+        if not self._rows or self._rows[-1] is not self._open:
+            try:
+                self._profiler.stop()
+            except CuptiError:  # it was stopped, where a Ctrl-C came right after
+                if not is_interrupted:
+                    self._open = None
+                    raise
+            self._rows.append(self._open)
+        self._open["end_ns"] = now()
+        self._open = None
 
     def _take(self, profiler: RangeProfiler) -> None:
         assert self.sink is not None
@@ -244,6 +282,7 @@ class MeasurementsProbe(Probe):
                 if profiler is not None:
                     profiler.end()
             finally:
+                self._interruptions.end()
                 if contexts is not None:
                     contexts.release()
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelscope.probes.cupti.library import CuptiError, problem_of
+from kernelscope.counters.permission import refusal
+from kernelscope.probes.cupti.library import CuptiError
 from kernelscope.probes.sink import Places
 
 # CUPTI's structures, with pointers as numbers, so that NumPy can read them.
@@ -222,7 +223,7 @@ class PcSampling:
         name = f"cuptiPCSampling{what}"
         result = getattr(self._library, name)(ctypes.byref(params))
         if result not in (0, ignored):
-            raise problem_of(self._library, name, result)
+            raise refusal(self._library, name, result)
         return result
 
     def _read_names(self) -> dict[int, str]:

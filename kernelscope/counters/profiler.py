@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelscope.probes.cupti.library import CuptiError, problem_of
+from kernelscope.counters.permission import SUPPORT, refusal, unsupported
+from kernelscope.probes.cupti.library import CuptiError
 
 _Field = tuple[str, Any]
 _pointer, _size, _int, _byte = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint8
@@ -18,6 +19,8 @@ _names = ctypes.POINTER(ctypes.c_char_p)
 # What CUPTI's calls take and return after the size of it all and a pointer of CUPTI's own, in the order of the headers.
 _OF_METRICS: dict[str, tuple[_Field, ...]] = {
     "cuptiProfilerInitialize": (),
+    "cuptiProfilerDeviceSupported": (("device", _int), ("is_supported", _int), *((each, _int) for each in SUPPORT),
+                                     ("api", _int)),
     "cuptiDeviceGetChipName": (("device", _size), ("chip", ctypes.c_char_p)),
     "cuptiProfilerHostInitialize": (("type", _int), ("chip", ctypes.c_char_p), ("available", _pointer),
                                     ("host", _pointer)),
@@ -103,6 +106,13 @@ class Profiler:
     device : int
         The ordinal of the device.
 
+    Attributes
+    ----------
+    chip : str
+        CUPTI's name of the device's chip, once metrics are chosen.
+    nvperf : str
+        The file of libnvperf_host.
+
     Raises
     ------
     CuptiError
@@ -116,15 +126,15 @@ class Profiler:
     def __init__(self, path: str, device: int) -> None:
         self._load(path)
         self._device = device
+        self.chip = ""
         self._host: Any = None
         self.metrics: tuple[str, ...] = ()
         self._config: Any = None
         self.passes = 0
 
     def _choose(self, metrics: Sequence[str], available: Any = None) -> None:
-        """Have these metrics configured; raises `CuptiError` where the chip has no such metric."""
-        self._call("cuptiProfilerInitialize")
-        chip = self._call("cuptiDeviceGetChipName", device=self._device).chip
+        """Have these metrics configured; raises `CuptiError` where the chip has no such metric, or no counters."""
+        chip = self._named_chip()
         self._forget()
         self._host = self._host_with(metrics, chip, available)
         self.metrics = tuple(metrics)
@@ -133,6 +143,16 @@ class Profiler:
         config = ctypes.addressof(self._config)
         self._call("cuptiProfilerHostGetConfigImage", host=self._host, bytes=size, image=config)
         self.passes = self._call("cuptiProfilerHostGetNumOfPasses", bytes=size, image=config).passes
+
+    def _named_chip(self) -> bytes:
+        self._call("cuptiProfilerInitialize")
+        chip: bytes = self._call("cuptiDeviceGetChipName", device=self._device).chip
+        self.chip = chip.decode()
+        support = self._call("cuptiProfilerDeviceSupported", device=self._device)
+        wrong = unsupported(self.chip, {each: getattr(support, each) for each in SUPPORT})
+        if wrong is not None:
+            raise CuptiError(wrong.why, wrong.fix)
+        return chip
 
     def _values(self, image: Any, place: int) -> list[float]:
         """Return the metrics of one range, or sample, of counter data."""
@@ -151,6 +171,7 @@ class Profiler:
         for beside in (*sorted(Path(os.path.realpath(path)).parent.glob("libnvperf_host.so*")), "libnvperf_host.so"):
             try:
                 ctypes.CDLL(str(beside), ctypes.RTLD_GLOBAL)
+                self.nvperf = str(beside)
                 break
             except OSError:
                 continue
@@ -187,7 +208,7 @@ class Profiler:
         params.size = descriptor.offset + descriptor.size
         result = getattr(self._library, function)(ctypes.byref(params))
         if result:
-            raise problem_of(self._library, function, result)
+            raise refusal(self._library, function, result)
         return params
 
 

@@ -39,7 +39,7 @@ class RangeProfiler(Profiler):
     Raises
     ------
     CuptiError
-        CUPTI has no range profiler, knows a metric not, or the driver lets only administrators read counters; or
+        CUPTI has no range profiler, or none for this chip, or does not know a metric; the counters may not be read; or
         another measurement is under way in this process.
     """
 

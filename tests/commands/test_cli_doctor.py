@@ -20,7 +20,8 @@ from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Stored, store, stored
 from kernelscope.studies import calibration as studies_calibration
 
-SECTIONS = ("GPU", "dry run", "recorder", "at start", "probes", "records", "own cost", "CUDA", "packages", "missing")
+SECTIONS = ("GPU", "counters", "dry run", "recorder", "at start", "probes", "records", "own cost", "CUDA", "packages",
+            "missing")
 
 
 @pytest.mark.slow
@@ -62,6 +63,7 @@ FOUND = {
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
+    "counters": {"may_read": True, "why": "everybody may", "fix": "", "note": "", "libraries": {"libcupti": "/c.so"}},
     "recorder": {"extension": "/p/_core.so", "compiler": "GCC 12", "clock": "clock_gettime", "old": None},
     "at_start": {"file": "/p/kernelscope.pth", "problem": None},
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
@@ -74,9 +76,18 @@ def test_a_machine_with_a_gpu() -> None:
     assert "NVIDIA X, compute capability 9.0" in text
     assert "CUDA driver 13.0; a launch was recorded" in text
     assert "numba-cuda: degraded, part; fix: upgrade" in text
+    assert "\ncounters   may be read: everybody may\n           libcupti: /c.so\ndry run" in text
     assert text.endswith("Recording works here, on the GPU.")
     failing = {**FOUND, "gpu": {**FOUND["gpu"], "trial": {"problem": "it broke"}}, "can_record": False}  # type: ignore[dict-item]
     assert "a launch failed: it broke" in "\n".join(doctor.lines(failing))
+
+
+def test_counters_that_may_not_be_read() -> None:
+    counters = {"may_read": False, "why": "only administrators may", "fix": "ask", "note": "", "libraries": {}}
+    text = "\n".join(doctor.lines({**FOUND, "counters": counters}))
+    assert "\ncounters   may not be read: only administrators may\n           to do: ask\ndry run" in text
+    text = "\n".join(doctor.lines({**FOUND, "counters": {"problem": "there is no GPU here"}}))
+    assert "\ncounters   may not be read: there is no GPU here\ndry run" in text
 
 
 @pytest.mark.parametrize(("recorder", "said"), [

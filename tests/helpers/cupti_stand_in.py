@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import subprocess
 import tempfile
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 from kernelscope.clock import now
 from kernelscope.dryrun.build import find_compiler
 
-SOURCE = Path(__file__).resolve().parent.parent / "probes" / "cupti" / "stand_in.c"
+SOURCES = sorted((Path(__file__).resolve().parent.parent / "probes" / "cupti").glob("stand_in*.c"))
 DRIVER, RUNTIME = 1, 2
 KERNEL, MEMCPY, MEMSET, MEMCPY_PEER, SYNCHRONIZATION = 10, 1, 2, 22, 38
 #: Numbers of functions have gaps, as the real ones have.
@@ -29,10 +30,11 @@ OFFSET = 1_700_000_000_000_000_000
 
 
 def build(folder: Path) -> Path:
-    """Compile the stand-in into `folder` and return its file."""
+    """Compile the stand-in into `folder`, with an empty libnvperf_host beside it, and return its file."""
     path = folder / "libstandin.so"
-    subprocess.run([*find_compiler(), "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror",
-                    "-fvisibility=hidden", "-fPIC", "-pthread", "-shared", str(SOURCE), "-o", str(path)], check=True)
+    for sources, made in (map(str, SOURCES), path), (["-xc", os.devnull], folder / "libnvperf_host.so"):
+        subprocess.run([*find_compiler(), "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror",
+                        "-fvisibility=hidden", "-fPIC", "-pthread", "-shared", *sources, "-o", str(made)], check=True)
     return path
 
 
@@ -123,7 +125,8 @@ class StandIn:
     def left_on(self) -> list[str]:
         """What a client should have switched off."""
         found = [f"kind {kind}" for kind in range(64) if self.library.stand_in_enabled(kind)]
-        return found + ([f"client {self.client}"] if self.client else [])
+        profilers = self.library.stand_in_profiler_left_on()
+        return found + [f"client {self.client}"] * bool(self.client) + [f"{profilers} of a profiler"] * bool(profilers)
 
     @property
     def client(self) -> str:

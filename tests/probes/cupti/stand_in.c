@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "stand_in.h"
+
 #define KINDS 64
 #define FUNCTIONS 512
 #define FAILURES 16
@@ -62,7 +63,7 @@ static size_t dropped;
 static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
 static int64_t fixed_time, clock_offset;
 static const char *functions[3][FUNCTIONS];
-static int signal_at_request, signal_at_flush, signalling, request_us;
+static int signal_at_request, signal_at_flush, signal_at_launch, signalling, request_us;
 
 EXPORT void stand_in_reset(void)
 {
@@ -72,7 +73,8 @@ EXPORT void stand_in_reset(void)
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
     params_size = 40, version = 130001, kernel_context = 1, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
-    signal_at_request = signal_at_flush = request_us = 0;
+    signal_at_request = signal_at_flush = signal_at_launch = request_us = 0;
+    profiler_reset();
     fixed_time = 0, clock_offset = 1700000000000000000;
     sizes[KERNEL] = 248, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
     sizes[MEMCPY_PEER] = 96, sizes[SYNCHRONIZATION] = 56;
@@ -103,14 +105,16 @@ EXPORT int stand_in_registrations(void) { return registrations; }
 EXPORT int stand_in_outstanding(void) { return outstanding; }
 EXPORT const char *stand_in_client(void) { return client; }
 
-/* A signal that comes while a buffer is asked for, while one is given back, or a few microseconds later. */
+/* A signal that comes while a buffer is asked for, while one is given back, while a kernel is launched, or a few
+ * microseconds later. */
 EXPORT void stand_in_signal(int number) { signal_at_request = number; }
 EXPORT void stand_in_signal_at_flush(int number) { signal_at_flush = number; }
+EXPORT void stand_in_signal_at_launch(int number) { signal_at_launch = number; }
 /* How long it takes to ask for a buffer, meanwhile other threads run. */
 EXPORT void stand_in_request_time(int us) { request_us = us; }
 EXPORT int stand_in_signalling(void) { return __atomic_load_n(&signalling, __ATOMIC_SEQ_CST); }
 
-static void come(int *number)
+void stand_in_come(int *number)
 {
     if (*number) raise(*number);
     *number = 0;
@@ -142,7 +146,7 @@ static void *deliver(void *argument)
 {
     Delivery one = *(Delivery *)argument;
     free(argument);
-    come(&signal_at_flush);
+    stand_in_come(&signal_at_flush);
     if (one.delay_ms > 0) usleep((unsigned)one.delay_ms * 1000);
     one.completed(NULL, 0, one.buffer.memory, one.buffer.size, one.buffer.used);
     __atomic_sub_fetch(&outstanding, 1, __ATOMIC_SEQ_CST);
@@ -172,7 +176,7 @@ static uint8_t *room(int kind, size_t bytes)
     if (!open_buffer.memory && requested) {
         size_t most = 0;
         open_buffer = (Buffer){0};
-        come(&signal_at_request);
+        stand_in_come(&signal_at_request);
         if (request_us) usleep((unsigned)request_us);
         requested(&open_buffer.memory, &open_buffer.size, &most);
     }
@@ -320,13 +324,13 @@ EXPORT void stand_in_many(uint32_t count, uint32_t function, uint64_t thread, co
 
 /* ---- CUPTI ---- */
 
-static int failure(const char *function)
+int stand_in_failure(const char *function)
 {
     for (int i = 0; i < FAILURES; i++)
         if (!strcmp(failures[i].name, function)) return failures[i].code;
     return OK;
 }
-#define FAIL_IF_TOLD() do { int code_ = failure(__func__); if (code_) return code_; } while (0)
+#define FAIL_IF_TOLD() do { int code_ = stand_in_failure(__func__); if (code_) return code_; } while (0)
 
 EXPORT int cuptiGetVersion(uint32_t *number)
 {
@@ -379,6 +383,21 @@ EXPORT void stand_in_watched_call(int domain, uint32_t number, int result)
 {
     CallbackData data = {.name = functions[domain][number], .result = &result};
     for (data.site = 0; watched[domain][number] && data.site < 2; data.site++) called(context, domain, number, &data);
+}
+
+/* A kernel is launched in a context, and runs meanwhile. */
+EXPORT void stand_in_launched(uint32_t number, const char *symbol, void *in)
+{
+    static const uint64_t parameters[16];
+    int result = 0;
+    CallbackData data = {.name = functions[1][number], .params = parameters, .result = &result, .symbol = symbol,
+                         .context = in, .correlation_id = __atomic_add_fetch(&correlation, 1, __ATOMIC_SEQ_CST)};
+    bool told = client[0] && watched[1][number];
+    if (told) called(context, 1, number, &data);
+    profiler_run(in);
+    stand_in_come(&signal_at_launch);
+    data.site = 1;
+    if (told) called(context, 1, number, &data);
 }
 
 /* The same for a call that somebody else tells of: `data` is what CUPTI would hand over. */
