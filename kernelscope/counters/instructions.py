@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kernelscope.counters.profiler import SASS_METRICS, Profiler
+from kernelscope.counters.sets import BY_INSTRUCTION
 from kernelscope.probes.cupti.library import CuptiError
 
 _OF_THE_GPU = 0  # one value for all multiprocessors
@@ -43,8 +45,8 @@ class Executed(NamedTuple):
 class InstructionCounts(Profiler):
     """Counts what instructions do in one CUDA context, in a launch between `begin` and `take`.
 
-    CUPTI lets a process choose the metrics of a device once: what is chosen first is kept until the process ends, and
-    costs nothing while nothing is counted.
+    CUPTI lets a process choose the metrics of a device once: what is chosen first, those of all sets with it, is kept
+    until the process ends, and costs nothing while nothing is counted.
 
     Parameters
     ----------
@@ -72,10 +74,11 @@ class InstructionCounts(Profiler):
         chip = self._named_chip()
         held = self._chosen.get(device)
         if held is None:
-            held = {self._number(chip, name): name for name in metrics}
+            held = {self._number(chip, name): name for name in dict.fromkeys((*BY_INSTRUCTION, *metrics))}
             configs = (_Config * len(held))(*(_Config(number, _OF_THE_GPU) for number in held))
             self._call("cuptiSassMetricsSetConfig", count=len(held), configs=ctypes.addressof(configs), device=device)
             self._chosen[device] = held
+            atexit.register(self._call, "cuptiSassMetricsUnsetConfig", device=device)  # else the process ends in a fault
         elif missing := [name for name in metrics if name not in held.values()]:
             raise CuptiError(f"CUPTI counts {', '.join(held.values())} in this process since the first measurement, and "
                              f"cannot change to {', '.join(missing)}", "restart the kernel and ask for these first")

@@ -83,6 +83,10 @@ def instruction_metric(name: str) -> str | None:
     return None if found is None else EXECUTED if operation_of(name) else f"smsp__{found[1]}"
 
 
+#: What is counted of each instruction for the sets.
+BY_INSTRUCTION = tuple(dict.fromkeys(filter(None, map(instruction_metric, SETS["full"]))))
+
+
 def unit_of(name: str) -> str | None:
     """Return the unit of a metric, of its name; None for a ratio or where the name does not tell."""
     base, *rollups = name.split(".")
