@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kernelscope.counters.profiler import PM_SAMPLING, Profiler, names
 from kernelscope.probes.cupti.library import CuptiError
 
@@ -18,20 +20,20 @@ _KEEP_OLDEST = 0
 _IMAGE_IS_FULL = 1
 
 
-class Sample(NamedTuple):
-    """One interval of a device.
+class Samples(NamedTuple):
+    """Intervals of a device, in order.
 
     Attributes
     ----------
-    start_ns, end_ns : int
-        When it began and ended, on CUPTI's clock.
-    values : tuple of float
+    start_ns, end_ns : ndarray of int64, shape (n,)
+        When each began and ended, on CUPTI's clock.
+    values : ndarray of float64, shape (n, metrics)
         The metrics, in the order of `PmSampling.metrics`.
     """
 
-    start_ns: int
-    end_ns: int
-    values: tuple[float, ...]
+    start_ns: np.ndarray
+    end_ns: np.ndarray
+    values: np.ndarray
 
 
 class PmSampling(Profiler):
@@ -95,22 +97,23 @@ class PmSampling(Profiler):
         """Sample no more; `taken` has the rest."""
         self._call("cuptiPmSamplingStop", sampler=self._sampler)
 
-    def taken(self) -> list[Sample]:
+    def taken(self) -> Samples:
         """Return the samples that were taken since this was called last."""
-        found: list[Sample] = []
+        times, values = list[tuple[int, int]](), list[list[float]]()
         while True:
             image = {"image": ctypes.addressof(self._data), "bytes": len(self._data)}
             decoded = self._call("cuptiPmSamplingDecodeData", sampler=self._sampler, **image)
             self.overflows += bool(decoded.overflow)
             count = self._call("cuptiPmSamplingGetCounterDataInfo", **image).completed
             for place in range(count):
-                times = self._call("cuptiPmSamplingCounterDataGetSampleInfo", sampler=self._sampler, sample=place,
-                                   **image)
-                found.append(Sample(times.start, times.end, tuple(self._values(self._data, place))))
+                of = self._call("cuptiPmSamplingCounterDataGetSampleInfo", sampler=self._sampler, sample=place, **image)
+                times.append((of.start, of.end))
+                values.append(self._values(self._data, place))
             if count:
                 self._clear()
             if decoded.stopped != _IMAGE_IS_FULL or not count:
-                return found
+                start, end = np.array(times, np.int64).reshape(-1, 2).T
+                return Samples(start, end, np.array(values, np.float64).reshape(len(times), len(self.metrics)))
 
     def end(self) -> None:
         """Let others sample; nothing is left in the process that costs anything."""

@@ -121,6 +121,16 @@ def _stalls_problem(options: RecordingOptions) -> str | None:
     return None
 
 
+def _lanes_problem(options: RecordingOptions) -> str | None:
+    if not options.lanes:
+        return None
+    if options.metrics is not None:
+        return "lanes True cannot stand beside metrics, whose launches are replayed: record one after the other"
+    if options.gpu != "cupti":
+        return f"lanes True needs CUPTI, and so gpu 'cupti', not {options.gpu!r}"
+    return None
+
+
 def _metrics_problem(options: RecordingOptions) -> str | None:
     if options.metrics is None:
         return None
@@ -193,6 +203,9 @@ class RecordingOptions:
         flag("--stalls-by-launch", action="store_const", const=LAUNCHES,
              help="the same with kernels one by one, so that each sample has its launch"),
         check=_stalls_problem))
+    lanes: bool = field(default=False, metadata=option(
+        "sample how busy each GPU is, ten thousand times a second: its multiprocessors, memory and tensor cores, as lanes "
+        "under its kernels in the timeline", flag("--lanes", action="store_true"), check=_lanes_problem))
     metrics: str | None = field(default=None, metadata=option(
         "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
         "Compute's names of metrics with commas between; launches are replayed, and the GPU's times are not recorded",
@@ -264,6 +277,9 @@ class RecordingOptions:
         if self.stalls != around.stalls:
             found.append(f"recorded {'the' if around.stalls else 'no'} stall reasons of warps, as the recording around "
                          "it")
+        if self.lanes != around.lanes:
+            found.append(f"recorded {'lanes' if around.lanes else 'no lanes'} of the GPU's counters, as the recording "
+                         "around it")
         if self.metrics != around.metrics:
             found.append(f"measured {around.metrics or 'no metrics'}, as the recording around it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
