@@ -46,8 +46,8 @@ class PmSampling(Profiler):
     device : int
         The ordinal of the device.
     wanted : sequence of sequences of str
-        Of each entry, the first that the chip can sample together with those before it, in one pass; an entry is metrics
-        by Nsight Compute's names, with a plus between those that only make sense together.
+        Of each entry the first choice is taken that the chip can sample in one pass with those before it. A choice is a
+        metric by Nsight Compute's name, or several with a plus between.
     interval_ns : int
         How long a sample is.
 

@@ -94,7 +94,7 @@ class Profiler:
         There is no such interface in that library.
     """
 
-    #: By the headers: ``CUPTI_PROFILER_TYPE_`` of what it is, its name, its calls, and since which CUDA there are these.
+    #: Its ``CUPTI_PROFILER_TYPE_``, its name, its calls, and since which CUDA there are these.
     TYPE = 0
     NAME, CALLS, SINCE = "", tuple[str, ...](), ""
 

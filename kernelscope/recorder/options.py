@@ -204,7 +204,7 @@ class RecordingOptions:
              help="the same with kernels one by one, so that each sample has its launch"),
         check=_stalls_problem))
     lanes: bool = field(default=False, metadata=option(
-        "sample how busy each GPU is, ten thousand times a second: its multiprocessors, memory and tensor cores, as lanes "
+        "sample ten thousand times a second how busy each GPU's multiprocessors, memory and tensor cores are, for lanes "
         "under its kernels in the timeline", flag("--lanes", action="store_true"), check=_lanes_problem))
     metrics: str | None = field(default=None, metadata=option(
         "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
