@@ -24,7 +24,7 @@ _SHARE = ".avg.pct_of_peak_sustained_elapsed"
 WANTED = (
     ("sm__cycles_active" + _SHARE,),
     ("dram__throughput" + _SHARE, f"dram__read_throughput{_SHARE}+dram__write_throughput{_SHARE}"),
-    ("sm__inst_executed_pipe_tensor" + _SHARE, "sm__pipe_tensor_cycles_active" + _SHARE),
+    ("sm__pipe_tensor_cycles_active" + _SHARE, "sm__inst_executed_pipe_tensor" + _SHARE),
 )
 #: How long a sample is.
 INTERVAL_NS = 100_000

@@ -11,8 +11,8 @@ import numpy as np
 from kernelscope.counters.profiler import PM_SAMPLING, Profiler, names
 from kernelscope.probes.cupti.library import CuptiError
 
-#: Samples that are decoded at once.
-ROOM = 4096
+#: Samples that are decoded at once: each takes 30 kB.
+ROOM = 256
 #: Bytes of the GPU's own buffer of samples.
 _BUFFER = 128 << 20
 _BY_CLOCK, _BY_TIME = 0, 1
@@ -75,6 +75,7 @@ class PmSampling(Profiler):
         super().__init__(path, device)
         self._sampler = None
         self.overflows = 0
+        self._is_first = True
         self.missing: list[str] = []
         try:
             self._call("cuptiProfilerInitialize")
@@ -91,6 +92,7 @@ class PmSampling(Profiler):
 
     def start(self) -> None:
         """Sample from now on."""
+        self._is_first = True
         self._call("cuptiPmSamplingStart", sampler=self._sampler)
 
     def stop(self) -> None:
@@ -105,11 +107,13 @@ class PmSampling(Profiler):
             decoded = self._call("cuptiPmSamplingDecodeData", sampler=self._sampler, **image)
             self.overflows += bool(decoded.overflow)
             count = self._call("cuptiPmSamplingGetCounterDataInfo", **image).completed
-            for place in range(count):
+            # The first one begins when the device was sampled last.
+            for place in range(self._is_first and count > 0, count):
                 of = self._call("cuptiPmSamplingCounterDataGetSampleInfo", sampler=self._sampler, sample=place, **image)
                 times.append((of.start, of.end))
                 values.append(self._values(self._data, place))
             if count:
+                self._is_first = False
                 self._clear()
             if decoded.stopped != _IMAGE_IS_FULL or not count:
                 start, end = np.array(times, np.int64).reshape(-1, 2).T

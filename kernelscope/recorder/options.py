@@ -126,6 +126,8 @@ def _lanes_problem(options: RecordingOptions) -> str | None:
         return None
     if options.metrics is not None:
         return "lanes True cannot stand beside metrics, whose launches are replayed: record one after the other"
+    if options.stalls:
+        return "lanes True cannot stand beside stalls: the GPU samples one or the other; record one after the other"
     if options.gpu != "cupti":
         return f"lanes True needs CUPTI, and so gpu 'cupti', not {options.gpu!r}"
     return None
@@ -204,7 +206,7 @@ class RecordingOptions:
              help="the same with kernels one by one, so that each sample has its launch"),
         check=_stalls_problem))
     lanes: bool = field(default=False, metadata=option(
-        "sample ten thousand times a second how busy each GPU's multiprocessors, memory and tensor cores are, for lanes "
+        "sample ten thousand times a second how busy each GPU's multiprocessors, memory and tensor cores are: lanes "
         "under its kernels in the timeline", flag("--lanes", action="store_true"), check=_lanes_problem))
     metrics: str | None = field(default=None, metadata=option(
         "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "

@@ -68,6 +68,7 @@ def test_lanes_show_when_kernels_ran_and_what_they_did(arrays):
     kernels = recording.activities[recording.activities.kind == "kernel"]
     assert len(kernels) == 44 and recording.launches.execute_ns.notna().all(), "activities are complete beside it"
     start, end, value = lane(recording, BUSY)
+    assert (end - start).max() < 110_000
     assert (start[1:] >= end[:-1]).all()
     length = np.median(end - start)
     assert 90_000 < length < 110_000
@@ -84,7 +85,7 @@ def test_lanes_show_when_kernels_ran_and_what_they_did(arrays):
     during = (start >= copies.start_ns.min()) & (end <= copies.end_ns.max())
     before = (start >= others.start_ns.min()) & (end <= others.end_ns.max())
     print("DRAM", np.median(value[during]), np.median(value[before]))
-    assert np.median(value[during]) > 60 and np.median(value[before]) < 10
+    assert np.median(value[during]) > 40 and np.median(value[before]) < 10
 
 
 def test_a_long_cell_loses_no_sample(arrays):
@@ -113,14 +114,3 @@ def test_recordings_in_turn(arrays):
     with kernelscope.record(metrics="basic") as recorder:
         copy[N // 256, 256](x, y)
     assert len(recorder.recording.measurements) == 1
-
-
-def test_beside_stalls(arrays):
-    x, y = arrays
-    with kernelscope.record(lanes=True, stalls=True) as recorder:
-        for _ in range(40):
-            copy[N // 256, 256](x, y)
-    recording = recorder.recording
-    print(stated(recording), stated(recording, "stalls"))
-    assert len(recording.launches) == 40
-    assert len(recording.pm_samples) and len(recording.pc_samples)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Ints
-from kernelscope.palette import OTHER_COLOR, PHASE_COLORS
+from kernelscope.palette import OTHER_COLOR, PHASE_COLORS, SAMPLE_COLOR
 from kernelscope.units import counted, duration
 from kernelscope.views import html
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
@@ -103,6 +103,8 @@ class Row:
         Of a process: what is drawn in the lower half, its GPUs; None for a row of a lane.
     is_thin : bool
         Whether it is one of many processes.
+    area : Track or None
+        The track of samples that it draws.
     """
 
     label: str
@@ -112,6 +114,7 @@ class Row:
     names: Words
     below: tuple[Part, ...] | None = None
     is_thin: bool = False
+    area: Track | None = None
 
 
 def picture(timeline: Timeline, columns: int = COLUMNS) -> str:
@@ -203,7 +206,10 @@ def shares(timeline: Timeline, columns: int) -> Iterator[tuple[Track, dict[str, 
     launches, edges = _Launches(timeline), _Edges(max(timeline.span_ns, 1), columns)
     for lane in timeline.lanes:
         for track in lane.tracks:
-            if track.table in SENT:
+            if track.kind == "area":
+                means = timeline.means(track, np.linspace(0, max(timeline.span_ns, 1), columns + 1))
+                yield track, {SAMPLE_COLOR: np.nan_to_num(means) / 100}
+            elif track.table in SENT:
                 parts = _row(timeline, lane, track, launches).parts
                 yield track, {part.color: edges.busy(part) for part in parts}
 
@@ -217,6 +223,8 @@ def busy_shares(timeline: Timeline, columns: int) -> Iterator[dict[str, Floats]]
 
 def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> Row:
     """Return a track's spans by color; launches are split by phase."""
+    if track.kind == "area":
+        return Row(lane.note, (), _NONE, _NONE, Words(_NONE, []), area=track)
     slices, which = timeline.tables[track.table], timeline.rows(track)
     start, end = slices.start[which], _shown_end(timeline, slices, which)
     if track.table == "launches":
@@ -290,7 +298,9 @@ def _drawn(timeline: Timeline, rows: list[Row], left_out: str, columns: int) -> 
             bars += _strip(many, top + 1)
         high = bottom - top - 5 if row.is_thin else _BAR
         middle = bottom - 3 - high / 2
-        if row.below is None:
+        if row.area is not None:
+            bars += _area(timeline.means(row.area, np.linspace(0, span, columns + 1)), bottom - 3)
+        elif row.below is None:
             bars += _bars(row.parts, edges, middle)
         else:
             bars += _bars(row.parts, edges, middle - high / 4 - 0.5, high / 2)
@@ -398,6 +408,23 @@ def _path(starts: Ints, ends: Ints, middle: float) -> str:
     lengths = (ends - starts).tolist()
     pieces += [f"m{gap} 0h{length}" for gap, length in zip(gaps[1:].tolist(), lengths[1:], strict=True)]
     return "".join(pieces)
+
+
+def _area(means: Floats, bottom: float) -> Iterator[str]:
+    """Draw means of columns as an area of steps, up to the height of a bar; nothing where there is none."""
+    heights = np.where(np.isnan(means), -1, np.round(np.round(np.nan_to_num(means), 6) / 100 * _BAR * 2) / 2)
+    starts = np.flatnonzero(np.diff(heights, prepend=-2))
+    pieces, is_open = list[str](), False
+    for at, until in zip(starts.tolist(), [*starts[1:].tolist(), len(heights)], strict=True):
+        high = heights[at]
+        if high >= 0:
+            pieces.append(("" if is_open else f"M{at} {bottom:g}") + f"V{bottom - high:g}h{until - at}")
+        elif is_open:
+            pieces.append(f"V{bottom:g}z")
+        is_open = high >= 0
+    if pieces:
+        end = f"V{bottom:g}z" if is_open else ""
+        yield f"<path d='{''.join(pieces)}{end}' fill='{SAMPLE_COLOR}'/>"
 
 
 class _Edges:
