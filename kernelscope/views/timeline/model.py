@@ -40,9 +40,9 @@ TITLES = {
 }
 #: What lanes of a GPU's counters are called, by the part of the metric's name before the first dot; in their order.
 LANES = {
-    "sm__cycles_active": "SM busy", "dram__throughput": "DRAM throughput", "dram__read_throughput": "DRAM reads",
-    "dram__write_throughput": "DRAM writes", "sm__inst_executed_pipe_tensor": "tensor pipe",
-    "sm__pipe_tensor_cycles_active": "tensor pipe",
+    "sm__cycles_active": "SM busy", "dram__throughput": "DRAM", "dram__read_throughput": "DRAM reads",
+    "dram__write_throughput": "DRAM writes", "sm__pipe_tensor_cycles_active": "tensor cores",
+    "sm__inst_executed_pipe_tensor": "tensor cores",
 }
 #: Values of samples are percents, in so many parts of one.
 PARTS = 100

@@ -411,8 +411,15 @@ def _path(starts: Ints, ends: Ints, middle: float) -> str:
 
 
 def _area(means: Floats, bottom: float) -> Iterator[str]:
-    """Draw means of columns as an area of steps, up to the height of a bar; nothing where there is none."""
-    heights = np.where(np.isnan(means), -1, np.round(np.round(np.nan_to_num(means), 6) / 100 * _BAR * 2) / 2)
+    """Draw means of columns as an area of steps over a pale one of 100 %; nothing where there is no mean."""
+    known = ~np.isnan(means)
+    heights = np.where(known, np.round(np.round(np.nan_to_num(means), 6) / 100 * _BAR * 2) / 2, -1)
+    yield f"<path d='{_steps(np.where(known, _BAR, -1), bottom)}' fill='{SAMPLE_COLOR}' fill-opacity='.2'/>"
+    yield f"<path d='{_steps(heights, bottom)}' fill='{SAMPLE_COLOR}'/>"
+
+
+def _steps(heights: Floats, bottom: float) -> str:
+    """Return the outline of columns of these heights as a path; -1 is no column."""
     starts = np.flatnonzero(np.diff(heights, prepend=-2))
     pieces, is_open = list[str](), False
     for at, until in zip(starts.tolist(), [*starts[1:].tolist(), len(heights)], strict=True):
@@ -422,9 +429,7 @@ def _area(means: Floats, bottom: float) -> Iterator[str]:
         elif is_open:
             pieces.append(f"V{bottom:g}z")
         is_open = high >= 0
-    if pieces:
-        end = f"V{bottom:g}z" if is_open else ""
-        yield f"<path d='{''.join(pieces)}{end}' fill='{SAMPLE_COLOR}'/>"
+    return "".join(pieces) + (f"V{bottom:g}z" if is_open else "")
 
 
 class _Edges:
@@ -497,10 +502,12 @@ def _remarks(timeline: Timeline, left_out: str, column_ns: float) -> list[str]:
     strips = f"bars above a lane: how many began in each {duration(round(_WIDE * column_ns))}" if column_ns else ""
     is_mixed = timeline.processes and not timeline.is_folded
     busy = "rows of processes: how busy the host was in launches, and below the GPUs" if is_mixed else ""
+    is_sampled = not timeline.is_folded and len(timeline.tables["samples"]) > 0
+    areas = "areas: the GPU's counters, 0 to 100 %" if is_sampled else ""
     worst = max(timeline.processes, key=lambda each: each.bound_ns or 0, default=None)
     clock = (f"times of processes can be off by up to ±{duration(worst.bound_ns)} ({worst.label})"
              if worst is not None and worst.bound_ns else "")
-    return [text for text in (timeline.notice, strips, busy, clock, left_out) if text]
+    return [text for text in (timeline.notice, strips, areas, busy, clock, left_out) if text]
 
 
 def _foot(named: Mapping[str, str], remarks: list[str], top: int) -> Iterator[str]:

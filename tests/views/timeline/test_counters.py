@@ -50,12 +50,12 @@ def recording() -> Recording:
 def test_each_counter_has_a_lane_below_the_streams_of_its_device(recording: Recording) -> None:
     shown = timeline_of(recording)
     assert [lane.name for lane in shown.lanes][-4:] == [
-        "GPU 0, stream 7", "GPU 0, stream 9", "GPU 0, SM busy, 100 µs lost", "GPU 0, DRAM throughput"]
+        "GPU 0, stream 7", "GPU 0, stream 9", "GPU 0, SM busy, 100 µs lost", "GPU 0, DRAM"]
     slices = shown.tables["samples"]
     values, names = slices.columns()["value"].values, slices.look().names
     by_lane = {lane.note.split(",")[0]: values[shown.rows(lane.tracks[0])].tolist() for lane in shown.lanes[-2:]}
-    assert by_lane == {"SM busy": [10_000, 5_025, -1, 0, 2_500], "DRAM throughput": [0, 1_000, 2_000, 3_000, 10_000]}
-    assert {names.values[code] for code in names.codes.tolist()} == {"SM busy", "DRAM throughput"}
+    assert by_lane == {"SM busy": [10_000, 5_025, -1, 0, 2_500], "DRAM": [0, 1_000, 2_000, 3_000, 10_000]}
+    assert {names.values[code] for code in names.codes.tolist()} == {"SM busy", "DRAM"}
 
 
 def test_means_are_of_the_time_that_was_sampled(recording: Recording) -> None:
@@ -69,7 +69,7 @@ def test_means_are_of_the_time_that_was_sampled(recording: Recording) -> None:
 def test_the_wire(recording: Recording) -> None:
     back = unpacked(recording)
     assert back.rows("samples") == 10
-    assert [lane["note"] for lane in back.header["lanes"]][-2:] == ["SM busy, 100 µs lost", "DRAM throughput"]
+    assert [lane["note"] for lane in back.header["lanes"]][-2:] == ["SM busy, 100 µs lost", "DRAM"]
     assert [lane["tracks"][0]["kind"] for lane in back.header["lanes"][-2:]] == ["area", "area"]
     held = zip(back.words("samples", "name"), back.col("samples", "value").tolist(), strict=True)
     assert [value for name, value in held if name == "SM busy"] == [10_000, 5_025, -1, 0, 2_500]
@@ -79,6 +79,9 @@ def test_the_wire(recording: Recording) -> None:
 
 def test_the_picture_has_areas(recording: Recording) -> None:
     drawn = picture(timeline_of(recording))
+    grounds = re.findall(rf"<path d='([^']*)' fill='{SAMPLE_COLOR}' fill-opacity='.2'/>", drawn)
+    assert grounds[0] == "M72 121V106h144V121zM288 121V106h144V121z" and grounds[1].count("z") == 1
+    assert "areas: the GPU" in drawn and "areas: the GPU" not in picture(timeline_of(Script().recording()))
     areas = re.findall(rf"<path d='([^']*)' fill='{SAMPLE_COLOR}'/>", drawn)
     assert len(areas) == 2 and ">SM busy, 100 µs lost<" in drawn
     sm, dram = areas
@@ -105,11 +108,11 @@ def test_traces_have_counters(recording: Recording, tmp_path: Path) -> None:
     by_name = {track[-1]: [(time - start, value) for time, value in values] for track, values in found.counters.items()}
     assert by_name == {
         "SM busy, 100 µs lost": [(0, 100), (100_000, 50.25), (200_000, 0), (300_000, 0), (400_000, 25), (500_000, 0)],
-        "DRAM throughput": [(at * 100_000, value) for at, value in enumerate([0, 10, 20, 30, 100, 0])]}
-    track = next(path for path in found.tracks if path[-1] == "DRAM throughput")
+        "DRAM": [(at * 100_000, value) for at, value in enumerate([0, 10, 20, 30, 100, 0])]}
+    track = next(path for path in found.tracks if path[-1] == "DRAM")
     assert found.tracks[track].counter.unit_name == "%" and track[-2] == "GPU 0 (H200)"
     events = json.loads(to_perfetto(recording, tmp_path / "trace.json").read_text())["traceEvents"]
-    counters = [each for each in events if each["ph"] == "C" and each["name"] == "DRAM throughput"]
+    counters = [each for each in events if each["ph"] == "C" and each["name"] == "DRAM"]
     assert [each["args"]["%"] for each in counters] == [0, 10, 20, 30, 100, 0]
     assert counters[1]["ts"] == pytest.approx((start + 100_000) / 1000)
 
