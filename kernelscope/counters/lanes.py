@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,19 +31,54 @@ WANTED = (
 #: How long a sample is.
 INTERVAL_NS = 100_000
 #: How often the GPU's buffer is emptied.
-_EVERY_S = 0.05
+_EVERY_S = 0.02
 
 
 @dataclass
 class _Sampled:
-    """A device that is sampled, and what was taken of it and not handed over yet."""
+    """A device that is sampled, with a thread that takes its samples, and those that were not handed over yet."""
 
     sampling: PmSampling
     ordinal: int
     taken: list[Samples] = field(default_factory=list[Samples])
     samples: int = 0
     missing_ns: int = 0
-    last_ns: int | None = None
+    #: When the last sample ended, on the wall clock; before the first one, when sampling began.
+    last_ns: int = 0
+    is_over: bool = False
+    _stop: ctypes.c_uint8 = field(default_factory=ctypes.c_uint8)
+    _thread: threading.Thread | None = None
+
+    def take(self) -> None:
+        """Take samples from now on, in a thread."""
+        self._stop.value = 0
+        self._thread = threading.Thread(target=self._drain, name="kernelscope-lanes", daemon=True)
+        self._thread.start()
+
+    def pause(self) -> bool:
+        """Take what there is, and no more; return whether samples were taken until now."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return False
+        self._stop.value = 1
+        thread.join()
+        return True
+
+    def end(self) -> None:
+        """Sample no more, and take the rest."""
+        self.pause()
+        self.is_over = True
+        try:
+            self.sampling.stop()
+            self._stop.value = 1
+            self._drain()
+        finally:
+            self.sampling.end()
+
+    def _drain(self) -> None:
+        samples = self.sampling.drain(self._stop, _EVERY_S)
+        if len(samples.start_ns):
+            self.taken.append(samples)
 
 
 class LanesProbe(Probe):
@@ -66,8 +103,6 @@ class LanesProbe(Probe):
         self._contexts: Contexts | None = None
         self._sampled: list[_Sampled] = []
         self._readings: list[Alignment] = []
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._problem: CuptiError | None = None
         self._process = os.getpid()
 
@@ -80,33 +115,28 @@ class LanesProbe(Probe):
             for ordinal in dict.fromkeys(self._ordinals()):
                 self._sampled.append(_Sampled(PmSampling(path, ordinal, WANTED, INTERVAL_NS), ordinal))
             for each in self._sampled:
+                each.last_ns = time.time_ns()
                 each.sampling.start()
+                each.take()
         except CuptiError as problem:
             self._end()
             self._sampled = []
             self.report(sink, f"how busy the GPU was was not sampled: {problem}", status="unavailable", fix=problem.fix)
-        else:
-            self._thread = threading.Thread(target=self._empty, name="kernelscope-lanes", daemon=True)
-            self._thread.start()
 
     def uninstall(self) -> None:
         """Sample no more, and take the rest. See `ProbeProtocol.uninstall`."""
-        if os.getpid() != self._process:  # a child of fork() has nothing of it, and must not touch it
-            return
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        with self.lock:
-            self._end()
+        if os.getpid() == self._process:  # a child of fork() has nothing of it, and must not touch it
+            with self.lock:
+                self._end()
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Hand over what was sampled so far, and state how well it went. See `ProbeProtocol.describe`."""
         if not self._sampled or os.getpid() != self._process:
             return
         with self.lock:
-            if self._thread is not None:
-                self._take()
+            for each in self._sampled:
+                if each.pause():
+                    each.take()
             self._readings.append(align(sink.clock))
             for each in self._sampled:
                 self._hand_over(sink, each)
@@ -118,32 +148,23 @@ class LanesProbe(Probe):
         self._contexts = Contexts.of_process()
         return [ordinal for _, ordinal in self._contexts.held]
 
-    def _empty(self) -> None:
-        """Take samples before the GPU's buffer is full."""
-        while not self._stop.wait(_EVERY_S):
-            with self.lock:
-                self._take()
-
-    def _take(self) -> None:
-        for each in self._sampled:
-            try:
-                samples = each.sampling.taken()
-            except CuptiError as problem:  # what was taken before stays
-                self._problem = self._problem or problem
-                continue
-            if len(samples.start_ns):
-                each.taken.append(samples)
-
     def _hand_over(self, sink: Sink, each: _Sampled) -> None:
         """Give the sink what was taken, on the host clock, with rows of no value where samples are missing."""
         parts, each.taken = each.taken, []
         if not parts:
             return
         start, end, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        # The first one begins when the device was sampled last, and so may those after a buffer that was full.
+        reach = np.maximum.accumulate(np.concatenate(([each.last_ns], end[:-1])))
+        length = np.median(end - start)
+        kept = (start >= reach - length / 2) & (end - start < 2 * length)
+        start, end, values = start[kept], end[kept], values[kept]
+        if not len(start):
+            return
         each.samples += len(start)
-        before = np.concatenate(([start[0] if each.last_ns is None else each.last_ns], end[:-1]))
+        before = np.concatenate(([each.last_ns if each.samples > len(start) else start[0]], end[:-1]))
         each.last_ns = int(end[-1])
-        gaps = np.flatnonzero(start - before > np.median(end - start) / 2)
+        gaps = np.flatnonzero(start - before > length / 2)
         each.missing_ns += int((start - before)[gaps].sum())
         start, end = np.insert(start, gaps, before[gaps]), np.insert(end, gaps, start[gaps])
         values, number = np.insert(values, gaps, np.nan, axis=0), self._device(sink, each.ordinal)
@@ -169,10 +190,11 @@ class LanesProbe(Probe):
         missing = [
             *([f"{_listed(each.missing)} cannot be sampled beside the others on this GPU" for each in sampled[:1]
                if each.missing]),
-            *([f"the GPU's buffer was full {counted(full, 'time')}"] if full else []),
+            *([f"a buffer was full {counted(full, 'time')}"] if full else []),
             *([f"{duration(lost)} without samples"] if lost else []),
             *([] if samples else ["too little ran for one"]),
-            *([f"then sampling failed: {self._problem}"] if self._problem is not None else []),
+            *(f"then sampling failed: {problem}" for problem in dict.fromkeys(
+                [*(each.problem for each in sampled), self._problem]) if problem is not None),
         ]
         if missing:
             row |= {"status": "degraded", "message": "; ".join([str(row["message"]), *missing])}
@@ -181,22 +203,16 @@ class LanesProbe(Probe):
         return row
 
     def _end(self) -> None:
-        first: CuptiError | None = None
         try:
             for each in self._sampled:
-                try:
-                    each.sampling.stop()
-                    samples = each.sampling.taken()
-                    if len(samples.start_ns):
-                        each.taken.append(samples)
-                except CuptiError as problem:  # the others end too
-                    first = first or problem
-                finally:
-                    each.sampling.end()
+                if not each.is_over:
+                    try:
+                        each.end()
+                    except CuptiError as problem:  # the others end too
+                        self._problem = self._problem or problem
         finally:
             if self._contexts is not None:
                 self._contexts.release()
-        self._problem = self._problem or first
 
 
 def _listed(metrics: Sequence[str]) -> str:

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelscope.counters.profiler import PM_SAMPLING, Profiler, names
-from kernelscope.probes.cupti.library import CuptiError
+from kernelscope.counters.profiler import PM_SAMPLING, Profiler, Repeated, names
+from kernelscope.native import core
+from kernelscope.probes.cupti.library import CuptiError, problem_of
 
-#: Samples that are decoded at once: each takes 30 kB.
-ROOM = 256
+#: Samples that are decoded at once, each of 30 kB: of more at once CUPTI loses some.
+ROOM = 2048
 #: Bytes of the GPU's own buffer of samples.
 _BUFFER = 128 << 20
 _BY_CLOCK, _BY_TIME = 0, 1
 _KEEP_OLDEST = 0
-_IMAGE_IS_FULL = 1
 
 
 class Samples(NamedTuple):
@@ -58,7 +58,7 @@ class PmSampling(Profiler):
     missing : list of str
         The first of each entry of `wanted` of which nothing can be.
     overflows : int
-        How often the GPU's buffer was full.
+        How often the GPU's buffer was full, or CUPTI's.
     is_by_time : bool
         Whether samples are as long as wanted; else they are so many cycles of a clock that varies.
 
@@ -75,7 +75,7 @@ class PmSampling(Profiler):
         super().__init__(path, device)
         self._sampler = None
         self.overflows = 0
-        self._is_first = True
+        self._problem: CuptiError | None = None
         self.missing: list[str] = []
         try:
             self._call("cuptiProfilerInitialize")
@@ -85,39 +85,38 @@ class PmSampling(Profiler):
             size = self._call("cuptiPmSamplingGetCounterDataSize", sampler=self._sampler, names=names(self.metrics),
                               count=len(self.metrics), samples=ROOM).bytes
             self._data = (ctypes.c_uint8 * size)()
-            self._clear()
+            self._prepare()
         except BaseException:
             self.end()
             raise
 
     def start(self) -> None:
         """Sample from now on."""
-        self._is_first = True
         self._call("cuptiPmSamplingStart", sampler=self._sampler)
 
     def stop(self) -> None:
-        """Sample no more; `taken` has the rest."""
+        """Sample no more; `drain` has the rest."""
         self._call("cuptiPmSamplingStop", sampler=self._sampler)
 
-    def taken(self) -> Samples:
-        """Return the samples that were taken since this was called last."""
-        times, values = list[tuple[int, int]](), list[list[float]]()
-        while True:
-            image = {"image": ctypes.addressof(self._data), "bytes": len(self._data)}
-            decoded = self._call("cuptiPmSamplingDecodeData", sampler=self._sampler, **image)
-            self.overflows += bool(decoded.overflow)
-            count = self._call("cuptiPmSamplingGetCounterDataInfo", **image).completed
-            # The first one begins when the device was sampled last.
-            for place in range(self._is_first and count > 0, count):
-                of = self._call("cuptiPmSamplingCounterDataGetSampleInfo", sampler=self._sampler, sample=place, **image)
-                times.append((of.start, of.end))
-                values.append(self._values(self._data, place))
-            if count:
-                self._is_first = False
-                self._clear()
-            if decoded.stopped != _IMAGE_IS_FULL or not count:
-                start, end = np.array(times, np.int64).reshape(-1, 2).T
-                return Samples(start, end, np.array(values, np.float64).reshape(len(times), len(self.metrics)))
+    def drain(self, stop: ctypes.c_uint8, pause_s: float) -> Samples:
+        """Take samples as they come, until `stop` is set, and the rest then; return them.
+
+        A problem ends it before; what was taken is returned, and `problem` says what it was. Other threads of Python's
+        run meanwhile.
+        """
+        if self._problem is not None:
+            return _samples(b"", len(self.metrics))
+        rows, result, overflows, fills = core.drain(
+            *(each.call for each in self._calls), self._fields, len(self.metrics), ctypes.addressof(stop), pause_s)
+        self.overflows += overflows + fills
+        if result:
+            self._problem = problem_of(self._library, "cuptiPmSamplingDecodeData", result)
+        return _samples(rows, len(self.metrics))
+
+    @property
+    def problem(self) -> CuptiError | None:
+        """What ended a `drain` before its time."""
+        return self._problem
 
     def end(self) -> None:
         """Let others sample; nothing is left in the process that costs anything."""
@@ -167,6 +166,25 @@ class PmSampling(Profiler):
             return False
         return True
 
-    def _clear(self) -> None:
-        self._call("cuptiPmSamplingCounterDataImageInitialize", sampler=self._sampler, bytes=len(self._data),
-                   image=ctypes.addressof(self._data))
+    def _prepare(self) -> None:
+        """Make the calls that `drain` repeats, and the counter data that they work on."""
+        image = {"bytes": len(self._data), "image": ctypes.addressof(self._data)}
+        self._call("cuptiPmSamplingCounterDataImageInitialize", sampler=self._sampler, **image)
+        self._metrics = (ctypes.c_double * len(self.metrics))()
+        self._names = names(self.metrics)
+        decode, count, times, values, _ = self._calls = [Repeated(self._library, name, **given) for name, given in (
+            ("cuptiPmSamplingDecodeData", {"sampler": self._sampler, **image}),
+            ("cuptiPmSamplingGetCounterDataInfo", image),
+            ("cuptiPmSamplingCounterDataGetSampleInfo", {"sampler": self._sampler, **image}),
+            ("cuptiProfilerHostEvaluateToGpuValues", {
+                "host": self._host, **image, "names": self._names, "count": len(self.metrics),
+                "values": self._metrics}),
+            ("cuptiPmSamplingCounterDataImageInitialize", {"sampler": self._sampler, **image}))]
+        self._fields = (decode.field("stopped"), decode.field("overflow"), count.field("completed"),
+                        times.field("sample"), values.field("range"), times.field("start"),
+                        ctypes.addressof(self._metrics))
+
+
+def _samples(rows: bytes, metrics: int) -> Samples:
+    found = np.frombuffer(rows, np.dtype([("start", "<i8"), ("end", "<i8"), ("values", "<f8", (metrics,))]))
+    return Samples(found["start"], found["end"], found["values"])

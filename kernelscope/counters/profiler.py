@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,14 +167,38 @@ class Profiler:
         return host
 
     def _call(self, name: str, **values: Any) -> Any:
-        params: Any = _STRUCTURES[name](**values)
-        last = type(params)._fields_[-1][0]
-        descriptor = getattr(type(params), last)
-        params.size = descriptor.offset + descriptor.size
+        params = _parameters(name, values)
         result = getattr(self._library, name)(ctypes.byref(params))
         if result:
             raise problem_of(self._library, name, result)
         return params
+
+
+def _parameters(name: str, values: Mapping[str, Any]) -> Any:
+    params: Any = _STRUCTURES[name](**values)
+    last = type(params)._fields_[-1][0]
+    descriptor = getattr(type(params), last)
+    params.size = descriptor.offset + descriptor.size
+    return params
+
+
+class Repeated:
+    """A call that C makes again and again, with the same parameters but for the fields that C changes.
+
+    Attributes
+    ----------
+    call : tuple of (int, int)
+        The addresses of the function and of its parameters.
+    """
+
+    def __init__(self, library: Any, name: str, **values: Any) -> None:
+        self._params = _parameters(name, values)
+        self._start = ctypes.addressof(self._params)
+        self.call = ctypes.cast(getattr(library, name), _pointer).value or 0, self._start
+
+    def field(self, name: str) -> int:
+        """Return the address of a field."""
+        return self._start + getattr(type(self._params), name).offset
 
 
 def names(metrics: Sequence[str]) -> Any:
