@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -57,23 +58,23 @@ class _Sampled:
 
     def pause(self) -> bool:
         """Take what there is, and no more; return whether samples were taken until now."""
-        thread, self._thread = self._thread, None
-        if thread is None:
+        if self._thread is None:
             return False
         self._stop.value = 1
-        thread.join()
+        self._thread.join()
+        self._thread = None  # only now: what a Ctrl-C interrupts is taken up again
         return True
 
     def end(self) -> None:
         """Sample no more, and take the rest."""
         self.pause()
-        self.is_over = True
         try:
             self.sampling.stop()
             self._stop.value = 1
             self._drain()
         finally:
             self.sampling.end()
+            self.is_over = True
 
     def _drain(self) -> None:
         samples = self.sampling.drain(self._stop, _EVERY_S)
@@ -109,6 +110,7 @@ class LanesProbe(Probe):
     def install(self, sink: Sink, detail: str) -> None:
         """Begin to sample. See `ProbeProtocol.install`."""
         self.sink = sink
+        atexit.register(self.uninstall)  # no thread may call CUPTI when the interpreter has ended
         self._readings.append(align(sink.clock))
         try:
             path = self._path or find()
@@ -125,6 +127,7 @@ class LanesProbe(Probe):
 
     def uninstall(self) -> None:
         """Sample no more, and take the rest. See `ProbeProtocol.uninstall`."""
+        atexit.unregister(self.uninstall)
         if os.getpid() == self._process:  # a child of fork() has nothing of it, and must not touch it
             with self.lock:
                 self._end()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -100,6 +102,17 @@ def test_a_long_cell_loses_no_sample(arrays):
     print(len(start), stated(recording)[0]["message"])
     assert len(start) > 15_000 and not np.isnan(value).any()
     assert end[-1] - start[0] > 1.8e9
+
+
+def test_a_process_may_end_meanwhile():
+    code = """
+import numpy as np, kernelscope
+from numba import cuda
+kernelscope.Recorder(lanes=True).start()
+cuda.to_device(np.ones(1 << 20))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_recordings_in_turn(arrays):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from kernelscope.counters import lanes, pm_sampling
 from kernelscope.counters.lanes import WANTED, LanesProbe
 from kernelscope.counters.pm_sampling import PmSampling
+from kernelscope.counters.profiler import _STRUCTURES
 from kernelscope.probes.cupti.library import CuptiError
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
@@ -22,7 +23,7 @@ INTERVAL = lanes.INTERVAL_NS
 
 
 class PmStandIn:
-    """CUPTI's PM sampling of one device: `sample` adds samples to its buffer."""
+    """CUPTI's PM sampling of one device, as a library of ctypes: `sample` adds samples to the device's buffer."""
 
     def __init__(self):
         self.called = Counter()
@@ -34,17 +35,27 @@ class PmStandIn:
         self.overflow = False
         self.trigger = None
         self.is_on = False
+        self.callbacks = {}
 
     def sample(self, start_ns, *values, length=INTERVAL):
         self.pending.append((start_ns, start_ns + length, values))
 
-    def call(self, profiler, name, **given):
-        if self.fails.get(name):
-            raise self.fails[name]
+    def cuptiGetResultString(self, result, name):
+        ctypes.cast(name, ctypes.POINTER(ctypes.c_char_p))[0] = f"CUPTI_ERROR_{result}".encode()
+
+    def __getattr__(self, name):
+        if not name.startswith("cupti"):
+            raise AttributeError(name)
+        return self.callbacks.setdefault(name, ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(
+            lambda address: self.call(name, address)))
+
+    def call(self, name, address):
+        if name in self.fails:
+            return self.fails[name]
         self.called[name] += 1
+        params = _STRUCTURES[name].from_address(address)
         short = name.removeprefix("cuptiPmSampling").removeprefix("cuptiProfiler").removeprefix("cupti")
-        done = getattr(self, short, lambda **_: {})(**given)
-        return SimpleNamespace(**done or {})
+        return getattr(self, short, lambda params: 0)(params) or 0
 
     @property
     def left_on(self):
@@ -52,66 +63,65 @@ class PmStandIn:
         return (self.is_on, called["cuptiPmSamplingEnable"] - called["cuptiPmSamplingDisable"],
                 called["cuptiProfilerHostInitialize"] - called["cuptiProfilerHostDeinitialize"])
 
-    def DeviceGetChipName(self, **_):
-        return {"chip": b"GX100"}
+    def DeviceGetChipName(self, params):
+        params.chip = b"GX100"
 
-    def HostInitialize(self, **_):
-        return {"host": 1}
+    def HostInitialize(self, params):
+        params.host = 1
 
-    def HostConfigAddMetrics(self, names, count, **_):
-        self.config = tuple(names[at].decode() for at in range(count))
-        unknown = [name for name in self.config if self.passes((name,)) == 0]
-        if unknown:
-            raise CuptiError("CUPTI_ERROR_INVALID_METRIC_NAME")
+    def Enable(self, params):
+        params.sampler = 2
 
-    def HostGetConfigImageSize(self, **_):
-        return {"bytes": 8}
+    def HostConfigAddMetrics(self, params):
+        self.config = tuple(params.names[at].decode() for at in range(params.count))
+        return 7 if any(self.passes((name,)) == 0 for name in self.config) else 0
 
-    def HostGetNumOfPasses(self, **_):
-        return {"passes": self.passes(self.config)}
+    def HostGetConfigImageSize(self, params):
+        params.bytes = 8
 
-    def GetCounterAvailability(self, **_):
-        return {"bytes": 8}
+    def HostGetNumOfPasses(self, params):
+        params.passes = self.passes(self.config)
 
-    def Enable(self, **_):
-        return {"sampler": 2}
+    def GetCounterAvailability(self, params):
+        params.bytes = 8
 
-    def SetConfig(self, trigger, **_):
-        self.trigger = trigger
+    def SetConfig(self, params):
+        if params.trigger in self.fails:
+            return self.fails[params.trigger]
+        self.trigger = params.trigger
 
-    def GetCounterDataSize(self, **_):
-        return {"bytes": 8}
+    def GetCounterDataSize(self, params):
+        params.bytes = 8
 
-    def CounterDataImageInitialize(self, **_):
+    def CounterDataImageInitialize(self, params):
         self.decoded = []
 
-    def Start(self, **_):
+    def Start(self, params):
         self.is_on = True
 
-    def Stop(self, **_):
+    def Stop(self, params):
         self.is_on = False
 
-    def DecodeData(self, **_):
+    def DecodeData(self, params):
         room = pm_sampling.ROOM
         self.decoded, self.pending = self.pending[:room], self.pending[room:]
-        return {"stopped": 1 if self.pending else 2, "overflow": self.overflow}
+        params.stopped, params.overflow = 1 if self.pending else 2, self.overflow
 
-    def GetCounterDataInfo(self, **_):
-        return {"completed": len(self.decoded)}
+    def GetCounterDataInfo(self, params):
+        params.completed = len(self.decoded)
 
-    def CounterDataGetSampleInfo(self, sample, **_):
-        return {"start": self.decoded[sample][0], "end": self.decoded[sample][1]}
+    def CounterDataGetSampleInfo(self, params):
+        params.start, params.end = self.decoded[params.sample][:2]
 
-    def HostEvaluateToGpuValues(self, range, values, **_):
-        for at, value in enumerate(self.decoded[range][2]):
-            values[at] = value
+    def HostEvaluateToGpuValues(self, params):
+        for at, value in enumerate(self.decoded[params.range][2]):
+            params.values[at] = value
 
 
 @pytest.fixture
 def pm(monkeypatch):
     made = PmStandIn()
-    monkeypatch.setattr(PmSampling, "_load", lambda self, path: None)
-    monkeypatch.setattr(PmSampling, "_call", lambda self, name, **given: made.call(self, name, **given))
+    monkeypatch.setattr(PmSampling, "_load", lambda self, path: setattr(self, "_library", made))
     yield made
     assert made.left_on == (False, 0, 0)
 
@@ -137,14 +147,10 @@ def test_the_first_choice_that_fits_into_one_pass_is_sampled(pm):
 
 def test_samples_by_the_clock_where_the_time_cannot_be(pm):
     assert PmSampling("libcupti", 0, WANTED, INTERVAL).end() is None and pm.trigger == 1
-    refused, pm.SetConfig = pm.SetConfig, lambda trigger, **_: refused(0) if trigger == 0 else _refuse()
+    pm.fails[1] = 27
     sampling = PmSampling("libcupti", 0, WANTED, INTERVAL)
     assert (pm.trigger, sampling.is_by_time) == (0, False)
     sampling.end()
-
-
-def _refuse():
-    raise CuptiError("CUPTI_ERROR_NOT_SUPPORTED")
 
 
 def test_more_samples_than_fit_at_once_are_all_taken(pm, monkeypatch):
@@ -153,11 +159,13 @@ def test_more_samples_than_fit_at_once_are_all_taken(pm, monkeypatch):
     sampling.start()
     for at in range(8):
         pm.sample(at * INTERVAL, at, 0, 0)
-    start, end, values = sampling.taken()
-    assert start.tolist() == [at * INTERVAL for at in range(1, 8)], "the first began before"
-    assert (end - start == INTERVAL).all() and values[:, 0].tolist() == list(range(1, 8))
-    pm.sample(9 * INTERVAL, 9, 0, 0)
-    assert sampling.taken().values.tolist() == [[9, 0, 0]] and not len(sampling.taken().start_ns)
+    stop = ctypes.c_uint8(1)
+    start, end, values = sampling.drain(stop, 0)
+    assert start.tolist() == [at * INTERVAL for at in range(8)]
+    assert (end - start == INTERVAL).all() and values[:, 0].tolist() == list(range(8))
+    assert sampling.overflows == 2, "CUPTI's own buffer was full"
+    pm.sample(9 * INTERVAL, 9, 1.5, 0)
+    assert sampling.drain(stop, 0).values.tolist() == [[9, 1.5, 0]] and not len(sampling.drain(stop, 0).start_ns)
     sampling.stop()
     sampling.end()
 
@@ -165,12 +173,12 @@ def test_more_samples_than_fit_at_once_are_all_taken(pm, monkeypatch):
 @pytest.mark.parametrize("call", ["GetCounterAvailability", "Enable", "SetConfig", "GetCounterDataSize",
                                   "CounterDataImageInitialize", "Start"])
 def test_what_cupti_refuses_is_said_and_leaves_nothing_on(pm, call):
-    pm.fails[f"cuptiPmSampling{call}"] = CuptiError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "ask an administrator")
+    pm.fails[f"cuptiPmSampling{call}"] = 35
     with Recorder(probes=[LanesProbe(path="libcupti", devices=[0])]) as recorder:
         pass
     (row,) = lanes_row(recorder.recording)
-    assert (row["status"], row["fix"]) == ("unavailable", "ask an administrator")
-    assert "was not sampled: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" in row["message"]
+    assert row["status"] == "unavailable" and row["fix"]
+    assert "was not sampled: " in row["message"]
     assert not len(recorder.recording.pm_samples)
 
 
@@ -187,7 +195,8 @@ def test_samples_become_rows_on_the_host_clock(pm):
     recorder.start()
     recorder.begin_cell("a")
     host, wall = time.perf_counter_ns(), time.time_ns()
-    for at in (-1, 0, 1, 4, 5):  # the first began before, and between 2 and 4 some are missing
+    pm.sample(wall - 10**10, 1, 2, 3, length=10**10)  # as CUPTI has the first one: since the device was sampled last
+    for at in (0, 1, 4, 5):
         pm.sample(wall + at * INTERVAL, 10 + at, 20 + at, 30 + at)
     while time.perf_counter_ns() < host + 7 * INTERVAL:
         pass
@@ -207,8 +216,7 @@ def test_samples_become_rows_on_the_host_clock(pm):
                               "every 100 µs; 200 µs without samples")
 
 
-def test_samples_are_taken_while_the_cell_runs(pm, monkeypatch):
-    monkeypatch.setattr(lanes, "_EVERY_S", 0.001)
+def test_samples_are_taken_while_the_cell_runs(pm):
     with Recorder(probes=[LanesProbe(path="libcupti", devices=[0])]):
         pm.sample(time.time_ns(), 1, 1, 1)
         deadline = time.monotonic() + 60
@@ -224,7 +232,7 @@ def test_what_is_missing_is_said(pm):
     (row,) = lanes_row(recorder.recording)
     assert row["status"] == "degraded" and row["fix"]
     for said in ("0 samples", "sm__pipe_tensor_cycles_active cannot be sampled beside the others on this GPU",
-                 "the GPU's buffer was full", "too little ran for one"):
+                 "a buffer was full", "too little ran for one"):
         assert said in row["message"]
 
 
@@ -238,19 +246,20 @@ def test_a_failure_meanwhile_keeps_what_was_taken(pm):
     while pm.pending:
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    pm.fails["cuptiPmSamplingDecodeData"] = CuptiError("CUPTI_ERROR_OUT_OF_MEMORY")
+    pm.fails["cuptiPmSamplingDecodeData"] = 8
     recording = recorder.stop()
-    assert len(rows_of(recording, SM)) == 2
+    assert len(rows_of(recording, SM)) == 3
     (row,) = lanes_row(recording)
-    assert row["status"] == "degraded" and "then sampling failed: CUPTI_ERROR_OUT_OF_MEMORY" in row["message"]
+    assert row["status"] == "degraded"
+    assert "then sampling failed: cuptiPmSamplingDecodeData failed: CUPTI_ERROR_8" in row["message"]
 
 
 def test_a_recording_inside_another_has_its_own_samples(pm):
     outer = Recorder(probes=[LanesProbe(path="libcupti", devices=[0])])
     outer.start()
     now = time.time_ns()
-    for at in range(5):
-        pm.sample(now + (at - 4) * INTERVAL, at, at, at)
+    for at in range(1, 5):
+        pm.sample(now + at * INTERVAL, at, at, at)
     time.sleep(0.002)
     inner = Recorder()
     inner.start()
@@ -259,7 +268,8 @@ def test_a_recording_inside_another_has_its_own_samples(pm):
         pm.sample(now + at * INTERVAL, 50 + at, 0, 0)
     found = rows_of(inner.stop(), SM)
     assert [row["value"] for row in found if row["value"] is not None] == [50, 51, 52]
-    assert [row["value"] for row in rows_of(outer.stop(), SM) if row["value"] is not None] == [1, 2, 3, 4, 50, 51, 52]
+    found = [row["value"] for row in rows_of(outer.stop(), SM)]
+    assert [value for value in found if value is not None] == [1, 2, 3, 4, 50, 51, 52]
 
 
 @pytest.mark.parametrize(("options", "said"), [
