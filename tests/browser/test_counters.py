@@ -25,7 +25,7 @@ def sampled(many: int = 1) -> Script:
     return made
 
 
-def high(timeline: Any, time: int) -> float:
+def high(timeline: Any, time: int, color: str = SAMPLE_COLOR) -> float:
     """How much of the lane's row has its color at a time, 0 to 1."""
     return timeline.tell("""
         const row = v.layout.lanes.flatMap((lane) => lane.rows).find(({ track }) => track.spec.table === "samples");
@@ -37,9 +37,15 @@ def high(timeline: Any, time: int) -> float:
         const { data } = context.getImageData(x, Math.round((row.y - v.scroll) * v.dpr), 1, tall);
         const hex = (at) => "#" + [0, 1, 2].map((part) => data[at + part].toString(16).padStart(2, "0")).join("");
         let found = 0;
+        if (!a[1]) return new Set(Array.from({ length: tall }, (_, at) => hex(4 * at))).size;
         for (let at = 0; at < data.length; at += 4) found += hex(at) === a[1];
         return found / tall;
-    """, [time, SAMPLE_COLOR])
+    """, [time, color])
+
+
+def colors(timeline: Any, time: int) -> int:
+    """How many colors the lane's row has at a time."""
+    return int(high(timeline, time, ""))
 
 
 @pytest.mark.parametrize("many", [1, 4000])
@@ -48,6 +54,7 @@ def test_areas_are_as_high_as_their_values(opened_timeline: Any, many: int, dark
     timeline = opened_timeline(sampled(many).recording(), dark=dark)
     for at, value in ((50, 1), (150, 0.5), (250, 0), (350, 0), (450, 0.25), (550, 0)):
         assert high(timeline, at * US * many) == pytest.approx(value, abs=0.06), at
+    assert colors(timeline, 250 * US * many) > 1 == colors(timeline, 350 * US * many), "stripes where samples are lost"
     timeline.show(140 * US * many, 160 * US * many)
     assert high(timeline, 150 * US * many) == pytest.approx(0.5, abs=0.06)
 
