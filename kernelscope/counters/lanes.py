@@ -202,7 +202,7 @@ class LanesProbe(Probe):
         if missing:
             row |= {"status": "degraded", "message": "; ".join([str(row["message"]), *missing])}
         if full or lost:
-            row["fix"] = "record fewer or shorter kernels at once"
+            row["fix"] = "record a shorter cell, or leave the processor more room"
         return row
 
     def _end(self) -> None:

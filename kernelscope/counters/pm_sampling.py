@@ -74,6 +74,8 @@ class PmSampling(Profiler):
     def __init__(self, path: str, device: int, wanted: Sequence[Sequence[str]], interval_ns: int) -> None:
         super().__init__(path, device)
         self._sampler = None
+        self._calls: list[Repeated] = []
+        self._data: Any = None
         self.overflows = 0
         self._problem: CuptiError | None = None
         self.missing: list[str] = []
@@ -125,6 +127,7 @@ class PmSampling(Profiler):
                 sampler, self._sampler = self._sampler, None
                 self._call("cuptiPmSamplingDisable", sampler=sampler)
         finally:
+            self._calls, self._data = [], (ctypes.c_uint8 * 0)()
             self._forget()
 
     def _choose_of(self, wanted: Sequence[Sequence[str]]) -> None:

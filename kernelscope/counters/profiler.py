@@ -119,13 +119,6 @@ class Profiler:
         self._call("cuptiProfilerHostGetConfigImage", host=self._host, bytes=size, image=config)
         self.passes = self._call("cuptiProfilerHostGetNumOfPasses", bytes=size, image=config).passes
 
-    def _values(self, image: Any, place: int) -> list[float]:
-        """Return the metrics of one range, or sample, of counter data."""
-        values = (ctypes.c_double * len(self.metrics))()
-        self._call("cuptiProfilerHostEvaluateToGpuValues", host=self._host, range=place, image=ctypes.addressof(image),
-                   bytes=len(image), names=names(self.metrics), count=len(self.metrics), values=values)
-        return list(values)
-
     def _forget(self) -> None:
         if self._host is not None:
             host, self._host = self._host, None
