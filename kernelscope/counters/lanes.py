@@ -157,10 +157,13 @@ class LanesProbe(Probe):
         if not parts:
             return
         start, end, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        # The first one begins when the device was sampled last, and so may those after a buffer that was full.
-        reach = np.maximum.accumulate(np.concatenate(([each.last_ns], end[:-1])))
+        # The first one begins when the device was sampled last; after a buffer that was full some have any times.
         length = np.median(end - start)
-        kept = (start >= reach - length / 2) & (end - start < 2 * length)
+        kept = (start >= each.last_ns - length / 2) & (end <= self._readings[-1].wall_ns + length) & (
+            end - start < 2 * length)
+        start, end, values = start[kept], end[kept], values[kept]
+        reach = np.maximum.accumulate(np.concatenate(([each.last_ns], end[:-1])))
+        kept = start >= reach - length / 2
         start, end, values = start[kept], end[kept], values[kept]
         if not len(start):
             return

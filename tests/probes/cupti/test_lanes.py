@@ -197,6 +197,11 @@ def test_samples_become_rows_on_the_host_clock(pm):
     host, wall = time.perf_counter_ns(), time.time_ns()
     pm.sample(wall - 10**10, 1, 2, 3, length=10**10)  # as CUPTI has the first one: since the device was sampled last
     for at in (0, 1, 4, 5):
+        if at == 4:  # what there is after a buffer was full
+            pm.sample(wall - 10**12, 6, 6, 6)
+            pm.sample(wall + 10**12, 7, 7, 7)
+            pm.sample(wall, 8, 8, 8)
+            pm.sample(wall + 2 * INTERVAL, 9, 9, 9, length=2 * INTERVAL)
         pm.sample(wall + at * INTERVAL, 10 + at, 20 + at, 30 + at)
     while time.perf_counter_ns() < host + 7 * INTERVAL:
         pass
