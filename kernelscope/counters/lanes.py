@@ -160,7 +160,7 @@ class LanesProbe(Probe):
         # The first one begins when the device was sampled last; after a buffer that was full some have any times.
         length = np.median(end - start)
         kept = (start >= each.last_ns - length / 2) & (end <= self._readings[-1].wall_ns + length) & (
-            end - start < 2 * length)
+            end - start < (2 if each.sampling.is_by_time else 10) * length)  # the clock varies
         start, end, values = start[kept], end[kept], values[kept]
         reach = np.maximum.accumulate(np.concatenate(([each.last_ns], end[:-1])))
         kept = start >= reach - length / 2
