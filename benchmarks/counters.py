@@ -20,7 +20,7 @@ import numpy as np
 from numba import cuda, float32
 
 import kernelscope
-from kernelscope.counters.sets import SETS
+from kernelscope.counter_sets import SETS
 
 N = 1 << 24
 SIDE, TILE = 1024, 32

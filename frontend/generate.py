@@ -11,7 +11,8 @@ from kernelscope.units import MISSING
 from kernelscope.views.timeline import model
 
 TARGET = Path(__file__).parent / "shared" / "generated.ts"
-_NAMED = ("cell", "compile", "pass", "call", "wait", "asking", "graph", "event", "range", "copy", "memset", "garbage")
+_NAMED = ("cell", "compile", "pass", "call", "wait", "asking", "graph", "event", "range", "copy", "memset", "garbage",
+          "sample")
 
 
 def generated() -> str:
@@ -30,6 +31,7 @@ def generated() -> str:
         _constant("INKS", list(palette.INKS), "Text on a color: the first where it is lighter than INK_FROM."),
         _constant("INK_FROM", palette.INK_FROM, "A relative luminance, as WCAG defines it."),
         _constant("COLORS", colors, "What else the timeline draws."),
+        _constant("PARTS", model.PARTS, "Samples are percents, in so many parts of one."),
         _constant("NO_END", model.NO_END, "Flags of the timeline's rows: their end is not known,"),
         _constant("NO_START", model.NO_START, "nor is their start,"),
         _constant("NO_CALL", model.NO_CALL, "or the driver call that asked for them."),

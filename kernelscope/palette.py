@@ -46,6 +46,9 @@ RANGE_COLOR = "#76a88f"
 #: A collection of Python's garbage.
 GARBAGE_COLOR = "#7a6bc9"
 
+#: What a GPU's counters said over time.
+SAMPLE_COLOR = KERNEL_COLORS[4]
+
 #: Stall reasons of warps by what they are about: waiting for memory, for shared memory and special functions, at
 #: barriers, for math, for code; otherwise; and what is no stall: ready while another warp issued, and issuing.
 STALL_COLORS = {

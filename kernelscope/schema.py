@@ -651,12 +651,23 @@ _TABLES = (
     ), since=7),
     Table("metrics", "one metric of one measured launch", (
         _id("measurement_id", "The measured launch."),
-        _count("pc_offset", "Bytes from the kernel's first instruction, for what one instruction did; null for the whole "
-                            "launch."),
+        _count("pc_offset", "Bytes from the kernel's first instruction, of what one instruction did; null for the "
+                            "whole launch."),
         _word("name", "The metric, as Nsight Compute names it: dram__bytes.sum."),
         Column("value", "float64", "Its value; null where it could not be had.", nullable=True, low=0,
                high=MAX_TIME_NS),
         _word("unit", "Its unit, such as byte, ns, inst or %.", nullable=True),
+    ), since=7),
+    Table("pm_samples", "one metric of a device over one short interval, recorded only on request", (
+        _id("device_id", "The device: all that it did counts, also what other processes had it do.", nullable=True),
+        _id("cell_id", "The cell that ran, or whose work was waited for, when it began; null between cells.",
+            nullable=True),
+        _word("name", "The metric, as Nsight Compute names it: sm__cycles_active.avg.pct_of_peak_sustained_elapsed."),
+        _time("start_ns", "When the interval began."),
+        _time("end_ns", "When it ended."),
+        Column("value", "float64", "Its value; null where samples of this time were lost.", nullable=True, low=0,
+               high=MAX_TIME_NS),
+        _PROCESS,
     ), since=7),
     Table("health", "one fact about the recording itself", (
         _word("probe", "The probe, or recorder."),

@@ -82,8 +82,12 @@ export const COLORS = {
   range: "#76a88f",
   copy: "#6b6e76",
   memset: "#98a39f",
-  garbage: "#7a6bc9"
+  garbage: "#7a6bc9",
+  sample: "#4f649e"
 };
+
+/** Samples are percents, in so many parts of one. */
+export const PARTS = 100;
 
 /** Flags of the timeline's rows: their end is not known, */
 export const NO_END = 1;

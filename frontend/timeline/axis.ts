@@ -8,7 +8,7 @@ const LEAST = 0.04;
 /** and what is folded away takes this share of it, all of it together at most the second one. */
 const SHOWN = 0.014, MOST_SHOWN = 0.15;
 /** Tables whose events go on through idle time, or only frame what happens. */
-const FRAMES: readonly TableName[] = ["cells", "ranges"];
+const FRAMES: readonly TableName[] = ["cells", "ranges", "samples"];
 
 /** A stretch of idle time: from one real time to another, and where the axis has it; `isOpen` as long as it was. */
 export interface Break {

@@ -34,7 +34,7 @@ export function colorsOf(model: Model, theme: Theme, table: TableName): (row: nu
   }
   const only = color({
     cells: COLORS.cell, compiles: COLORS.compile, passes: COLORS.pass, graphs: COLORS.graph, events: COLORS.event,
-    launches: PHASE_COLORS[0], collections: COLORS.garbage,
+    launches: PHASE_COLORS[0], collections: COLORS.garbage, samples: COLORS.sample,
   }[table]);
   return () => only;
 }

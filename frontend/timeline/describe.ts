@@ -1,6 +1,6 @@
 // What the tooltip tells of an event: everything that the recording knows of it.
 
-import { NO_CALL, NO_END, NO_START, PHASES, PHASE_COLORS } from "../shared/generated";
+import { NO_CALL, NO_END, NO_START, PARTS, PHASES, PHASE_COLORS } from "../shared/generated";
 import { clean, count, duration, exact, line, moment, size } from "../shared/text";
 import { ENDED, type Model, type Table } from "./model";
 import { LaunchTrack, type Track } from "./tracks";
@@ -259,6 +259,16 @@ const DETAILS: Record<TableName, Detail> = {
       ["CUPTI node", table.at("cupti_node_id", row)]]);
     if (kind !== "kernel") return kind === "memset" ? "memset" : "copy";
     return graph >= 0 ? "kernel of a graph" : launch >= 0 ? "kernel" : "kernel (other)";
+  },
+
+  samples(model: Model, row: number, add: Add) {
+    const table = model.table("samples"), value = table.at("value", row), cell = model.facts.cells[table.at("cell_id", row)];
+    add("value", value >= 0 ? `${(value / PARTS).toFixed(1)} %` : "lost: the GPU's samples of this time are missing");
+    span(model, "samples", row, add);
+    add("metric", model.word("samples", "metric", row));
+    add("device", deviceOf(model, table.at("device_id", row)));
+    add("cell", cell?.label);
+    return "counter of the GPU";
   },
 };
 

@@ -7,7 +7,7 @@ import type { LaneSpec, TableName } from "./wire";
 
 const HEIGHTS: Record<TableName, number> = {
   cells: 18, ranges: 17, launches: 26, compiles: 16, passes: 13, events: 16, builds: 16, calls: 13, graphs: 17, gpu: 22,
-  collections: 16,
+  collections: 16, samples: 26,
 };
 const MARKS = 12, NESTED = 20, GAP = 2, PADDING = 5, LEAST = 36, FOLDED = 20, HEADER = 26;
 

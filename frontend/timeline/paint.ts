@@ -7,7 +7,7 @@ import { nameOf } from "./describe";
 import { busyColumns } from "./groups";
 import type { Lane, Row } from "./layout";
 import type { Model } from "./model";
-import { LaunchTrack, type Track } from "./tracks";
+import { AreaTrack, LaunchTrack, type Track } from "./tracks";
 import type { Raster, TimelineEvent, View } from "./view";
 import type { TableName } from "./wire";
 
@@ -110,7 +110,8 @@ function paintRow(view: View, context: CanvasRenderingContext2D, row: Row, top: 
   if (view.overview) { paintOverview(view, context, row, top, view.overview[track.spec.track] ?? []); return; }
   const [from, to] = track.visible(view.t0, view.t1);
   if (from >= to) return;
-  if (track.spec.kind === "marks" && !row.isThin) paintMarks(view, context, row, top, from, to);
+  if (track instanceof AreaTrack) paintArea(view, context, row, track, top);
+  else if (track.spec.kind === "marks" && !row.isThin) paintMarks(view, context, row, top, from, to);
   else if (row.isThin || to - from > view.width * DENSE) paintColumns(view, context, row, top);
   else if (track instanceof LaunchTrack) paintLaunches(view, context, row, track, top, from, to);
   else paintBars(view, context, row, top, from, to);
@@ -197,6 +198,31 @@ function paintMarks(view: View, context: CanvasRenderingContext2D, row: Row, top
     const next = i + 1 < track.n ? view.x(track.start[i + 1]) : Infinity;
     label(view, context, nameOf(model, "ranges", id), x + 5, Math.min(next, view.width) - 6, top + row.height / 2 + 1,
       view.theme.ink);
+  }
+  context.globalAlpha = 1;
+}
+
+/** Samples of a counter: of each pixel's width the mean as its height; what was lost is striped. */
+function paintArea(view: View, context: CanvasRenderingContext2D, { height }: Row, track: AreaTrack, top: number) {
+  const { dpr, theme, t0, t1 } = view, wide = Math.max(1, Math.round(view.width * dpr));
+  const means = new Float64Array(wide), pixel = view.width / wide, bottom = top + height;
+  track.means(t0, (t1 - t0) / wide, means);
+  const color = view.colorsOf("samples")(0);
+  context.globalAlpha = view.isFound(track, 0) ? 1 : DIM;
+  for (const [css, isFull] of [[color.faint, true], [color.css, false]] as const) {
+    context.fillStyle = css;
+    context.beginPath();
+    for (let x = 0, from = 0; x < wide; x = from) {
+      for (from = x + 1; from < wide && (Object.is(means[from], means[x]) || (isFull && means[from] >= 0 && means[x] >= 0)); from++);
+      const high = isFull ? height : means[x] * height;
+      if (means[x] >= 0) context.rect(x * pixel, bottom - high, (from - x) * pixel, high);
+    }
+    context.fill();
+  }
+  context.fillStyle = theme.stripes(context, "#888888", true);
+  for (const i of track.lost) {
+    const left = view.x(track.start[i]), right = view.x(track.end[i]);
+    if (right > 0 && left < view.width) context.fillRect(left, top, Math.max(1, right - left), height);
   }
   context.globalAlpha = 1;
 }

@@ -187,6 +187,7 @@ export function legend(view: View): HTMLElement[] {
     key(KERNEL_COLORS[0], "kernels, a color a name");
     key(COLORS.copy, "copies, memsets", "kst-striped");
   }
+  if (model.table("samples").rows) key(COLORS.sample, "the GPU's counters, 0 to 100 %");
   if (model.table("events").rows) key(COLORS.event, "graphs: capture, build, update, launch");
   if (model.table("calls").rows) {
     key(COLORS.call, "driver calls");

@@ -1,7 +1,7 @@
 // Tracks and their levels of detail: how busy a track is in a stretch of time from sums that were made once, and what
 // lasted longest in it from a pyramid. A frame costs what its pixels cost, however many events lie in them.
 
-import { NO_END, NO_START } from "../shared/generated";
+import { NO_END, NO_START, PARTS } from "../shared/generated";
 import { above } from "./axis";
 import { ENDED, type Model, type Table } from "./model";
 import type { TableName, TrackSpec } from "./wire";
@@ -279,6 +279,44 @@ export class LaunchTrack extends Track {
   }
 }
 
+/** Samples of a counter, which do not overlap. */
+export class AreaTrack extends Track {
+  /** Those that were lost. */
+  readonly lost: number[] = [];
+  private readonly values: Float64Array;
+  /** Before each sample: the time that is sampled, and the sum of value and time in it. */
+  private readonly known: Float64Array;
+  private readonly totals: Float64Array;
+
+  constructor(model: Model, spec: TrackSpec, ids: Ids, times: Float64Array) {
+    super(model, spec, ids, times);
+    const { n, start, end } = this, value = this.table.col("value");
+    this.values = Float64Array.from(start, (_, i) => value[this.id(i)]);
+    this.known = new Float64Array(n + 1);
+    this.totals = new Float64Array(n + 1);
+    for (let i = 0; i < n; i++) {
+      const isLost = this.values[i] < 0, took = isLost ? 0 : end[i] - start[i];
+      if (isLost) this.lost.push(i);
+      this.known[i + 1] = this.known[i] + took;
+      this.totals[i + 1] = this.totals[i] + took * this.values[i];
+    }
+  }
+
+  /** Fill in the mean of each column of `step` nanoseconds from `least` on, 0 to 1; NaN where no sample is known. */
+  means(least: number, step: number, out: Float64Array) {
+    const { start, end, values, known, totals } = this;
+    let before = 0, sumBefore = 0;
+    for (let x = -1, begun = this.begunBy(least); x < out.length; x++) {
+      const time = least + (x + 1) * step;
+      begun = this.begunBy(time, begun);
+      const i = begun - 1, inside = i < 0 || values[i] < 0 ? 0 : Math.min(time, end[i]) - start[i];
+      const until = i < 0 ? 0 : known[i] + inside, sum = i < 0 ? 0 : totals[i] + inside * Math.max(0, values[i]);
+      if (x >= 0) out[x] = until > before ? (sum - sumBefore) / (until - before) / (100 * PARTS) : NaN;
+      [before, sumBefore] = [until, sum];
+    }
+  }
+}
+
 /** Add to each column of `step` nanoseconds the share in which a track was busy; the first begins at `least`. */
 export function addShares(track: Track, least: number, step: number, shares: Float64Array): void {
   let begun = track.begunBy(least);
@@ -332,7 +370,7 @@ export function makeTracks(model: Model): Map<number, Track> {
   }
   const tracks = new Map<number, Track>();
   const make = (spec: TrackSpec, ids: Ids, start: Float64Array) => {
-    const Kind = spec.table === "launches" ? LaunchTrack : Track;
+    const Kind = spec.table === "launches" ? LaunchTrack : spec.table === "samples" ? AreaTrack : Track;
     tracks.set(spec.track, new Kind(model, spec, ids, start));
   };
   for (const [name, number] of byTable) {

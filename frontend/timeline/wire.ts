@@ -1,7 +1,7 @@
 // What kernelscope/views/timeline packs: the header beside the payload, columns, and the small tables as JSON.
 
 export type TableName = "cells" | "ranges" | "launches" | "compiles" | "passes" | "events" | "builds" | "calls"
-  | "collections" | "graphs" | "gpu";
+  | "collections" | "graphs" | "gpu" | "samples";
 
 interface Planes {
   /** Its name. */

@@ -7,10 +7,10 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from kernelscope.counter_sets import BY_INSTRUCTION
 from kernelscope.counters.profiler import SASS_METRICS, Profiler
-from kernelscope.counters.sets import BY_INSTRUCTION
 from kernelscope.probes.cupti.library import CuptiError
 
 _OF_THE_GPU = 0  # one value for all multiprocessors
@@ -66,7 +66,7 @@ class InstructionCounts(Profiler):
     """
 
     NAME, CALLS, SINCE = "SASS metrics", tuple(SASS_METRICS), "12.4"
-    _chosen: dict[int, dict[int, str]] = {}
+    _chosen: ClassVar[dict[int, dict[int, str]]] = {}
 
     def __init__(self, path: str, context: int, device: int, metrics: Sequence[str]) -> None:
         super().__init__(path, device)
@@ -78,11 +78,13 @@ class InstructionCounts(Profiler):
             configs = (_Config * len(held))(*(_Config(number, _OF_THE_GPU) for number in held))
             self._call("cuptiSassMetricsSetConfig", count=len(held), configs=ctypes.addressof(configs), device=device)
             self._chosen[device] = held
-            atexit.register(self._call, "cuptiSassMetricsUnsetConfig", device=device)  # else the process ends in a fault
+            # Without this the process ends in a segmentation fault.
+            atexit.register(self._call, "cuptiSassMetricsUnsetConfig", device=device)
         elif missing := [name for name in metrics if name not in held.values()]:
-            raise CuptiError(f"CUPTI counts {', '.join(held.values())} in this process since the first measurement, and "
-                             f"cannot change to {', '.join(missing)}", "restart the kernel and ask for these first")
-        self._names = held
+            raise CuptiError(f"CUPTI counts {', '.join(held.values())} in this process since the first measurement, "
+                             f"and cannot change to {', '.join(missing)}", "restart the kernel and ask for these first")
+        self._names = {number: name for number, name in held.items() if name in metrics}
+        self._count = len(held)
 
     def begin(self) -> None:
         """Count in the launches from now on."""
@@ -91,8 +93,8 @@ class InstructionCounts(Profiler):
     def take(self) -> list[Executed]:
         """Return what was counted since `begin`, once the kernels have ended."""
         found = self._call("cuptiSassMetricsGetDataProperties", context=self._context)
-        values = (_Value * (found.records * found.instances * len(self._names)))()
-        step = found.instances * len(self._names) * ctypes.sizeof(_Value)
+        values = (_Value * (found.records * found.instances * self._count))()
+        step = found.instances * self._count * ctypes.sizeof(_Value)
         rows = (_Instruction * found.records)()
         for at, row in enumerate(rows):
             row.size = ctypes.sizeof(_Instruction)
@@ -109,7 +111,7 @@ class InstructionCounts(Profiler):
 
     def _values_of(self, row: _Instruction, found: Any) -> dict[str, int]:
         values: dict[str, int] = {}
-        for at in range(found.instances * len(self._names)):
+        for at in range(found.instances * self._count):
             name = self._names.get(row.values[at].number)
             if name is not None:
                 values[name] = values.get(name, 0) + row.values[at].value

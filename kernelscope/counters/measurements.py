@@ -14,16 +14,17 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.clock import now
-from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
-from kernelscope.counters.range_profiler import MOST, RangeProfiler
-from kernelscope.counters.sets import (
+from kernelscope.counter_sets import (
     instruction_metric,
     is_counted_by_code,
     metrics_of,
     operation_of,
     unit_of,
 )
+from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
+from kernelscope.counters.range_profiler import MOST, RangeProfiler
 from kernelscope.counters.stalls import Contexts
+from kernelscope.cubin import INSTRUCTION_BYTES
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cupti.library import Cupti, CuptiError, Interruptions, find, raise_again
 from kernelscope.probes.cupti.records import readable
@@ -61,7 +62,7 @@ class MeasurementsProbe(Probe):
     Parameters
     ----------
     wanted : str
-        A set of `kernelscope.counters.sets.SETS`, or names of metrics with commas between.
+        A set of `kernelscope.counter_sets.SETS`, or names of metrics with commas between.
     kernels : str, optional
         Only kernels of this name, or that match it (``*`` and ``?``); all without it.
     path : str, optional
@@ -90,7 +91,7 @@ class MeasurementsProbe(Probe):
         self._profiler: RangeProfiler | None = None
         self._context = self._device = 0
         self._launches: Counter[str] = Counter()
-        self._elsewhere = self._captured = 0
+        self._elsewhere = self._captured = self._partly = 0
         self._problem: CuptiError | None = None
         self._open: dict[str, Any] | None = None
         self._turn = threading.RLock()
@@ -144,6 +145,8 @@ class MeasurementsProbe(Probe):
               if len(self._launches) > MOST else []),
             *([f"{_launches(self._elsewhere)} in other contexts"] if self._elsewhere else []),
             *([f"{_launches(self._captured)} that graphs were captured of"] if self._captured else []),
+            *([f"what the instructions of {counted(self._partly, 'kernel')} did, which call subroutines, as divisions "
+               "do: CUPTI counts only a part of these"] if self._partly else []),
             *([f"{_launches(failed)} that could not be measured" + (f": {self._problem}" if self._problem else "")]
               if failed else []),
         ]
@@ -198,6 +201,9 @@ class MeasurementsProbe(Probe):
             return
         began = now()
         executed = self._executed(launch, call) if self._counts is not None else []
+        if executed and not _is_whole(executed, entry):
+            self._partly += 1
+            executed = []
         assert self.sink is not None
         self._open = {"entry_name": entry, "number": number, "start_ns": began, "end_ns": began,
                       "thread_id": self.sink.state().thread_id, "executed": executed}
@@ -259,7 +265,7 @@ class MeasurementsProbe(Probe):
 
     def _take(self, profiler: RangeProfiler) -> None:
         assert self.sink is not None
-        found = profiler.values()
+        found = profiler.values() if self._rows else []
         if len(found) != len(self._rows):
             raise CuptiError(f"CUPTI returned {_launches(len(found))} of {len(self._rows)} that were measured")
         number = device(self.sink, self._device)
@@ -311,9 +317,15 @@ def _value(name: str, measured: Mapping[str, float], executed: Sequence[Executed
     if not is_counted_by_code(name):
         return None if math.isnan(measured[name]) else measured[name]
     counted_of = instruction_metric(name)
-    if counted_of is None or operation_of(name):
+    if counted_of is None or operation_of(name) or not executed:
         return None
     return sum(each.values.get(counted_of, 0) for each in executed)
+
+
+def _is_whole(executed: Sequence[Executed], entry: str) -> bool:
+    """Return whether all instructions of a kernel were counted: of one that calls subroutines CUPTI leaves some out."""
+    offsets = {each.offset for each in executed if each.function == entry}
+    return offsets == set(range(0, max(offsets, default=0) + INSTRUCTION_BYTES, INSTRUCTION_BYTES))
 
 
 def _launches(count: int) -> str:

@@ -6,32 +6,34 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kernelscope.counters.profiler import PM_SAMPLING, Profiler, names
-from kernelscope.probes.cupti.library import CuptiError
+import numpy as np
 
-#: Samples that are decoded at once.
-ROOM = 4096
+from kernelscope.counters.profiler import PM_SAMPLING, Profiler, Repeated, names
+from kernelscope.native import core
+from kernelscope.probes.cupti.library import CuptiError, problem_of
+
+#: Samples that are decoded at once, each of 30 kB: of more at once CUPTI loses some.
+ROOM = 2048
 #: Bytes of the GPU's own buffer of samples.
 _BUFFER = 128 << 20
 _BY_CLOCK, _BY_TIME = 0, 1
 _KEEP_OLDEST = 0
-_IMAGE_IS_FULL = 1
 
 
-class Sample(NamedTuple):
-    """One interval of a device.
+class Samples(NamedTuple):
+    """Intervals of a device, in order.
 
     Attributes
     ----------
-    start_ns, end_ns : int
-        When it began and ended, on CUPTI's clock.
-    values : tuple of float
+    start_ns, end_ns : ndarray of int64, shape (n,)
+        When each began and ended, on CUPTI's clock.
+    values : ndarray of float64, shape (n, metrics)
         The metrics, in the order of `PmSampling.metrics`.
     """
 
-    start_ns: int
-    end_ns: int
-    values: tuple[float, ...]
+    start_ns: np.ndarray
+    end_ns: np.ndarray
+    values: np.ndarray
 
 
 class PmSampling(Profiler):
@@ -44,8 +46,8 @@ class PmSampling(Profiler):
     device : int
         The ordinal of the device.
     wanted : sequence of sequences of str
-        Of each entry, the first that the chip can sample together with those before it, in one pass; an entry is metrics
-        by Nsight Compute's names, with a plus between those that only make sense together.
+        Of each entry the first choice is taken that the chip can sample in one pass with those before it. A choice is a
+        metric by Nsight Compute's name, or several with a plus between.
     interval_ns : int
         How long a sample is.
 
@@ -56,7 +58,7 @@ class PmSampling(Profiler):
     missing : list of str
         The first of each entry of `wanted` of which nothing can be.
     overflows : int
-        How often the GPU's buffer was full.
+        How often the GPU's buffer was full, or CUPTI's.
     is_by_time : bool
         Whether samples are as long as wanted; else they are so many cycles of a clock that varies.
 
@@ -72,7 +74,10 @@ class PmSampling(Profiler):
     def __init__(self, path: str, device: int, wanted: Sequence[Sequence[str]], interval_ns: int) -> None:
         super().__init__(path, device)
         self._sampler = None
+        self._calls: list[Repeated] = []
+        self._data: Any = None
         self.overflows = 0
+        self._problem: CuptiError | None = None
         self.missing: list[str] = []
         try:
             self._call("cuptiProfilerInitialize")
@@ -82,7 +87,7 @@ class PmSampling(Profiler):
             size = self._call("cuptiPmSamplingGetCounterDataSize", sampler=self._sampler, names=names(self.metrics),
                               count=len(self.metrics), samples=ROOM).bytes
             self._data = (ctypes.c_uint8 * size)()
-            self._clear()
+            self._prepare()
         except BaseException:
             self.end()
             raise
@@ -92,25 +97,28 @@ class PmSampling(Profiler):
         self._call("cuptiPmSamplingStart", sampler=self._sampler)
 
     def stop(self) -> None:
-        """Sample no more; `taken` has the rest."""
+        """Sample no more; `drain` has the rest."""
         self._call("cuptiPmSamplingStop", sampler=self._sampler)
 
-    def taken(self) -> list[Sample]:
-        """Return the samples that were taken since this was called last."""
-        found: list[Sample] = []
-        while True:
-            image = {"image": ctypes.addressof(self._data), "bytes": len(self._data)}
-            decoded = self._call("cuptiPmSamplingDecodeData", sampler=self._sampler, **image)
-            self.overflows += bool(decoded.overflow)
-            count = self._call("cuptiPmSamplingGetCounterDataInfo", **image).completed
-            for place in range(count):
-                times = self._call("cuptiPmSamplingCounterDataGetSampleInfo", sampler=self._sampler, sample=place,
-                                   **image)
-                found.append(Sample(times.start, times.end, tuple(self._values(self._data, place))))
-            if count:
-                self._clear()
-            if decoded.stopped != _IMAGE_IS_FULL or not count:
-                return found
+    def drain(self, stop: ctypes.c_uint8, pause_s: float) -> Samples:
+        """Take samples as they come, until `stop` is set, and the rest then; return them.
+
+        A problem ends it before; what was taken is returned, and `problem` says what it was. Other threads of Python's
+        run meanwhile.
+        """
+        if self._problem is not None:
+            return _samples(b"", len(self.metrics))
+        rows, result, overflows, fills = core.drain(
+            *(each.call for each in self._calls), self._fields, len(self.metrics), ctypes.addressof(stop), pause_s)
+        self.overflows += overflows + fills
+        if result:
+            self._problem = problem_of(self._library, "cuptiPmSamplingDecodeData", result)
+        return _samples(rows, len(self.metrics))
+
+    @property
+    def problem(self) -> CuptiError | None:
+        """What ended a `drain` before its time."""
+        return self._problem
 
     def end(self) -> None:
         """Let others sample; nothing is left in the process that costs anything."""
@@ -119,6 +127,7 @@ class PmSampling(Profiler):
                 sampler, self._sampler = self._sampler, None
                 self._call("cuptiPmSamplingDisable", sampler=sampler)
         finally:
+            self._calls, self._data = [], (ctypes.c_uint8 * 0)()
             self._forget()
 
     def _choose_of(self, wanted: Sequence[Sequence[str]]) -> None:
@@ -160,6 +169,25 @@ class PmSampling(Profiler):
             return False
         return True
 
-    def _clear(self) -> None:
-        self._call("cuptiPmSamplingCounterDataImageInitialize", sampler=self._sampler, bytes=len(self._data),
-                   image=ctypes.addressof(self._data))
+    def _prepare(self) -> None:
+        """Make the calls that `drain` repeats, and the counter data that they work on."""
+        image = {"bytes": len(self._data), "image": ctypes.addressof(self._data)}
+        self._call("cuptiPmSamplingCounterDataImageInitialize", sampler=self._sampler, **image)
+        self._metrics = (ctypes.c_double * len(self.metrics))()
+        self._names = names(self.metrics)
+        decode, count, times, values, _ = self._calls = [Repeated(self._library, name, **given) for name, given in (
+            ("cuptiPmSamplingDecodeData", {"sampler": self._sampler, **image}),
+            ("cuptiPmSamplingGetCounterDataInfo", image),
+            ("cuptiPmSamplingCounterDataGetSampleInfo", {"sampler": self._sampler, **image}),
+            ("cuptiProfilerHostEvaluateToGpuValues", {
+                "host": self._host, **image, "names": self._names, "count": len(self.metrics),
+                "values": self._metrics}),
+            ("cuptiPmSamplingCounterDataImageInitialize", {"sampler": self._sampler, **image}))]
+        self._fields = (decode.field("stopped"), decode.field("overflow"), count.field("completed"),
+                        times.field("sample"), values.field("range"), times.field("start"),
+                        ctypes.addressof(self._metrics))
+
+
+def _samples(rows: bytes, metrics: int) -> Samples:
+    found = np.frombuffer(rows, np.dtype([("start", "<i8"), ("end", "<i8"), ("values", "<f8", (metrics,))]))
+    return Samples(found["start"], found["end"], found["values"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,7 @@ class Profiler:
         There is no such interface in that library.
     """
 
-    #: By the headers: ``CUPTI_PROFILER_TYPE_`` of what it is, its name, its calls, and since which CUDA there are these.
+    #: Its ``CUPTI_PROFILER_TYPE_``, its name, its calls, and since which CUDA there are these.
     TYPE = 0
     NAME, CALLS, SINCE = "", tuple[str, ...](), ""
 
@@ -153,13 +153,6 @@ class Profiler:
         if wrong is not None:
             raise CuptiError(wrong.why, wrong.fix)
         return chip
-
-    def _values(self, image: Any, place: int) -> list[float]:
-        """Return the metrics of one range, or sample, of counter data."""
-        values = (ctypes.c_double * len(self.metrics))()
-        self._call("cuptiProfilerHostEvaluateToGpuValues", host=self._host, range=place, image=ctypes.addressof(image),
-                   bytes=len(image), names=names(self.metrics), count=len(self.metrics), values=values)
-        return list(values)
 
     def _forget(self) -> None:
         if self._host is not None:
@@ -203,13 +196,37 @@ class Profiler:
         return host
 
     def _call(self, function: str, /, **values: Any) -> Any:
-        params: Any = _STRUCTURES[function](**values)
-        descriptor = getattr(type(params), _SIZE_UNTIL.get(function, type(params)._fields_[-1][0]))
-        params.size = descriptor.offset + descriptor.size
+        params = _parameters(function, values)
         result = getattr(self._library, function)(ctypes.byref(params))
         if result:
             raise refusal(self._library, function, result)
         return params
+
+
+def _parameters(name: str, values: Mapping[str, Any]) -> Any:
+    params: Any = _STRUCTURES[name](**values)
+    descriptor = getattr(type(params), _SIZE_UNTIL.get(name, type(params)._fields_[-1][0]))
+    params.size = descriptor.offset + descriptor.size
+    return params
+
+
+class Repeated:
+    """A call that C makes again and again, with the same parameters but for the fields that C changes.
+
+    Attributes
+    ----------
+    call : tuple of (int, int)
+        The addresses of the function and of its parameters.
+    """
+
+    def __init__(self, library: Any, name: str, **values: Any) -> None:
+        self._params = _parameters(name, values)
+        self._start = ctypes.addressof(self._params)
+        self.call = ctypes.cast(getattr(library, name), _pointer).value or 0, self._start
+
+    def field(self, name: str) -> int:
+        """Return the address of a field."""
+        return self._start + getattr(type(self._params), name).offset
 
 
 def names(metrics: Sequence[str]) -> Any:

@@ -79,7 +79,14 @@ class RangeProfiler(Profiler):
         self._call("cuptiRangeProfilerDecodeData", profiler=self._profiler)
         found = self._call("cuptiRangeProfilerGetCounterDataInfo", image=ctypes.addressof(self._data),
                            bytes=len(self._data)).ranges
-        return [dict(zip(self.metrics, self._values(self._data, place), strict=True)) for place in range(found)]
+        return [self._values_of(place) for place in range(found)]
+
+    def _values_of(self, place: int) -> dict[str, float]:
+        values = (ctypes.c_double * len(self.metrics))()
+        self._call("cuptiProfilerHostEvaluateToGpuValues", host=self._host, range=place,
+                   image=ctypes.addressof(self._data), bytes=len(self._data), names=names(self.metrics),
+                   count=len(self.metrics), values=values)
+        return dict(zip(self.metrics, values, strict=True))
 
     def end(self) -> None:
         """Let others measure; nothing is left in the process that costs anything."""

@@ -30,6 +30,11 @@ def before_end(function: Callable[[int], object] | None, patience_s: float, /) -
     seconds later. A signal that is ignored or has a handler is left to that. With None nothing is called any more.
     """
 
+_Call = tuple[int, int]
+
+def drain(decode: _Call, count: _Call, times: _Call, values: _Call, clear: _Call,
+          fields: tuple[int, int, int, int, int, int, int], metrics: int, stop: int, pause_s: float, /,
+          ) -> tuple[bytes, int, int, int]: ...
 def taken() -> list[Callable[..., Any]]:
     """The functions whose calls run through hooks."""
 

@@ -387,6 +387,9 @@ class Sink:
     measurements : list of dict
         Launches that were measured with the GPU's counters: columns of the table of that name, ``thread_id``, and as
         ``metrics`` tuples of name, value and unit.
+    pm_samples : list of dict
+        Samples of a device and metric: by columns of the table of that name, of ``start_ns``, ``end_ns`` and ``value``
+        arrays, in which NaN is a value that is missing.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -440,6 +443,7 @@ class Sink:
         self.pc_samples: list[dict[str, Any]] = []
         self.take_samples: Callable[[], None] = lambda: None
         self.measurements: list[dict[str, Any]] = []
+        self.pm_samples: list[dict[str, Any]] = []
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

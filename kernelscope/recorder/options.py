@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
 
-from kernelscope.counters.sets import metrics_of
+from kernelscope.counter_sets import instruction_metric, metrics_of
 from kernelscope.schema import DETAILS, MODES
 
 if TYPE_CHECKING:
@@ -121,6 +121,18 @@ def _stalls_problem(options: RecordingOptions) -> str | None:
     return None
 
 
+def _lanes_problem(options: RecordingOptions) -> str | None:
+    if not options.lanes:
+        return None
+    if options.metrics is not None:
+        return "lanes True cannot stand beside metrics, whose launches are replayed: record one after the other"
+    if options.stalls:
+        return "lanes True cannot stand beside stalls: the GPU samples one or the other; record one after the other"
+    if options.gpu != "cupti":
+        return f"lanes True needs CUPTI, and so gpu 'cupti', not {options.gpu!r}"
+    return None
+
+
 def _metrics_problem(options: RecordingOptions) -> str | None:
     if options.metrics is None:
         return None
@@ -193,6 +205,9 @@ class RecordingOptions:
         flag("--stalls-by-launch", action="store_const", const=LAUNCHES,
              help="the same with kernels one by one, so that each sample has its launch"),
         check=_stalls_problem))
+    lanes: bool = field(default=False, metadata=option(
+        "sample ten thousand times a second how busy each GPU's multiprocessors, memory and tensor cores are: lanes "
+        "under its kernels in the timeline", flag("--lanes", action="store_true"), check=_lanes_problem))
     metrics: str | None = field(default=None, metadata=option(
         "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
         "Compute's names of metrics with commas between; launches are replayed, and the GPU's times are not recorded",
@@ -225,6 +240,11 @@ class RecordingOptions:
     children: bool = field(default=False, metadata=option(
         "record the processes that Python starts meanwhile too, each as a process of this recording",
         flag("--children", action="store_true")))
+
+    @property
+    def needs_code(self) -> bool:
+        """Whether the code of kernels is recorded: for lines, and for operations, which it tells."""
+        return bool(self.code or self.stalls) or any(map(instruction_metric, metrics_of(self.metrics or "basic")))
 
     def __post_init__(self) -> None:
         """Check the values, and fill in the capacity."""
@@ -268,6 +288,9 @@ class RecordingOptions:
         if self.stalls != around.stalls:
             found.append(f"recorded {'the' if around.stalls else 'no'} stall reasons of warps, as the recording around "
                          "it")
+        if self.lanes != around.lanes:
+            found.append(f"recorded {'lanes' if around.lanes else 'no lanes'} of the GPU's counters, as the recording "
+                         "around it")
         if self.metrics != around.metrics:
             found.append(f"measured {around.metrics or 'no metrics'}, as the recording around it")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):

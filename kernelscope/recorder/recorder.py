@@ -139,8 +139,8 @@ class Recorder(RecordsOnce):
             finally:
                 alone, interrupt = session.leave(self)
                 self._session = None  # only now: where a Ctrl-C came first, it can be stopped again
-            recording = build(raw_recording(session, part, self.name, self._cells, self._notes, 
-                                            code=self.options.code or bool(self.options.stalls or self.options.metrics)))
+            recording = build(raw_recording(session, part, self.name, self._cells, self._notes,
+                                            code=self.options.needs_code))
             recording = explain_builds(explain(recording if alone else keep_used(recording)))
             if self._children is not None:
                 recording, unread = self._children.joined(recording)

@@ -234,6 +234,13 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
     elif options.metrics:
         problems.append({"probe": "metrics", "status": "unavailable",
                          "message": "the GPU's counters were not read: there is no GPU here"})
+    if options.lanes and on_gpu:
+        from kernelscope.counters.lanes import LanesProbe
+
+        probes.append(LanesProbe())
+    elif options.lanes:
+        problems.append({"probe": "lanes", "status": "unavailable",
+                         "message": "how busy the GPU was was not sampled: there is no GPU here"})
     probes.append(GarbageProbe())
     plugins, others = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems + others
@@ -330,6 +337,16 @@ class Part:
         """Return the samples of warps that were taken in this part."""
         return sink.pc_samples[self._pc_samples:]
 
+    def pm_samples(self, sink: Sink) -> list[dict[str, Any]]:
+        """Return the samples of devices that began in this part."""
+        if self.began is None:
+            return list(sink.pm_samples)
+        found: list[dict[str, Any]] = []
+        for each in sink.pm_samples:
+            mine = each["start_ns"] >= self.began
+            found.append(each | {name: each[name][mine] for name in ("start_ns", "end_ns", "value")})
+        return found
+
     def activities(self, sink: Sink) -> RawActivities:
         """Return the GPU activities of this part, and the calls that started them."""
         from kernelscope.recording.joins import RawActivities
@@ -403,6 +420,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         collections=collections,
         operators=part.operators(sink),
         pc_samples=part.pc_samples(sink),
+        pm_samples=part.pm_samples(sink),
         measurements=[row for row in sink.measurements if row["start_ns"] >= (part.began or 0)],
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )

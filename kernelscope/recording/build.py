@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope import cubin
-from kernelscope.counters.sets import EXECUTED, OPERATIONS, operation_of, unit_of
+from kernelscope.counter_sets import EXECUTED, OPERATIONS, operation_of, unit_of
 from kernelscope.errors import CubinError
 from kernelscope.recording.columns import (
     FOREVER,
@@ -34,7 +34,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import RawOperators, add_operators
 from kernelscope.recording.parquet import integer_array, make_table, recorded_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
-from kernelscope.schema import MAX_COUNT, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
+from kernelscope.schema import MAX_COUNT, MAX_TIME_NS, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 
 #: The columns of `RawRecording.launches`.
@@ -98,6 +98,12 @@ class RawRecording:
     measurements : list of dict
         Launches that were measured: columns of ``measurements``, ``thread_id``, ``metrics`` as tuples of name, value
         and unit, and ``executed``, what each instruction did: function, offset, and values by metric without ``.sum``.
+
+
+        Launches that were measured: columns of ``measurements``, ``thread_id``, and ``metrics`` as tuples of name,
+        value and unit.
+    pm_samples : list of dict
+        Samples of a device and metric: columns of ``pm_samples``, with arrays as times and values, NaN for none.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -127,6 +133,7 @@ class RawRecording:
     graphs: RawGraphs = field(default_factory=RawGraphs)
     pc_samples: list[Row] = field(default_factory=list)
     measurements: list[Row] = field(default_factory=list)
+    pm_samples: list[Row] = field(default_factory=list)
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
 
@@ -169,7 +176,7 @@ def build(raw: RawRecording) -> Recording:
         "pc_samples": _pc_samples(raw, launches), **_measurements(raw, launches),
     }
     columns = {"launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
-               "ranges": ranges, "collections": collections}
+               "ranges": ranges, "collections": collections, "pm_samples": _pm_samples(raw)}
     left_out: list[str] = []
     tables = {name: recorded_table(name, held, left_out) for name, held in rows.items()}
     tables |= {name: make_table(name, held) for name, held in columns.items()}
@@ -444,6 +451,26 @@ def _operations(executed: Iterable[tuple[str, int, Mapping[str, int]]], code: by
         if kind is not None:
             found[kind[0]] += kind[1] * values.get(EXECUTED, 0)
     return found if any(EXECUTED in values for *_, values in executed) else {}
+
+
+def _pm_samples(raw: RawRecording) -> dict[str, Any]:
+    """Samples of devices as columns of the schema: those of a device and metric one behind the other."""
+    held = sorted((each for each in raw.pm_samples if len(each["start_ns"])), key=lambda each: each["device_id"])
+    names = list(dict.fromkeys(each["name"] for each in held))
+    held.sort(key=lambda each: (each["device_id"], names.index(each["name"])))  # stable: in order of time
+    if not held:
+        return {}
+    start, end, value = (np.concatenate([each[name] for each in held]) for name in ("start_ns", "end_ns", "value"))
+    counts = [len(each["start_ns"]) for each in held]
+    # What a cell asked for may be done after it.
+    cells = [{**row, "end_ns": row.get("synchronized_ns") or row.get("end_ns")} for row in raw.cells]
+    return {
+        "device_id": np.repeat(np.array([each["device_id"] for each in held], np.int32), counts),
+        "cell_id": cell_finder(cells)(start), "start_ns": start, "end_ns": end,
+        "name": pa.DictionaryArray.from_arrays(
+            np.repeat(np.array([names.index(each["name"]) for each in held], np.int32), counts), names),
+        "value": pa.array(value, mask=~((value >= 0) & (value <= MAX_TIME_NS))),
+    }
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:

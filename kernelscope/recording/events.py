@@ -29,7 +29,7 @@ from kernelscope.schema import TABLES, UNKNOWN, Column
 IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges",
             "collections", "measurements")
 #: Those, and the ones whose rows stay as they came.
-EVENTS = (*IN_ORDER, "passes", "metrics", "pc_samples")
+EVENTS = (*IN_ORDER, "passes", "metrics", "pc_samples", "pm_samples")
 #: Rows of a piece: what is sorted and written at once where there is a scratch file.
 _PIECE = 1 << 18
 #: Of so many starts one is looked at to place the pieces.

@@ -200,6 +200,7 @@ class Recording:
     measurements = _TableFrame()
     metrics = _TableFrame()
     pc_samples = _TableFrame()
+    pm_samples = _TableFrame()
     health = _TableFrame()
 
     @property
@@ -424,7 +425,7 @@ def _masked(array: pa.ChunkedArray, dtype: str) -> Any:
 # Parts of a recording as recordings of their own: one cell's, or what its launches and compilations use.
 
 _EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges",
-           "collections", "measurements", "pc_samples")
+           "collections", "measurements", "pc_samples", "pm_samples")
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -466,7 +467,7 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     keep["cells"][cell_id] = True
     keep["launches"] = recording.column("launches", "cell_id") == cell_id
     for table in ("compilations", "activities", "api_calls", "builds", "graph_events", "collections", "measurements",
-                  "pc_samples"):
+                  "pc_samples", "pm_samples"):
         keep[table] = recording.column(table, "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
     keep["builds"] |= np.append(keep["launches"], False)[recording.column("builds", "launch_id")]

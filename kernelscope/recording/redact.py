@@ -350,7 +350,7 @@ _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "ke
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
           "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile", "jax", "warp",
-          "cute", "stalls")
+          "cute", "stalls", "lanes")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "cupy", "cuda-tile", "pandas", "pyarrow",
              "kernelscope")
@@ -747,6 +747,7 @@ RULES: dict[str, dict[str, Rule]] = {
                      "metric_set": _word("metrics", "basic", "roofline", "memory", "full")},
     "metrics": {"name": _matching("metric", _METRIC), "unit": _matching("unit", _UNIT)},
     "pc_samples": {"name": _named("kernel"), "entry_name": _named("entry"), "reason": _word("reason", *_STALLS)},
+    "pm_samples": {"name": _matching("metric", _METRIC)},
     "health": {
         "probe": _word("probe", *PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),
         "message": _dropped, "fix": _dropped,

@@ -131,6 +131,16 @@ class Script:
                "pc_offset": pc_offset, "reason": reason, "samples": samples, "not_issued": 0} | row
         self._add("pc_samples", None, row)
 
+    def counter(self, values: Sequence[float | None], name: str = "sm__cycles_active", every_ns: int = 100 * US,
+                **row: Any) -> None:
+        """Add samples of a counter of device 0, one behind the other from now on; None where they were lost."""
+        for at, value in enumerate(values):
+            start = row.get("start_ns", self.now) + at * every_ns
+            self._add("pm_samples", None, {
+                "device_id": 0, "cell_id": 0 if "cells" in self.rows else None, "value": value,
+                "name": f"{name}.avg.pct_of_peak_sustained_elapsed"} | row | {
+                    "start_ns": start, "end_ns": start + every_ns})
+
     def measurement(self, specialization: int | None = 0, metrics: dict[str, float | None] | None = None,
                     **row: Any) -> int:
         """Add a measured launch with its metrics."""

@@ -38,6 +38,7 @@ class Read:
     slices: list[Slice]
     tracks: dict[tuple[str, ...], Any]
     snapshots: list[Any]
+    counters: dict[tuple[str, ...], list[tuple[int, float]]]
 
     def of(self, category: str) -> list[Slice]:
         return [each for each in self.slices if each.category == category]
@@ -79,8 +80,14 @@ def read(content: bytes) -> Read:
             assert packet.HasField("timestamp") and state["now"] is not None
             state["now"] += packet.timestamp
             events.append((state["now"], place, packet.track_event, state))
-    return Read(_slices(sorted(events, key=lambda each: each[:2]), names), {
-        names[uuid]: descriptor for uuid, descriptor in descriptors.items()}, snapshots)
+    counters: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+    for time, _, event, state in events:
+        if event.type == proto.TrackEvent.TYPE_COUNTER:
+            assert event.HasField("double_counter_value") and descriptors[state["track"]].HasField("counter")
+            counters.setdefault(names[state["track"]], []).append((time, event.double_counter_value))
+    slices = [each for each in events if each[2].type != proto.TrackEvent.TYPE_COUNTER]
+    return Read(_slices(sorted(slices, key=lambda each: each[:2]), names), {
+        names[uuid]: descriptor for uuid, descriptor in descriptors.items()}, snapshots, counters)
 
 
 def _slices(events: list[Any], names: dict[int, tuple[str, ...]]) -> list[Slice]:

@@ -214,6 +214,11 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "not_issued": 7, "process_id": 0},
             {"name": "größe", "pc_offset": MOST, "reason": "wait", "samples": 0},
         ],
+        "pm_samples": [
+            {"device_id": 0, "cell_id": 0, "name": "sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
+             "start_ns": 150, "end_ns": MOST, "value": 99.5, "process_id": 0},
+            {"name": "größe", "start_ns": -MOST, "end_ns": 160},
+        ],
         "health": [
             {"process_id": 0, "probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0,
              "errors": INT32, "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 901.5},

@@ -100,7 +100,7 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
         "activities": 4, "api_calls": 4,
         "compilations": 3, "builds": 4, "graphs": 3, "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
         "passes": 3, "code": 4, "ranges": 4, "collections": 4, "measurements": 4, "metrics": 4,
-        "pc_samples": 4, "health": 3,
+        "pc_samples": 4, "pm_samples": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
     assert [row["name"] for row in merged.rows("dispatchers")][::2] == ["axpy.<locals>.kernel", "new"]
@@ -152,7 +152,8 @@ def test_recording_with_itself_shares_everything_but_events(full: Recording) -> 
     _check(merged)
     for name in TABLES:
         times = 2 if name in ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events",
-                              "passes", "ranges", "collections", "measurements", "metrics", "pc_samples") else 1
+                              "passes", "ranges", "collections", "measurements", "metrics", "pc_samples",
+                              "pm_samples") else 1
         # One is a line of a cell, and each recording has its own cells; call paths of two frames go through it.
         of_cells = {"lines": 1, "stacks": 2, "operators": 1}.get(name, 0)
         assert merged.arrow(name).num_rows == times * full.arrow(name).num_rows + of_cells, name

@@ -30,7 +30,7 @@ def test_first_cell_has_what_it_used(full: Recording) -> None:
         "activities": 1, "api_calls": 1,
         "compilations": 1, "builds": 1, "graphs": 2, "graph_nodes": 4, "graph_edges": 2, "graph_events": 4,
         "passes": 1, "code": 2, "ranges": 2, "collections": 1, "measurements": 1, "metrics": 1,
-        "pc_samples": 1, "health": 2,
+        "pc_samples": 1, "pm_samples": 1, "health": 2,
     }
     for name in ("cells", "devices", "dispatchers", "specializations", "compilations", "passes"):
         assert cell.rows(name) == full.rows(name)[:1]

@@ -102,6 +102,7 @@ struct ks_hook {
 extern PyTypeObject ks_calls_type, ks_collections_type, ks_log_type, ks_operators_type, ks_state_type, ks_hook_type;
 
 /* The functions whose calls run through hooks, as a list. */
+PyObject *ks_drain(PyObject *module, PyObject *args);
 PyObject *ks_taken(PyObject *module, PyObject *ignored);
 /* Has a function called before a signal ends the process. */
 PyObject *ks_before_end(PyObject *module, PyObject *arguments);

@@ -54,6 +54,11 @@ static PyMethodDef functions[] = {
      "before_end($module, function, patience_s, /)\n--\n\n"
      "Have a function called, with the signal's number, before SIGTERM or SIGHUP ends the process, which is at the\n"
      "latest `patience_s` seconds later; with None nothing is called. A signal that has a handler is left to that."},
+    {"drain", ks_drain, METH_VARARGS,
+     "drain($module, decode, count, times, values, clear, fields, metrics, stop, pause_s, /)\n--\n\n"
+     "Call CUPTI's functions, each given with its structure's address, until the byte at `stop` is set, and once after\n"
+     "that; return the samples' starts, ends and metrics, a result of CUPTI's, how often the GPU's buffer was full, and\n"
+     "how often CUPTI's. `fields` are addresses in the structures; the interpreter's lock is not held."},
     {"taken", ks_taken, METH_NOARGS, "taken($module, /)\n--\n\nThe functions whose calls run through hooks."},
     {NULL, NULL, 0, NULL},
 };

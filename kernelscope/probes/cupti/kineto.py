@@ -19,6 +19,7 @@ import numpy as np
 
 from kernelscope.clock import Alignment, Clock, align, now
 from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.cupti.records import on_host
 from kernelscope.probes.cupti.tracing import is_recorded
 from kernelscope.probes.sink import KERNEL, MEMCPY, MEMSET, SYNC, GpuColumns, Places
 from kernelscope.schema import UNKNOWN
@@ -169,18 +170,9 @@ class Kineto:
         }])
 
     def _common(self, rows: list[Record]) -> dict[str, np.ndarray]:
-        wall = np.array([reading.wall_ns for reading in self._readings], np.int64)
-        offset = np.array([reading.host_ns - reading.wall_ns for reading in self._readings], np.int64)
-
-        def on_host(times: list[int]) -> np.ndarray:
-            found = np.array(times, np.int64)
-            # Relative to the first reading, where a float has nanoseconds to spare.
-            drift = np.interp((found - wall[0]).astype(np.float64), (wall - wall[0]).astype(np.float64),
-                              (offset - offset[0]).astype(np.float64))
-            return found + offset[0] + np.rint(drift).astype(np.int64)
-
         return {
-            "start_ns": on_host([each.start_ns for each in rows]), "end_ns": on_host([each.end_ns for each in rows]),
+            "start_ns": on_host(np.array([each.start_ns for each in rows], np.int64), self._readings),
+            "end_ns": on_host(np.array([each.end_ns for each in rows], np.int64), self._readings),
             "correlation_id": _column([each.correlation_id for each in rows])}
 
     def _graph_ids(self, activities: list[Record]) -> dict[int, int]:

@@ -7,12 +7,13 @@ import functools
 import itertools
 import mmap
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from kernelscope.clock import Alignment
 from kernelscope.probes.sink import KERNEL as IS_KERNEL
 from kernelscope.probes.sink import MEMCPY as IS_MEMCPY
 from kernelscope.probes.sink import MEMSET as IS_MEMSET
@@ -629,3 +630,13 @@ def _graph(seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {}
     return {"cupti_graph_id": np.where(inside, seen["graph"], -1),
             "cupti_node_id": np.where(inside, seen["graph_node"], -1)}
+
+
+def on_host(wall_ns: np.ndarray, readings: Sequence[Alignment]) -> np.ndarray:
+    """Return times of the wall clock, which CUPTI's are, on the host clock: by the readings around them."""
+    wall = np.array([reading.wall_ns for reading in readings], np.int64)
+    offset = np.array([reading.host_ns - reading.wall_ns for reading in readings], np.int64)
+    # Relative to the first reading, where a float has nanoseconds to spare.
+    drift = np.interp((wall_ns - wall[0]).astype(np.float64), (wall - wall[0]).astype(np.float64),
+                      (offset - offset[0]).astype(np.float64))
+    return np.asarray(wall_ns + offset[0] + np.rint(drift).astype(np.int64), np.int64)

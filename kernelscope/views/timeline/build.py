@@ -30,18 +30,21 @@ from kernelscope.palette import (
     PASS_COLOR,
     PHASE_COLORS,
     RANGE_COLOR,
+    SAMPLE_COLOR,
     WAIT_COLOR,
 )
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
-from kernelscope.units import by_numbers, short_name
+from kernelscope.units import by_numbers, duration, short_name
 from kernelscope.views.timeline.model import (
     API_CALL,
     ASKING,
     EXACT,
     GROUPS,
+    LANES,
     NO_END,
     NO_START,
+    PARTS,
     WAIT,
     Column,
     Lane,
@@ -60,6 +63,8 @@ from kernelscope.views.timeline.model import (
 MOST_OWN_CALLS = 200_000
 # From so many activities on they are joined while the host's side is gone through.
 _MANY = 32768
+#: Orders lanes of counters behind those of streams.
+_BELOW = 1 << 62
 _OUTCOMES = {"compiled": "compile", "disk": "load", "wait": "wait for", "failed": "failed compile"}
 # A range's color comes from a file, and only a color may come into a picture.
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
@@ -209,7 +214,7 @@ class _Lanes:
 
     def place(self, lane: Lane, slices: Slices, at: Ints | slice, kind: str = "") -> None:
         """Give tracks of a lane to some rows of a table, in order of start: as many as it takes for none to overlap."""
-        if kind == "marks":  # ticks, which share a track
+        if kind in ("marks", "area"):  # ticks share a track, and samples do not overlap
             row, count = 0, 1
         else:
             row, count = rows_of(slices.start[at], slices.end[at])
@@ -278,6 +283,7 @@ _TIMES = {
     "graph_events": ("start_ns", "end_ns"),
     "builds": ("start_ns", "end_ns"),
     "collections": ("start_ns", "end_ns"),
+    "pm_samples": ("start_ns", "end_ns"),
 }
 
 
@@ -343,6 +349,7 @@ class _Builder:
                 self._host()
                 gpu = joined.result()
         self._place_gpu(*gpu)
+        self._samples()
         self._untimed()
         self._waits()
         recording, lanes = self._recording, self._lanes.ordered(self._owner.processes)
@@ -807,6 +814,36 @@ class _Builder:
             label = device_label(on, self._ordinals[on] if 0 <= on < len(self._ordinals) else None)
             lane = self._lanes.lane("gpu", (on, each), label, f"stream {each}" if each >= 0 else "", process)
             self._lanes.place(lane, gpu, rows)
+
+    def _samples(self) -> None:
+        """Add what the GPUs' counters said over time: a lane for each device and metric, below its streams."""
+        read = self._read["pm_samples"]
+        (code, metrics), (device, process) = read.codes("name")[0], read.ints("device_id", "process_id")
+        bases, places = [name.split(".")[0] for name in metrics], list(LANES)
+        place = [places.index(base) if base in LANES else len(places) + at for at, base in enumerate(bases)]
+        labels = [LANES.get(base, name) for base, name in zip(bases, metrics, strict=True)]
+        start, _ = self._clock.times("pm_samples", "start_ns")
+        end, _ = self._clock.times("pm_samples", "end_ns")
+        # Other metrics have no scale of 0 to 100.
+        rows = np.flatnonzero(np.array([".pct" in name for name in metrics], np.bool_)[code]) if len(code) else code
+        rows = rows[np.lexsort((start[rows], code[rows], device[rows]))]
+        found = np.asarray(self._recording.arrow("pm_samples").column("value").to_numpy(), np.float64)[rows]
+        value = np.where(np.isnan(found), UNKNOWN, np.rint(np.clip(np.nan_to_num(found), 0, 100) * PARTS))
+        value, code, device, took = value.astype(np.int64), code[rows], device[rows], (end - start)[rows]
+
+        slices = self._add("samples", start[rows], end[rows], 0 * rows, lambda: Look(
+            Words(code, labels), _always("counter", rows), _always(SAMPLE_COLOR, rows)), lambda: {
+                "name": Column(code, words=labels), "metric": Column(code, words=metrics), "value": Column(value),
+                "device_id": Column(device), **self._numbers(read, {"cell_id": "cell"}, rows)})
+        whose = process[rows] if self._owner.processes else np.full(len(rows), UNKNOWN)
+        of, lines = combinations(whose, device, code)
+        for number, at in rows_by(of).items():
+            owner, on, metric = lines[number].tolist()
+            lost = int(took[at][value[at] < 0].sum())
+            note = labels[metric] + (f", {duration(lost)} lost" if lost else "")
+            label = device_label(on, self._ordinals[on] if 0 <= on < len(self._ordinals) else None)
+            lane = self._lanes.lane("gpu", (on, _BELOW, place[metric]), label, note, owner)
+            self._lanes.place(lane, slices, at, "area")
 
     # ---- What they have in common ----
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Intervals, Ints, rows_by, union
+from kernelscope.analysis.columns import Bools, Floats, Intervals, Ints, rows_by, union
 from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.owners import device_owners, process_names
@@ -38,6 +38,14 @@ TITLES = {
     "launches": "launches", "compiles": "compiles", "passes": "compile phases", "untimed": "compiler passes",
     "events": "graphs", "builds": "build caches", "calls": "driver calls",
 }
+#: What lanes of a GPU's counters are called, by the part of the metric's name before the first dot; in their order.
+LANES = {
+    "sm__cycles_active": "SM busy", "dram__throughput": "DRAM", "dram__read_throughput": "DRAM reads",
+    "dram__write_throughput": "DRAM writes", "sm__pipe_tensor_cycles_active": "tensor cores",
+    "sm__inst_executed_pipe_tensor": "tensor cores",
+}
+#: Values of samples are percents, in so many parts of one.
+PARTS = 100
 
 #: What a row of the table ``calls`` is, in its column ``source``.
 API_CALL, WAIT, ASKING = 0, 1, 2
@@ -152,7 +160,7 @@ class Track:
     depth : int
         How many rows of the same slices are above it.
     kind : str
-        ``marks``, ``push_pop`` or ``start_end`` of ranges; else empty.
+        ``marks``, ``push_pop`` or ``start_end`` of ranges; ``area`` of samples; else empty.
     """
 
     number: int
@@ -259,7 +267,8 @@ class Timeline:
         ``cells``, ``ranges``, ``launches``, ``compiles``, ``passes``; ``events`` (what the host did for graphs) and
         ``builds`` (requests to build caches); ``collections`` (of Python's garbage collector); ``calls`` (what the host
         called or waited for: API calls, waits, and the calls that asked for activities outside of our launches),
-        ``graphs`` (one row a graph launch on the GPU) and ``gpu`` (its activities). Only traces show ``waits`` (of
+        ``graphs`` (one row a graph launch on the GPU), ``gpu`` (its activities) and ``samples`` (of its counters, as
+        `PARTS` of a percent, -1 where samples were lost). Only traces show ``waits`` (of
         cells for the device) and ``untimed``, the compiler passes of which the framework keeps durations only: they
         stand one behind the other from the compile's start.
     lanes : list of Lane
@@ -320,6 +329,23 @@ class Timeline:
             return union(slices.start[held], slices.end[held])
 
         return {table: of(table) for table in BUSY_COLORS}
+
+    def means(self, track: Track, edges: Floats) -> Floats:
+        """Return the mean of a track of samples between each two times and the next, in percent; NaN where none is."""
+        slices, which = self.tables[track.table], self.rows(track)
+        value = slices.columns()["value"].values[which]
+        times = np.maximum.accumulate(np.stack((slices.start[which], slices.end[which]), axis=1).ravel())
+        took = np.where(value >= 0, times[1::2] - times[::2], 0)
+
+        def until(amounts: Ints) -> Floats:
+            # It grows from each start to the end, and stays until the next start.
+            sums = np.cumsum(amounts).astype(np.float64)
+            grown = np.stack((sums - amounts, sums), axis=1).ravel()
+            return np.diff(np.interp(edges, times, grown)) if len(times) else np.zeros(len(edges) - 1)
+
+        known = until(took)
+        total = until(took * np.maximum(value, 0))
+        return np.divide(total, known * PARTS, out=np.full(len(known), np.nan), where=known > 0)
 
     @cached_property
     def facts(self) -> dict[str, list[dict[str, Any]]]:

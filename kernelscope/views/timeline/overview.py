@@ -54,7 +54,7 @@ def _colors(timeline: Timeline) -> Iterator[tuple[str, dict[str, Floats]]]:
         yield f"p{at}", colors
     if not timeline.is_folded:
         for track, parts in shares(timeline, COLUMNS):
-            is_split = track.table == "launches"
+            is_split = track.table in ("launches", "samples")
             yield str(track.number), parts if is_split else _by_longest(timeline, track, sum(parts.values()))
 
 

@@ -67,6 +67,10 @@ class JsonWriter:
             self._processes[group] = len(self._processes) + 1
             self._name("process", self._processes[group], 0, self._names.get(group, "KernelScope"))
         pid = self._processes[group]
+        if lane.slices.values is not None:
+            self._counter(lane, pid)
+            told(len(lane.slices))
+            return
         self._threads += 1
         tid = self._threads
         self._name("thread", pid, tid, lane.track.name)
@@ -86,6 +90,12 @@ class JsonWriter:
                                                               self._frames.label.tolist(), strict=True))}
             self._file.write(b',\n"stackFrames": ' + json.dumps(frames).encode())
         self._file.write(b"}\n")
+
+    def _counter(self, lane: TraceLane, pid: int) -> None:
+        name = json.dumps(lane.track.name)
+        times, values = lane.slices.steps()
+        self._write([f'{{"name":{name},"ph":"C","ts":{_us(time)},"pid":{pid},"args":{{"%":{value:g}}}}}'
+                     for time, value in zip(times.tolist(), values.tolist(), strict=True)])
 
     def _name(self, kind: str, pid: int, tid: int, name: str) -> None:
         rank = pid if kind == "process" else tid
@@ -164,9 +174,9 @@ def to_perfetto(
     """Write a Perfetto trace and return its path.
 
     The trace has the lanes of the timeline: cells, NVTX ranges by domain, host threads with launches, phases and
-    compiles, and the streams of each GPU; arrows lead from launches to kernels. Launches, compiles and activities have
-    their call paths where these were recorded. Times are the recording's own
-    nanoseconds; a clock snapshot says where they stand in wall time. An activity without a start is left out.
+    compiles, and the streams of each GPU with what its counters said; arrows lead from launches to kernels. Launches,
+    compiles and activities have their call paths where these were recorded. Times are the recording's own nanoseconds;
+    a clock snapshot says where they stand in wall time. An activity without a start is left out.
 
     Parameters
     ----------

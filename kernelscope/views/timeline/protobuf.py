@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
-from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.analysis.columns import Bools, Floats, Ints
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.timeline.trace import OPEN, Part, StackFrames, TraceLane, TraceSlices, TraceTrack
 
@@ -89,6 +89,12 @@ def fixed_field(field: int, values: Ints) -> list[Piece]:
     content = np.ascontiguousarray(values.astype("<u8")).view(np.uint8).reshape(len(values), 8)
     pieces = [constant(key(field, _FIXED64), len(values)), Piece(content, np.full(len(values), 8, dtype=np.int64))]
     return [piece.where(values != 0) for piece in pieces]
+
+
+def double_field(field: int, values: Floats) -> list[Piece]:
+    """Return a field of floats."""
+    content = np.ascontiguousarray(values.astype("<f8")).view(np.uint8).reshape(len(values), 8)
+    return [constant(key(field, _FIXED64), len(values)), Piece(content, np.full(len(values), 8, dtype=np.int64))]
 
 
 def message_field(field: int, pieces: Sequence[Piece], present: Bools | None = None) -> list[Piece]:
@@ -184,12 +190,16 @@ class ProtoWriter:
 
     def lane(self, lane: TraceLane, told: Callable[[int], None]) -> None:
         """Write a lane, and tell `told` after each chunk how many slices it had."""
-        self._describe(lane.track)
+        self._describe(lane.track, is_counter=lane.slices.values is not None)
         self._sequence += 1
         names = _Names(lane.slices)
         base = max(int(lane.slices.start[0]), 0)
         self._open_sequence(lane.track, names, base)
         last = base
+        if lane.slices.values is not None:
+            self._file.write(joined(_counted(lane.slices, base, self._sequence)))
+            told(len(lane.slices))
+            return
         for slices, begins, ends in _chunks(lane):
             pieces, last = _records(slices, begins, ends, names, last, self._sequence)
             self._file.write(joined(pieces))
@@ -211,7 +221,7 @@ class ProtoWriter:
         clocks.add(clock_id=_SEQUENCE_CLOCK, timestamp=base, is_incremental=True)
         self._write(packet)
 
-    def _describe(self, track: TraceTrack) -> None:
+    def _describe(self, track: TraceTrack, *, is_counter: bool = False) -> None:
         packet = self._packet(_TRACE_SEQUENCE)
         held = packet.track_descriptor
         held.uuid = self._uuid(track.path)
@@ -222,6 +232,8 @@ class ProtoWriter:
         if track.path:
             held.parent_uuid = self._uuid(track.path[:-1])
             held.sibling_order_rank = track.rank
+        if is_counter:
+            held.counter.unit_name = "%"
         if track.about:
             held.description = track.about
         self._write(packet)
@@ -340,6 +352,15 @@ def _records(
         number = _part_pieces(pieces, part, number, len(names.categories), column, sequence)
     pieces += _same_packet(_EVENT(type=_EVENT.TYPE_SLICE_END), next(column), sequence)
     return pieces, last
+
+
+def _counted(slices: TraceSlices, base: int, sequence: int) -> list[Piece]:
+    """Return all packets of a counter."""
+    times, values = slices.steps()
+    deltas, _ = _differences(np.maximum(times, 0).reshape(-1, 1), base)
+    event = [*number_field(_number(_EVENT, "type"), np.full(len(values), _EVENT.TYPE_COUNTER)),
+             *double_field(_number(_EVENT, "double_counter_value"), values)]
+    return _packet(event, deltas[:, 0], sequence)
 
 
 def _part_times(part: Part) -> list[Ints]:

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Ints
-from kernelscope.palette import OTHER_COLOR, PHASE_COLORS
+from kernelscope.palette import OTHER_COLOR, PHASE_COLORS, SAMPLE_COLOR
 from kernelscope.units import counted, duration
 from kernelscope.views import html
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
@@ -103,6 +103,8 @@ class Row:
         Of a process: what is drawn in the lower half, its GPUs; None for a row of a lane.
     is_thin : bool
         Whether it is one of many processes.
+    area : Track or None
+        The track of samples that it draws.
     """
 
     label: str
@@ -112,6 +114,7 @@ class Row:
     names: Words
     below: tuple[Part, ...] | None = None
     is_thin: bool = False
+    area: Track | None = None
 
 
 def picture(timeline: Timeline, columns: int = COLUMNS) -> str:
@@ -203,7 +206,10 @@ def shares(timeline: Timeline, columns: int) -> Iterator[tuple[Track, dict[str, 
     launches, edges = _Launches(timeline), _Edges(max(timeline.span_ns, 1), columns)
     for lane in timeline.lanes:
         for track in lane.tracks:
-            if track.table in SENT:
+            if track.kind == "area":
+                means = timeline.means(track, np.linspace(0, max(timeline.span_ns, 1), columns + 1))
+                yield track, {SAMPLE_COLOR: np.nan_to_num(means) / 100}
+            elif track.table in SENT:
                 parts = _row(timeline, lane, track, launches).parts
                 yield track, {part.color: edges.busy(part) for part in parts}
 
@@ -217,6 +223,8 @@ def busy_shares(timeline: Timeline, columns: int) -> Iterator[dict[str, Floats]]
 
 def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> Row:
     """Return a track's spans by color; launches are split by phase."""
+    if track.kind == "area":
+        return Row(lane.note, (), _NONE, _NONE, Words(_NONE, []), area=track)
     slices, which = timeline.tables[track.table], timeline.rows(track)
     start, end = slices.start[which], _shown_end(timeline, slices, which)
     if track.table == "launches":
@@ -290,7 +298,9 @@ def _drawn(timeline: Timeline, rows: list[Row], left_out: str, columns: int) -> 
             bars += _strip(many, top + 1)
         high = bottom - top - 5 if row.is_thin else _BAR
         middle = bottom - 3 - high / 2
-        if row.below is None:
+        if row.area is not None:
+            bars += _area(timeline.means(row.area, np.linspace(0, span, columns + 1)), bottom - 3)
+        elif row.below is None:
             bars += _bars(row.parts, edges, middle)
         else:
             bars += _bars(row.parts, edges, middle - high / 4 - 0.5, high / 2)
@@ -400,6 +410,28 @@ def _path(starts: Ints, ends: Ints, middle: float) -> str:
     return "".join(pieces)
 
 
+def _area(means: Floats, bottom: float) -> Iterator[str]:
+    """Draw means of columns as an area of steps over a pale one of 100 %; nothing where there is no mean."""
+    known = ~np.isnan(means)
+    heights = np.where(known, np.round(np.round(np.nan_to_num(means), 6) / 100 * _BAR * 2) / 2, -1)
+    yield f"<path d='{_steps(np.where(known, _BAR, -1), bottom)}' fill='{SAMPLE_COLOR}' fill-opacity='.2'/>"
+    yield f"<path d='{_steps(heights, bottom)}' fill='{SAMPLE_COLOR}'/>"
+
+
+def _steps(heights: Floats, bottom: float) -> str:
+    """Return the outline of columns of these heights as a path; -1 is no column."""
+    starts = np.flatnonzero(np.diff(heights, prepend=-2))
+    pieces, is_open = list[str](), False
+    for at, until in zip(starts.tolist(), [*starts[1:].tolist(), len(heights)], strict=True):
+        high = heights[at]
+        if high >= 0:
+            pieces.append(("" if is_open else f"M{at} {bottom:g}") + f"V{bottom - high:g}h{until - at}")
+        elif is_open:
+            pieces.append(f"V{bottom:g}z")
+        is_open = high >= 0
+    return "".join(pieces) + (f"V{bottom:g}z" if is_open else "")
+
+
 class _Edges:
     """How much of each column spans cover.
 
@@ -470,10 +502,12 @@ def _remarks(timeline: Timeline, left_out: str, column_ns: float) -> list[str]:
     strips = f"bars above a lane: how many began in each {duration(round(_WIDE * column_ns))}" if column_ns else ""
     is_mixed = timeline.processes and not timeline.is_folded
     busy = "rows of processes: how busy the host was in launches, and below the GPUs" if is_mixed else ""
+    is_sampled = not timeline.is_folded and len(timeline.tables["samples"]) > 0
+    areas = "areas: the GPU's counters, 0 to 100 %" if is_sampled else ""
     worst = max(timeline.processes, key=lambda each: each.bound_ns or 0, default=None)
     clock = (f"times of processes can be off by up to ±{duration(worst.bound_ns)} ({worst.label})"
              if worst is not None and worst.bound_ns else "")
-    return [text for text in (timeline.notice, strips, busy, clock, left_out) if text]
+    return [text for text in (timeline.notice, strips, areas, busy, clock, left_out) if text]
 
 
 def _foot(named: Mapping[str, str], remarks: list[str], top: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, ints
+from kernelscope.analysis.columns import Bools, Floats, Ints, ints
 from kernelscope.analysis.stacks import has_stacks
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import clean
@@ -25,6 +25,7 @@ from kernelscope.views.timeline.model import (
     LABELS,
     NO_END,
     NO_START,
+    PARTS,
     TITLES,
     Column,
     Lane,
@@ -42,12 +43,13 @@ Arguments = Mapping[str, "str | int | float"]
 
 # From the top of a lane down, and those of them whose slices lie inside each other.
 _TABLES = ("cells", "waits", "ranges", "launches", "compiles", "passes", "untimed", "events", "builds", "calls",
-           "collections", "graphs", "gpu")
+           "collections", "graphs", "gpu", "samples")
 #: Tables of the recording that slices are rows of, and that have call paths.
 _RECORDED = {"launches": "launches", "compiles": "compilations", "gpu": "activities"}
 _NESTED = ("cells", "waits", "ranges", "compiles", "passes", "events", "builds")
 _ABOUT = {"untimed": "The framework keeps the durations of its passes only: they are drawn in order from the compile's "
-                     "start."}
+                     "start.",
+          "samples": "A share of the peak, 0 to 100 %; 0 also where samples were lost."}
 _UNSEEN = {NO_START: ("start", "before recording, or not measured"), NO_END: ("end", "not recorded")}
 
 
@@ -140,6 +142,8 @@ class TraceSlices:
         Each slice's call path: its innermost frame in `frames`; -1 for none.
     frames : StackFrames or None
         The frames of all call paths.
+    values : ndarray of float64 or None
+        Of samples: percents, NaN where samples were lost.
     """
 
     start: Ints
@@ -154,6 +158,7 @@ class TraceSlices:
     parts: tuple[Part, ...] = ()
     stacks: Ints | None = None
     frames: StackFrames | None = None
+    values: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -168,7 +173,16 @@ class TraceSlices:
             flow_in=None if self.flow_in is None else self.flow_in[which],
             parts=tuple(part.take(which) for part in self.parts),
             stacks=None if self.stacks is None else self.stacks[which],
+            values=None if self.values is None else self.values[which],
         )
+
+    def steps(self) -> tuple[Ints, Floats]:
+        """Return when the values of samples change, and what they are from then on: 0 where there is no sample."""
+        ends = np.flatnonzero(np.append(self.end[:-1] < self.start[1:], True))
+        times, values = np.concatenate((self.start, self.end[ends])), np.append(
+            np.zeros(0) if self.values is None else np.nan_to_num(self.values), np.zeros(len(ends)))
+        order = np.argsort(times, kind="stable")
+        return times[order], values[order]
 
 
 @dataclass(frozen=True)
@@ -261,6 +275,8 @@ def _place(
         on = int(lane.key[0])
         name = timeline.words("devices")[on] if on >= 0 else "GPU (device unknown)"
         around = (TraceTrack((f"gpu {on}",), clean(name), group + 1 + on),)
+        if table == "samples":
+            return around, TraceTrack((f"gpu {on}", number), clean(lane.note), place, _ABOUT[table])
         return around, TraceTrack((f"gpu {on}", number), lane.note or "stream unknown", place)
     if table == "waits":
         return (), TraceTrack((table,), "Waits for the device", group + 1)
@@ -318,7 +334,7 @@ class _Tables:
         return TraceSlices(
             slices.start + first, end, _cleaned(look.names), _cleaned(look.kinds), details, described, numbers,
             outgoing, arriving, self._phases() if slices.table == "launches" else (), self._stacks(slices),
-            self._frames)
+            self._frames, _percents(slices))
 
     def _stacks(self, slices: Slices) -> Ints | None:
         """Return the call path of each slice of the tables that have any."""
@@ -400,6 +416,14 @@ class _Tables:
         if inside is not None and "dispatch" in parts:
             parts["dispatch"] = replace(parts["dispatch"], inner=inside)
         return tuple(parts.values())
+
+
+def _percents(slices: Slices) -> Floats | None:
+    """Return the values of samples; None of other slices."""
+    if slices.table != "samples":
+        return None
+    value = slices.columns()["value"].values
+    return np.where(value < 0, np.nan, value / PARTS)
 
 
 def _cleaned(words: Words) -> Words:

@@ -78,6 +78,7 @@ _SENT = {
             "configuration_id", "cell_id", "line_id", "thread_id", "correlation_id", "device_id", "stream", "regs",
             "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "operator", "call", "graph",
             "call_start", "call_end", "kind", "entry_name", "api", "memory"),
+    "samples": ("name", "metric", "value", "device_id", "cell_id"),
 }
 #: Tables that the front end knows.
 SENT = tuple(_SENT)
@@ -158,7 +159,7 @@ def _lanes(timeline: Timeline) -> list[dict[str, Any]]:
     place = {process.number: at for at, process in enumerate(timeline.processes)}
     for lane in timeline.lanes:
         tracks = [{"track": track.number, "table": track.table, "depth": track.depth}
-                  | ({"kind": track.kind} if track.kind == "marks" else {})
+                  | ({"kind": track.kind} if track.kind in ("marks", "area") else {})
                   for track in lane.tracks if track.table in _SENT]
         if tracks:
             found.append({"group": lane.group, "label": lane.label, "note": lane.note, "tracks": tracks}

@@ -13,9 +13,9 @@ from numba import cuda
 from numba.cuda import dispatcher
 from numba.cuda.cudadrv import driver
 
+from kernelscope.counter_sets import SETS
 from kernelscope.counters.examine import examine
 from kernelscope.counters.measurements import MeasurementsProbe
-from kernelscope.counters.sets import SETS
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.recorder.recorder import Recorder
 

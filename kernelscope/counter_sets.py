@@ -10,8 +10,8 @@ from kernelscope.suggestions import did_you_mean
 OPERATIONS = ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma", "integer")
 
 _BASIC = (
-    "gpu__time_duration.sum", "dram__bytes.sum", "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed", "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "gpu__time_duration.sum", "dram__bytes.sum", "dram__bytes.sum.pct_of_peak_sustained_elapsed",
+    "sm__inst_issued.avg.pct_of_peak_sustained_elapsed", "sm__warps_active.avg.pct_of_peak_sustained_active",
 )
 _ROOFLINE = (
     "gpu__time_duration.sum",
@@ -35,7 +35,9 @@ _MEMORY = (
 #: Metrics by the name of their set: ``basic`` takes one pass, ``full`` about ten (on an H200).
 SETS: dict[str, tuple[str, ...]] = {
     "basic": _BASIC, "roofline": _ROOFLINE, "memory": _MEMORY,
-    "full": tuple(dict.fromkeys((*_BASIC, *_ROOFLINE, *_MEMORY))),
+    "full": tuple(dict.fromkeys((
+        *_BASIC, "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed", *_ROOFLINE, *_MEMORY))),
 }
 
 _OF_CODE = re.compile(r"(?:sm|smsp)__(sass_\w+)\.sum")
