@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numba import cuda, float32
@@ -102,14 +103,14 @@ def transpose_with_conflicts(x, y):
     y[cuda.blockIdx.x * TILE + row, cuda.blockIdx.y * TILE + column] = tile[column, row]  # 32 threads, one bank
 
 
-def prepared():
+def prepared() -> Callable[[], None]:
     """Return a function that launches each kernel once, on data of its own."""
     random = np.random.default_rng(7)
     x, y, total = (cuda.to_device(random.random(size, np.float32)) for size in (N, N, 1))
     a, b, c = (cuda.to_device(random.random((SIDE, SIDE), np.float32)) for _ in range(3))
     square, turned = (cuda.to_device(random.random((4096, 4096), np.float32)) for _ in range(2))
 
-    def launch():
+    def launch() -> None:
         copy[N // 256, 256](x, y)
         axpy[N // 256, 256](np.float32(2), x, y)
         naive_product[(SIDE // 16, SIDE // 16), (16, 16)](a, b, c)
@@ -122,14 +123,14 @@ def prepared():
     return launch
 
 
-def measured(recording):
+def measured(recording: kernelscope.Recording) -> dict[tuple[str, str], float | None]:
     """Return the metrics of whole launches, by kernel and metric."""
     names = {row["measurement_id"]: row["name"] for row in recording.rows("measurements")}
     return {(names[row["measurement_id"]], row["name"]): row["value"] for row in recording.rows("metrics")
             if row["pc_offset"] is None}
 
 
-def of_ncu(metrics):
+def of_ncu(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
     """Return the same of ncu, which runs this file; clocks and caches as they are."""
     done = subprocess.run(
         ["ncu", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics), "--csv",
@@ -145,7 +146,7 @@ KERNELS = ("copy", "axpy", "naive_product", "tiled_product", "reduction", "doubl
            "transpose_with_conflicts")
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> None:
     """Do what is asked for."""
     launch = prepared()
     launch()

@@ -25,8 +25,8 @@ def examine(path: str | None = None, contexts: list[tuple[int, int]] | None = No
     Returns
     -------
     dict
-        ``may_read``, ``why``, ``fix`` and ``note`` as in `Verdict`, and ``text``, all of it; ``libraries``: what was found
-        of libcupti and libnvperf_host, with CUPTI's version; ``chip``, CUPTI's name of the first GPU.
+        ``may_read``, ``why``, ``fix`` and ``note`` as in `Verdict`, and ``text``, all of it; ``libraries``: what was
+        found of libcupti and libnvperf_host, with CUPTI's version; ``chip``, CUPTI's name of the first GPU.
     """
     libraries: dict[str, str] = {}
     chip: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,10 +14,6 @@ from kernelscope.counters.profiler import SASS_METRICS, Profiler
 from kernelscope.probes.cupti.library import CuptiError
 
 _OF_THE_GPU = 0  # one value for all multiprocessors
-
-
-class _Metric(ctypes.Structure):
-    _fields_ = (("number", ctypes.c_uint64), ("name", ctypes.c_char_p), ("text", ctypes.c_char_p))
 
 
 class _Config(ctypes.Structure):
@@ -158,7 +154,7 @@ class Checkpoints:
                              "pip install 'kernelscope[cupti]'")
 
     @contextmanager
-    def undone(self, context: int) -> Iterator[None]:
+    def undone(self, context: int) -> Generator[None]:
         """Restore the memory of a context, as it was before, in the end; all kernels have to have ended by then."""
         saved = _Saved(ctypes.sizeof(_Saved), context)
         self._do("Save", saved)

@@ -205,7 +205,7 @@ class Profiler:
 
 def _parameters(name: str, values: Mapping[str, Any]) -> Any:
     params: Any = _STRUCTURES[name](**values)
-    descriptor = getattr(type(params), _SIZE_UNTIL.get(name, type(params)._fields_[-1][0]))
+    descriptor = getattr(type(params), _SIZE_UNTIL.get(name) or str(type(params)._fields_[-1][0]))
     params.size = descriptor.offset + descriptor.size
     return params
 

@@ -442,7 +442,7 @@ def _operations(executed: Iterable[tuple[str, int, Mapping[str, int]]], code: by
         kinds = cubin.operations(code)
     except CubinError:
         return {}
-    found = dict.fromkeys(OPERATIONS, 0)
+    found: dict[str, int] = dict.fromkeys(OPERATIONS, 0)
     for function, offset, values in executed:
         own, at = kinds.get(function, ()), offset // cubin.INSTRUCTION_BYTES
         if at >= len(own):
