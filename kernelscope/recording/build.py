@@ -426,7 +426,7 @@ def _pm_samples(raw: RawRecording) -> dict[str, Any]:
     Those from before the first cell and after the last one are left out: probes were set up and ended then.
     """
     # What a cell asked for may be done after it.
-    cells = [{**row, "end_ns": row.get("synchronized_ns") or row.get("end_ns")} for row in raw.cells]
+    cells: list[Row] = [{**row, "end_ns": row.get("synchronized_ns") or row.get("end_ns")} for row in raw.cells]
     first = min((row["start_ns"] for row in cells), default=-FOREVER)
     last = max((FOREVER if row["end_ns"] is None else row["end_ns"] for row in cells), default=FOREVER)
     held: list[Row] = []
