@@ -191,14 +191,14 @@ class LanesProbe(Probe):
         error_ns = max(each.error_ns for each in self._readings)
         row: dict[str, object] = {
             "probe": self.name, "status": "ok", "clock_error_ns": error_ns,
-            "message": f"{counted(samples, 'sample')} of {_listed(sampled[0].metrics)}, {_how_often(sampled)}"}
+            "message": f"samples of {_listed(sampled[0].metrics)}, {_how_often(sampled)}"}
         lost, full = sum(each.missing_ns for each in self._sampled), sum(each.overflows for each in sampled)
         missing = [
             *([f"{_listed(each.missing)} cannot be sampled beside the others on this GPU" for each in sampled[:1]
                if each.missing]),
             *([f"a buffer was full {counted(full, 'time')}"] if full else []),
             *([f"{duration(lost)} without samples"] if lost else []),
-            *([] if samples else ["too little ran for one"]),
+            *([] if samples else ["the recording was too short for one"]),
             *(f"then sampling failed: {problem}" for problem in dict.fromkeys(
                 [*(each.problem for each in sampled), self._problem]) if problem is not None),
         ]

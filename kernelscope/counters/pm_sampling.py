@@ -74,7 +74,7 @@ class PmSampling(Profiler):
     def __init__(self, path: str, device: int, wanted: Sequence[Sequence[str]], interval_ns: int) -> None:
         super().__init__(path, device)
         self._sampler = None
-        self._calls: list[Repeated] = []
+        self._repeated: tuple[Repeated, ...] = ()
         self._data: Any = None
         self.overflows = 0
         self._problem: CuptiError | None = None
@@ -109,7 +109,7 @@ class PmSampling(Profiler):
         if self._problem is not None:
             return _samples(b"", len(self.metrics))
         rows, result, overflows, fills = core.drain(
-            *(each.call for each in self._calls), self._fields, len(self.metrics), ctypes.addressof(stop), pause_s)
+            *self._calls, self._fields, len(self.metrics), ctypes.addressof(stop), pause_s)
         self.overflows += overflows + fills
         if result:
             self._problem = problem_of(self._library, "cuptiPmSamplingDecodeData", result)
@@ -127,7 +127,7 @@ class PmSampling(Profiler):
                 sampler, self._sampler = self._sampler, None
                 self._call("cuptiPmSamplingDisable", sampler=sampler)
         finally:
-            self._calls, self._data = [], (ctypes.c_uint8 * 0)()
+            self._repeated, self._data = (), (ctypes.c_uint8 * 0)()
             self._forget()
 
     def _choose_of(self, wanted: Sequence[Sequence[str]]) -> None:
@@ -175,14 +175,15 @@ class PmSampling(Profiler):
         self._call("cuptiPmSamplingCounterDataImageInitialize", sampler=self._sampler, **image)
         self._metrics = (ctypes.c_double * len(self.metrics))()
         self._names = names(self.metrics)
-        decode, count, times, values, _ = self._calls = [Repeated(self._library, name, **given) for name, given in (
-            ("cuptiPmSamplingDecodeData", {"sampler": self._sampler, **image}),
-            ("cuptiPmSamplingGetCounterDataInfo", image),
-            ("cuptiPmSamplingCounterDataGetSampleInfo", {"sampler": self._sampler, **image}),
-            ("cuptiProfilerHostEvaluateToGpuValues", {
-                "host": self._host, **image, "names": self._names, "count": len(self.metrics),
-                "values": self._metrics}),
-            ("cuptiPmSamplingCounterDataImageInitialize", {"sampler": self._sampler, **image}))]
+        sampler, host = {"sampler": self._sampler, **image}, {"host": self._host, **image}
+        decode, count, times, values, clear = self._repeated = (
+            Repeated(self._library, "cuptiPmSamplingDecodeData", **sampler),
+            Repeated(self._library, "cuptiPmSamplingGetCounterDataInfo", **image),
+            Repeated(self._library, "cuptiPmSamplingCounterDataGetSampleInfo", **sampler),
+            Repeated(self._library, "cuptiProfilerHostEvaluateToGpuValues", **host, names=self._names,
+                     count=len(self.metrics), values=self._metrics),
+            Repeated(self._library, "cuptiPmSamplingCounterDataImageInitialize", **sampler))
+        self._calls = decode.call, count.call, times.call, values.call, clear.call
         self._fields = (decode.field("stopped"), decode.field("overflow"), count.field("completed"),
                         times.field("sample"), values.field("range"), times.field("start"),
                         ctypes.addressof(self._metrics))

@@ -454,16 +454,25 @@ def _operations(executed: Iterable[tuple[str, int, Mapping[str, int]]], code: by
 
 
 def _pm_samples(raw: RawRecording) -> dict[str, Any]:
-    """Samples of devices as columns of the schema: those of a device and metric one behind the other."""
-    held = sorted((each for each in raw.pm_samples if len(each["start_ns"])), key=lambda each: each["device_id"])
+    """Samples of devices as columns of the schema: those of a device and metric one behind the other.
+
+    Those from before the first cell and after the last one are left out: probes were set up and ended then.
+    """
+    # What a cell asked for may be done after it.
+    cells: list[Row] = [{**row, "end_ns": row.get("synchronized_ns") or row.get("end_ns")} for row in raw.cells]
+    first = min((row["start_ns"] for row in cells), default=-FOREVER)
+    last = max((FOREVER if row["end_ns"] is None else row["end_ns"] for row in cells), default=FOREVER)
+    held: list[Row] = []
+    for each in raw.pm_samples:
+        kept = (each["end_ns"] > first) & (each["start_ns"] < last)
+        if kept.any():
+            held.append(each | {name: each[name][kept] for name in ("start_ns", "end_ns", "value")})
     names = list(dict.fromkeys(each["name"] for each in held))
     held.sort(key=lambda each: (each["device_id"], names.index(each["name"])))  # stable: in order of time
     if not held:
         return {}
     start, end, value = (np.concatenate([each[name] for each in held]) for name in ("start_ns", "end_ns", "value"))
     counts = [len(each["start_ns"]) for each in held]
-    # What a cell asked for may be done after it.
-    cells = [{**row, "end_ns": row.get("synchronized_ns") or row.get("end_ns")} for row in raw.cells]
     return {
         "device_id": np.repeat(np.array([each["device_id"] for each in held], np.int32), counts),
         "cell_id": cell_finder(cells)(start), "start_ns": start, "end_ns": end,
