@@ -11,7 +11,7 @@ import pytest
 from many_cubins import CAPABILITIES, KERNELS, compiled, cubin
 
 from kernelscope import cubin as kernelscope_cubin
-from kernelscope.cubin import read
+from kernelscope.cubin import operations, read
 from kernelscope.errors import CubinError
 
 _SPILL = re.compile(r"\b(STL|LDL)((?:\.\w+)*) .*SpillRefill")
@@ -48,6 +48,21 @@ def test_sizes_are_those_that_the_driver_reports(name):
     assert (found.regs, found.local_bytes, found.static_shared_bytes, found.const_bytes) == (
         attributes.regs, attributes.local, attributes.shared, attributes.const)
     assert found.max_threads == (128 if name == "bounded" else None)
+
+
+_NAMES = {"FADD": "fadd", "FMUL": "fmul", "FFMA": "ffma", "DADD": "dadd", "DMUL": "dmul", "DFMA": "dfma",
+          "HADD2": "hadd", "HMUL2": "hmul", "HFMA2": "hfma", **dict.fromkeys(
+              ("IADD", "IADD3", "VIADD", "IMAD", "LEA", "LOP3", "ISETP", "SHF", "IABS", "IMNMX", "VIMNMX", "IDP",
+               "POPC", "FLO"), "integer")}
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("name", ["plain", "local", "shared", "spilled_doubles"])
+def test_operations_are_those_that_the_disassembler_names(name, capability):
+    code = cubin(name, capability)
+    names = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9]+)", kernelscope_cubin.disassemble(code))
+    kinds, = operations(code).values()
+    assert [None if kind is None else kind[0] for kind in kinds] == [_NAMES.get(each) for each in names]
 
 
 def test_static_shared_memory_is_without_what_the_system_takes():

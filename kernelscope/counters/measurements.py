@@ -201,7 +201,7 @@ class MeasurementsProbe(Probe):
             return
         began = now()
         executed = self._executed(launch, call) if self._counts is not None else []
-        if executed and not _is_whole(executed, entry):
+        if executed and not is_whole(executed, entry):
             self._partly += 1
             executed = []
         assert self.sink is not None
@@ -322,7 +322,7 @@ def _value(name: str, measured: Mapping[str, float], executed: Sequence[Executed
     return sum(each.values.get(counted_of, 0) for each in executed)
 
 
-def _is_whole(executed: Sequence[Executed], entry: str) -> bool:
+def is_whole(executed: Sequence[Executed], entry: str) -> bool:
     """Return whether all instructions of a kernel were counted: of one that calls subroutines CUPTI leaves some out."""
     offsets = {each.offset for each in executed if each.function == entry}
     return offsets == set(range(0, max(offsets, default=0) + INSTRUCTION_BYTES, INSTRUCTION_BYTES))

@@ -173,7 +173,7 @@ def build(raw: RawRecording) -> Recording:
         "stacks": raw.stacks, "operators": operators, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
-        "pc_samples": _pc_samples(raw, launches), **_measurements(raw, launches),
+        "pc_samples": _pc_samples(raw, launches), **measurement_rows(raw, launches),
     }
     columns = {"launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
                "ranges": ranges, "collections": collections, "pm_samples": _pm_samples(raw)}
@@ -401,7 +401,7 @@ def _pc_samples(raw: RawRecording, launches: Mapping[str, Any]) -> list[Row]:
     return list(found.values())
 
 
-def _measurements(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str, list[Row]]:
+def measurement_rows(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str, list[Row]]:
     """Measured launches, with the launch inside of which each was, its specialization and cell; and their metrics."""
     if not raw.measurements:
         return {}

@@ -205,7 +205,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "passes": 1, "start_ns": 150, "end_ns": 160},
         ],
         "metrics": [
-            {"measurement_id": 0, "name": "dram__bytes.sum", "value": 1.5, "unit": "byte"},
+            {"measurement_id": 0, "name": "dram__bytes.sum", "pc_offset": 16, "value": 1.5, "unit": "byte"},
             {"measurement_id": 1, "name": "dram__bytes.sum"},
         ],
         "pc_samples": [

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import numpy as np
 import pytest
+from many_cubins import cubin
 
-from kernelscope.counter_sets import SETS, is_counted_by_code, metrics_of, unit_of
+from kernelscope.counter_sets import EXECUTED, SETS, is_counted_by_code, metrics_of, unit_of
+from kernelscope.counters.instructions import Executed
+from kernelscope.counters.measurements import is_whole
+from kernelscope.cubin import operations
 from kernelscope.recorder.options import RecordingOptions
-from kernelscope.recording.build import RawRecording, build
+from kernelscope.recording.build import RawRecording, build, measurement_rows
 from kernelscope.recording.model import select_cell
 
 
@@ -56,3 +61,39 @@ def test_samples_belong_to_the_cell_whose_work_was_waited_for() -> None:
     assert [row["cell_id"] for row in rows[:5]] == [None, 0, 0, None, 1]
     assert [row["value"] for row in rows[:5]] == [1.5, None, None, 2, 3]
     assert len(select_cell(made, 0).pm_samples) == 8
+
+
+
+def executed(*instructions: tuple[int, int, str]) -> list[Executed]:
+    return [Executed(name, offset, {EXECUTED: count}) for offset, count, name in instructions]
+
+
+def test_of_a_kernel_that_calls_subroutines_cupti_counts_a_part() -> None:
+    assert is_whole(executed((0, 32, "k"), (16, 32, "k"), (32, 0, "k")), "k")
+    assert not is_whole(executed((64, 0, "k"), (80, 0, "k")), "k")
+    assert not is_whole(executed((0, 32, "other"), (16, 32, "other")), "k")
+
+
+def test_operations_are_counted_by_the_machine_code() -> None:
+    code = cubin("plain")
+    name, kinds = next(iter(operations(code).items()))
+    raw = RawRecording(
+        measurements=[{"entry_name": name, "name": "k", "number": 0, "start_ns": 5, "end_ns": 9, "thread_id": 0,
+                       "device_id": 0, "replay": "kernel", "metric_set": "roofline", "passes": 2,
+                       "executed": executed(*((16 * at, 32, name) for at in range(len(kinds)))),
+                       "metrics": [(f"sm__sass_thread_inst_executed_op_{each}_pred_on.sum", None, "inst")
+                                   for each in ("fadd", "ffma", "dadd")]}],
+        specializations=[{"dispatcher_id": 0, "entry_name": name}],
+        dispatchers=[{"name": "k"}],
+        code=[{"kind": "cubin", "specialization_id": 0, "dispatcher_id": 0,
+               "text": base64.b64encode(code).decode("ascii")}])
+    launches = {column: np.zeros(0, np.int64) for column in
+                ("thread_id", "start_ns", "end_ns", "configuration_id", "cell_id")}
+    rows = measurement_rows(raw, launches)["metrics"]
+    whole = {row["name"].split("_op_")[1]: row["value"] for row in rows if row["pc_offset"] is None}
+    expected = {kind: 32 * sum(each == (kind, 1) for each in kinds) for kind in ("fadd", "ffma", "dadd")}
+    assert whole == {f"{kind}_pred_on.sum": count for kind, count in expected.items()} and any(expected.values())
+    assert [row["pc_offset"] for row in rows if row["pc_offset"] is not None] == [16 * at for at in range(len(kinds))]
+    raw.code.clear()
+    rows = measurement_rows(raw, launches)["metrics"]
+    assert {row["value"] for row in rows if row["pc_offset"] is None} == {None}, "no machine code, no operations"
