@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernelscope.commands.inspect import inspect as inspect
     from kernelscope.commands.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
+    from kernelscope.commands.metrics import metrics as metrics
     from kernelscope.errors import CalibrationError as CalibrationError
     from kernelscope.errors import CubinError as CubinError
     from kernelscope.errors import DisassemblerError as DisassemblerError
@@ -69,6 +70,7 @@ _HOMES = {
     "graph": "kernelscope.views.graph.widget",
     "roofline": "kernelscope.views.roofline.view",
     "inspect": "kernelscope.commands.inspect",
+    "metrics": "kernelscope.commands.metrics",
     "load_ipython_extension": "kernelscope.commands.magics",
     "unload_ipython_extension": "kernelscope.commands.magics",
     "KernelScopeError": "kernelscope.errors",

@@ -1,0 +1,108 @@
+"""``kernelscope.metrics``, its verb and its magic: what the GPU's counters say of kernels."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.commands.cell import parse_cell, without_heading
+from kernelscope.commands.output import loaded
+from kernelscope.commands.show import find_cell
+from kernelscope.commands.verb import Verb
+from kernelscope.errors import UnknownKernelError
+from kernelscope.recorder.blocks import record
+from kernelscope.recording.model import Recording
+from kernelscope.views.metrics import MetricsView
+
+if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
+
+_ABOUT = """\
+Show the metrics of the kernels of a .kscope file whose counters were measured: what `kernelscope run --metrics` and
+%%kernelscope --metrics record."""
+
+
+def metrics(what: Recording | Callable[..., Any], *args: Any, metrics: str = "basic", kernel: str | None = None,
+            **kwargs: Any) -> MetricsView:
+    """Return the metrics of a recording's measured kernels; or call something, and measure what it launches.
+
+    Parameters
+    ----------
+    what : Recording or callable
+        A recording with measurements. Or what launches kernels, such as ``axpy[4096, 256]``: it is called once, and the
+        first launch of each kernel is replayed as often as its metrics need.
+    *args, **kwargs
+        What it is called with.
+    metrics : str
+        ``basic``, ``roofline``, ``memory``, ``full``, or Nsight Compute's names of metrics with commas between.
+    kernel : str, optional
+        Only this kernel, by its name.
+
+    Raises
+    ------
+    UnknownKernelError
+        No kernel of that name was measured. What the callable raises passes.
+    ValueError
+        There is no such set or metric.
+    """
+    if isinstance(what, Recording):
+        return MetricsView(what, kernel)
+    with record(metrics=metrics, metrics_of=kernel) as recorder:
+        what(*args, **kwargs)
+    return MetricsView(recorder.recording, kernel)
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if in_notebook:
+        parser.add_argument("kernel", metavar="KERNEL", help="the kernel's name, or its last part")
+        parser.add_argument("cell", metavar="CELL", nargs="?",
+                            help="the number or name of the cell to run again; the newest that launched it without")
+        parser.add_argument("--set", metavar="SET", default="basic",
+                            help="basic (the default), roofline, memory, full, or names of metrics")
+        return
+    parser.add_argument("file", metavar="FILE.kscope")
+    parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="only this kernel, by its name or its last part")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print the metrics; return the exit code."""
+    print(MetricsView(loaded(arguments.file), arguments.kernel))
+    return 0
+
+
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    """Run a cell again, with the kernel's launches measured, and show what was measured."""
+    cell = find_cell(session.recordings, asked.cell) if asked.cell else _newest(session.recordings, asked.kernel)
+    if asked.kernel not in _names(cell):
+        raise UnknownKernelError(f"kernel {asked.kernel!r} was not launched there; launched were "
+                                 f"{', '.join(sorted(_names(cell))) or 'none'}")
+    row = cell.rows("cells")[-1]
+    options = parse_cell(shlex.join(["--metrics", asked.set, "--metrics-of", asked.kernel, "-r", "-q"]))
+    count = row["execution_count"]
+    print(f"kernelscope: cell {row['name'] if count is None else count} is run again: what it does to variables, files "
+          "and arrays happens again")
+    body = "".join(without_heading(str(row["source"] or "").splitlines(keepends=True)))
+    recording = session.run(options, body)
+    if recording is not None:
+        for problem in recording.rows("health"):
+            if problem["probe"] == "metrics":
+                print(f"kernelscope: {problem['message']}" + (f"; {problem['fix']}" if problem["fix"] else ""))
+        print(MetricsView(recording))
+
+
+def _names(recording: Recording) -> set[str]:
+    names = {str(row["name"]) for row in recording.rows("dispatchers")}
+    return names | {name.rpartition(".")[2] for name in names}
+
+
+def _newest(recordings: list[Recording], kernel: str) -> Recording:
+    for recording in reversed(recordings):
+        if kernel in _names(recording):
+            return recording
+    known = sorted({name for each in recordings for name in _names(each)})
+    raise UnknownKernelError(f"no recorded cell launched {kernel!r}; recorded kernels are {', '.join(known) or 'none'}")
+
+
+VERBS = {"metrics": Verb(_arguments, main, _magic, about=_ABOUT, runs_user_code=True)}
