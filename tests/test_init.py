@@ -29,7 +29,8 @@ def test_public_names() -> None:
         "StudyArgumentError", "StudyError", "StudyFileError",
         "UnknownCellError", "UnknownFrameworkError", "UnknownGraphError", "UnknownKernelError",
         "UnknownProcessError", "__version__", "annotate",
-        "flame", "graph", "inspect", "journals", "load", "load_ipython_extension", "merge", "metrics", "record", "recorded",
+        "flame", "graph", "inspect", "journals", "load", "load_ipython_extension", "merge",
+    "metrics", "record", "recorded",
         "recover", "roofline", "timeline", "unload_ipython_extension",
     }
     assert kernelscope.__all__ == sorted(kernelscope.__all__, key=lambda name: (name != "__version__", name))
