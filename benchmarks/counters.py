@@ -1,186 +1,116 @@
-"""Seven kernels with the GPU's counters: recordings of them, and the same metrics as Nsight Compute has them.
+"""The GPU's counters beside Nsight Compute's: the same metrics of the same kernels, and the time that it takes.
 
-    python benchmarks/counters.py record FOLDER     writes counters.kscope, with all metrics of the seven kernels
-    python benchmarks/counters.py compare           measures them here and with ncu, and prints the differences
-    python benchmarks/counters.py time              how long `basic` takes, first and again, and ncu
+    python benchmarks/counters.py compare           measures the kernels here and with ncu, and prints the differences
+    python benchmarks/counters.py time              how long `basic` and `full` take, first and again, and ncu
 
-It needs a GPU, and ncu on the PATH to compare with.
+It needs a GPU, and ncu on the PATH.
 """
 
 from __future__ import annotations
 
 import csv
-import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 
 import numpy as np
-from numba import cuda, float32
+import record_counters
+from numba import cuda
 
 import kernelscope
 from kernelscope.counter_sets import SETS
 
-N = 1 << 24
-SIDE, TILE = 1024, 32
+ROUNDS = 7
+_LAUNCH = (sys.executable, record_counters.__file__, "--launch-only")
 
 
-@cuda.jit
-def copy(x, y):
-    i = cuda.grid(1)
-    if i < x.size:
-        y[i] = x[i]
+def own() -> dict[tuple[str, int], dict[str, float | None]]:
+    """Return the metrics of whole launches by kernel and by which of its specializations it is, as launched first."""
+    with kernelscope.record(metrics="full") as recorder:
+        record_counters.launch_all()
+    recording = recorder.recording
+    for row in recording.rows("health"):
+        if row["probe"] == "metrics":
+            print(row["message"])
+    found: dict[tuple[str, int], dict[str, float | None]] = {}
+    of: dict[int, tuple[str, int]] = {}
+    for row in recording.rows("measurements"):
+        count = sum(name == row["name"] for name, _ in found)
+        found[row["name"], count] = {}
+        of[row["measurement_id"]] = row["name"], count
+    for row in recording.rows("metrics"):
+        if row["pc_offset"] is None:
+            found[of[row["measurement_id"]]][row["name"]] = row["value"]
+    return found
 
 
-@cuda.jit
-def axpy(a, x, y):
-    i = cuda.grid(1)
-    if i < x.size:
-        y[i] += a * x[i]
-
-
-@cuda.jit
-def naive_product(a, b, c):
-    i, j = cuda.grid(2)  # neighbouring threads have neighbouring rows: far apart in memory
-    if i < c.shape[0] and j < c.shape[1]:
-        total = float32(0)
-        for k in range(a.shape[1]):
-            total += a[i, k] * b[k, j]
-        c[i, j] = total
-
-
-@cuda.jit
-def tiled_product(a, b, c):
-    left = cuda.shared.array((TILE, TILE), float32)
-    right = cuda.shared.array((TILE, TILE), float32)
-    column, row = cuda.threadIdx.x, cuda.threadIdx.y
-    j, i = cuda.grid(2)
-    total = float32(0)
-    for tile in range(a.shape[1] // TILE):
-        left[row, column] = a[i, tile * TILE + column]
-        right[row, column] = b[tile * TILE + row, j]
-        cuda.syncthreads()
-        for k in range(TILE):
-            total += left[row, k] * right[k, column]
-        cuda.syncthreads()
-    c[i, j] = total
-
-
-@cuda.jit
-def reduction(x, total):
-    held = cuda.shared.array(256, float32)
-    thread = cuda.threadIdx.x
-    own = float32(0)
-    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
-        own += x[i]
-    held[thread] = own
-    width = 128
-    while width:
-        cuda.syncthreads()
-        if thread < width:
-            held[thread] += held[thread + width]
-        width //= 2
-    if thread == 0:
-        cuda.atomic.add(total, 0, held[0])
-
-
-@cuda.jit
-def double_by_accident(x, y):
-    i = cuda.grid(1)
-    if i < x.size:
-        y[i] = 0.5 * x[i] + 0.25  # these numbers are float64
-
-
-@cuda.jit
-def transpose_with_conflicts(x, y):
-    tile = cuda.shared.array((TILE, TILE), float32)
-    column, row = cuda.threadIdx.x, cuda.threadIdx.y
-    j, i = cuda.grid(2)
-    tile[row, column] = x[i, j]
-    cuda.syncthreads()
-    y[cuda.blockIdx.x * TILE + row, cuda.blockIdx.y * TILE + column] = tile[column, row]  # 32 threads, one bank
-
-
-def prepared() -> Callable[[], None]:
-    """Return a function that launches each kernel once, on data of its own."""
-    random = np.random.default_rng(7)
-    x, y, total = (cuda.to_device(random.random(size, np.float32)) for size in (N, N, 1))
-    a, b, c = (cuda.to_device(random.random((SIDE, SIDE), np.float32)) for _ in range(3))
-    square, turned = (cuda.to_device(random.random((4096, 4096), np.float32)) for _ in range(2))
-
-    def launch() -> None:
-        copy[N // 256, 256](x, y)
-        axpy[N // 256, 256](np.float32(2), x, y)
-        naive_product[(SIDE // 16, SIDE // 16), (16, 16)](a, b, c)
-        tiled_product[(SIDE // TILE, SIDE // TILE), (TILE, TILE)](a, b, c)
-        reduction[1024, 256](x, total)
-        double_by_accident[N // 256, 256](x, y)
-        transpose_with_conflicts[(4096 // TILE, 4096 // TILE), (TILE, TILE)](square, turned)
-        cuda.synchronize()
-
-    return launch
-
-
-def measured(recording: kernelscope.Recording) -> dict[tuple[str, str], float | None]:
-    """Return the metrics of whole launches, by kernel and metric."""
-    names = {row["measurement_id"]: row["name"] for row in recording.rows("measurements")}
-    return {(names[row["measurement_id"]], row["name"]): row["value"] for row in recording.rows("metrics")
-            if row["pc_offset"] is None}
-
-
-def of_ncu(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
-    """Return the same of ncu, which runs this file; clocks and caches as they are."""
+def ncu(metrics: tuple[str, ...], *options: str) -> list[tuple[str, dict[str, float]]]:
+    """Return the same of ncu, launch by launch; clocks and caches as they are."""
     done = subprocess.run(
         ["ncu", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics), "--csv",
-         "--page", "raw", "--print-units", "base", sys.executable, __file__, "launch"],
+         "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled", *options, *_LAUNCH],
         capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     rows = list(csv.DictReader(lines[next(at for at, line in enumerate(lines) if line.startswith('"ID"')):]))
-    return {(kernel, metric): float(row[metric].replace(",", "")) for row in rows[1:] for metric in metrics
-            for kernel in (next(name for name in KERNELS if name in row["Kernel Name"]),) if row.get(metric)}
+    return [(row["Kernel Name"], {name: float(row[name].replace(",", "")) for name in metrics if row.get(name)})
+            for row in rows[1:]]
 
 
-KERNELS = ("copy", "axpy", "naive_product", "tiled_product", "reduction", "double_by_accident",
-           "transpose_with_conflicts")
+def compare() -> None:
+    """Print each metric of each kernel here and there, in the first launch and, of ncu, in the second too."""
+    found = own()
+    launches = ncu(SETS["full"])
+    theirs: dict[tuple[str, int], list[dict[str, float]]] = {}
+    seen: dict[str, tuple[str, int]] = {}
+    for mangled, values in launches:
+        if mangled not in seen:
+            name = next((name for name, _ in found if f"{len(name)}{name}" in mangled), None)
+            if name is None:
+                continue  # it is none of ours
+            seen[mangled] = name, sum(known == name for known, _ in seen.values())
+        theirs.setdefault(seen[mangled], []).append(values)
+    for metric in SETS["full"]:
+        for kernel, values in found.items():
+            one, others = values.get(metric), [each.get(metric) for each in theirs.get(kernel, [])]
+            other = others[0] if others else None
+            off = "" if one is None or not other else f"{(one / other - 1) * 100:+.2f} %"
+            label = kernel[0] + (f" ({kernel[1] + 1})" if kernel[1] else "")
+            print(f"{metric:75} {label:18} {one!s:>22} {' '.join(map(str, others)):>45} {off:>10}")
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Do what is asked for."""
-    launch = prepared()
-    launch()
-    if arguments == ["launch"]:
+def times() -> None:
+    """Print how long `basic` and `full` of one kernel take, and ncu from its start to the numbers."""
+    x, y = (cuda.to_device(np.ones(record_counters.ELEMENTS, np.float32)) for _ in range(2))
+
+    def launch() -> None:
+        record_counters.axpy[record_counters.ELEMENTS // record_counters.BLOCK, record_counters.BLOCK](
+            np.float32(2), x, y)
+
+    with kernelscope.record():
         launch()
-    elif arguments[0] == "record":
-        with kernelscope.record(metrics="full", code=True, name="counters") as recorder:
-            for _ in range(3):  # the first launch of each is measured
-                launch()
-        recorder.recording.save(os.path.join(arguments[1], "counters.kscope"))
-        print(recorder.recording.roofline())
-    elif arguments == ["compare"]:
-        with kernelscope.record(metrics="full") as recorder:
-            launch()
-        own, theirs = measured(recorder.recording), of_ncu(SETS["full"])
-        for metric in SETS["full"]:
-            for kernel in KERNELS:
-                one, other = own.get((kernel, metric)), theirs.get((kernel, metric))
-                off = "" if one is None or not other else f"{(one / other - 1) * 100:+.2f} %"
-                print(f"{metric:75} {kernel:25} {one!s:>22} {other!s:>22} {off:>10}")
-    elif arguments == ["time"]:
-        x, y = (cuda.to_device(np.ones(N, np.float32)) for _ in range(2))
-        for wanted in ("basic",) * 6 + ("full",) * 3:
+    for wanted in ("basic", "full"):
+        lasted: list[float] = []
+        for _ in range(ROUNDS):
             begun = time.perf_counter()
             with kernelscope.record(metrics=wanted) as recorder:
-                axpy[N // 256, 256](np.float32(2), x, y)
-            print(f"{wanted}: {time.perf_counter() - begun:.3f} s, {len(recorder.recording.metrics)} values")
-        lasted = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            of_ncu(SETS["basic"])
+                launch()
             lasted.append(time.perf_counter() - begun)
-        print(f"ncu: {statistics.median(lasted):.3f} s")
+            assert len(recorder.recording.metrics)
+        print(f"{wanted}: first {lasted[0]:.3f} s, again {statistics.median(lasted[1:]):.3f} s "
+              f"({min(lasted[1:]):.3f} to {max(lasted[1:]):.3f})")
+    lasted = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        ncu(SETS["basic"], "--kernel-name", "regex:axpy", "--launch-count", "1")
+        lasted.append(time.perf_counter() - begun)
+    print(f"ncu: {statistics.median(lasted):.3f} s ({min(lasted):.3f} to {max(lasted):.3f})")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["compare"])
+    if sys.argv[1:] == ["compare"]:
+        compare()
+    elif sys.argv[1:] == ["time"]:
+        times()
+    else:
+        sys.exit(__doc__)

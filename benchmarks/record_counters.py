@@ -26,21 +26,21 @@ BLOCK = 256
 LAUNCHES = 2
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def copy(x: Any, y: Any) -> None:
     i = cuda.grid(1)
     if i < x.size:
         y[i] = x[i]
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def axpy(a: Any, x: Any, y: Any) -> None:
     i = cuda.grid(1)
     if i < x.size:
         y[i] += a * x[i]
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def naive_product(a: Any, b: Any, c: Any) -> None:
     column, row = cuda.grid(2)
     if row < c.shape[0] and column < c.shape[1]:
@@ -50,7 +50,7 @@ def naive_product(a: Any, b: Any, c: Any) -> None:
         c[row, column] = total
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def tiled_product(a: Any, b: Any, c: Any) -> None:
     left = cuda.shared.array((TILE, TILE), float32)
     right = cuda.shared.array((TILE, TILE), float32)
@@ -67,7 +67,7 @@ def tiled_product(a: Any, b: Any, c: Any) -> None:
     c[row, column] = total
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def reduction(x: Any, total: Any) -> None:
     held = cuda.shared.array(BLOCK, float32)
     thread = cuda.threadIdx.x
@@ -86,7 +86,7 @@ def reduction(x: Any, total: Any) -> None:
         cuda.atomic.add(total, 0, held[0])
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def transpose(x: Any, y: Any) -> None:
     tile = cuda.shared.array((TILE, TILE), float32)
     column, row = cuda.grid(2)
@@ -97,7 +97,7 @@ def transpose(x: Any, y: Any) -> None:
     y[cuda.blockIdx.x * TILE + ty, cuda.blockIdx.y * TILE + tx] = tile[tx, ty]
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def padded_transpose(x: Any, y: Any) -> None:
     tile = cuda.shared.array((TILE, PADDED), float32)
     column, row = cuda.grid(2)
@@ -107,7 +107,7 @@ def padded_transpose(x: Any, y: Any) -> None:
     y[cuda.blockIdx.x * TILE + ty, cuda.blockIdx.y * TILE + tx] = tile[tx, ty]
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def naive_transpose(x: Any, y: Any) -> None:
     column, row = cuda.grid(2)
     if row < x.shape[0] and column < x.shape[1]:

@@ -12,12 +12,8 @@ import sys
 from pathlib import Path
 
 import record_counters
-from numba import cuda
 
 import kernelscope
-
-KERNELS = ("copy", "axpy", "naive_product", "tiled_product", "reduction", "naive_transpose", "transpose",
-           "padded_transpose")
 
 
 def main() -> int:
@@ -28,9 +24,6 @@ def main() -> int:
     if kernelscope.dryrun.is_enabled():
         print("this is no GPU: its recording would say so and is no fixture", file=sys.stderr)
         return 1
-    for name in KERNELS:
-        plain = getattr(record_counters, name)
-        setattr(record_counters, name, cuda.jit(lineinfo=True)(plain.py_func))
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with kernelscope.record("stalls", stalls=True) as recorder:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import ints
-from kernelscope.analysis.counters import KernelCounters, measured
+from kernelscope.analysis.counters import DOUBLE, Instructions, KernelCounters, instructions_of, measured
 from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
@@ -25,8 +25,8 @@ from kernelscope.units import cut, duration, listed, percent, scaled, size
 
 #: Sectors that 32 neighbouring elements of 4 bytes lie in, and bytes of a sector.
 NEIGHBOURS, SECTOR = 4, 32
-#: At most this share of the bytes of the sectors that a request reaches is used.
-FEW_BYTES = 0.5
+#: At most this share of the sectors that are reached would do, where threads accessed neighbouring elements.
+FEW_SECTORS = 0.5
 #: Local memory that takes this share of L1's traffic.
 SPILLED = 0.01
 #: Theoretical occupancy below which Nsight Compute's rule TheoreticalOccupancy says something.
@@ -38,7 +38,8 @@ CONFLICTS = 0.1
 
 _GLOBAL = {"loads": "ld", "stores": "st"}
 _SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
-_USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
+_REACHED, _IDEAL = "smsp__sass_sectors_mem_global.sum", "smsp__sass_sectors_mem_global_ideal.sum"
+_SHARED, _SHARED_IDEAL = (f"smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared{each}.sum" for each in ("", "_ideal"))
 _LOCAL = [f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum" for op in ("ld", "st")]
 _CONFLICTS = [f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum" for op in ("ld", "st")]
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
@@ -61,20 +62,22 @@ Found = tuple[str, str, float]
 
 
 class CounterEvidence:
-    """What these rules look at: a recording, and what was measured in it."""
+    """What these rules look at: a recording, and what was measured in it, or `only` one kernel of that."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, only: KernelCounters | None = None) -> None:
         self.recording = recording
+        self._only = only
 
     @cached_property
     def measured(self) -> list[KernelCounters]:
         """Return what was measured, by specialization."""
-        return measured(self.recording)
+        return measured(self.recording) if self._only is None else [self._only]
 
     @cached_property
     def points(self) -> list[Point]:
         """Return the points of the rooflines."""
-        return [point for each in rooflines(self.recording) for point in each.points] if self.measured else []
+        found = [point for each in rooflines(self.recording) for point in each.points] if self.measured else []
+        return found if self._only is None else [point for point in found if point.measured == self._only]
 
     def row(self, table: str, number: int | None) -> Mapping[str, Any] | None:
         """Return a row of a table; None for None."""
@@ -113,6 +116,28 @@ class CounterEvidence:
         count, line = max(waits, key=lambda pair: pair[0])
         text = f", `{line.text}`" if line.text else ""
         return f" {percent(count / whole)} of its waits for memory are at line {line.line}{text}."
+
+
+    @cached_property
+    def _instructions(self) -> dict[int | None, Instructions]:
+        return instructions_of(self.recording)
+
+    def line(self, each: KernelCounters, what: str, metric: str, ideal: str) -> str:
+        """Return at which line most is of what a metric counts above another, as a sentence; empty where unknown."""
+        return self._worst(each, what, lambda counts: counts.get(metric, 0.0) - counts.get(ideal, 0.0))
+
+    def double_line(self, each: KernelCounters) -> str:
+        """Return at which line most double-precision operations are, as a sentence; empty where that is not known."""
+        return self._worst(each, "them", lambda counts: counts.get(DOUBLE, 0.0))
+
+    def _worst(self, each: KernelCounters, what: str, value: Callable[[Mapping[str, float]], float]) -> str:
+        counted = self._instructions.get(each.specialization_id)
+        found = [] if counted is None else [(value(counts), place) for place, counts in counted.items()]
+        whole = sum(max(count, 0.0) for count, _ in found)
+        if not whole:
+            return ""
+        count, place = max(found, key=lambda pair: pair[0])
+        return f" {percent(count / whole)} of {what} are at {place.label}."
 
 
 def _memory_samples(line: Stalled) -> int:
@@ -159,23 +184,23 @@ def _double_precision(evidence: CounterEvidence) -> Iterable[Found]:
             what = f"{cut(each.kernel)} does {many}{over}, and no argument is float64."
             remedy = ("In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), "
                       "if the values allow it.")
-        yield each.kernel, f"{what} {remedy}", evidence.spent_ns(each)
+        yield each.kernel, f"{what}{evidence.double_line(each)} {remedy}", evidence.spent_ns(each)
 
 
 def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
     for each in evidence.measured:
-        found = [(word, sectors, used / 100) for word, op in _GLOBAL.items()
-                 if (sectors := each.value(_SECTORS.format(op))) is not None and sectors > NEIGHBOURS
-                 and (used := each.value(_USED.format(op))) is not None and used <= FEW_BYTES * 100]
-        if found:
-            said = " and ".join(
-                f"its {word} reach {sectors:.3g} sectors a request and use {percent(used)} of their bytes"
-                for word, sectors, used in found)
-            wasted = max(1 - used for *_, used in found)
+        reached, ideal = each.value(_REACHED), each.value(_IDEAL)
+        found = [f"{word} {sectors:.3g}" for word, op in _GLOBAL.items()
+                 if (sectors := each.value(_SECTORS.format(op))) is not None and sectors > NEIGHBOURS]
+        if reached and ideal is not None and ideal <= FEW_SECTORS * reached:
+            sectors = f" ({' and '.join(found)} sectors a request)" if found else ""
+            wasted = 1 - ideal / reached
             yield each.kernel, (
-                f"the threads of a warp in {cut(each.kernel)} access global memory far apart: {said}."
-                f"{evidence.memory_line(each)} Let neighbouring threads (threadIdx.x) access neighbouring elements: "
-                "the last index of a C-ordered array; or go through shared memory."
+                f"the threads of a warp in {cut(each.kernel)} access global memory far apart: {reached:,.0f} sectors a "
+                f"launch{sectors}, where {ideal:,.0f} would do."
+                f"{evidence.line(each, 'the sectors too many', _REACHED, _IDEAL)}{evidence.memory_line(each)} Let "
+                "neighbouring threads (threadIdx.x) access neighbouring elements: the last index of a C-ordered array; "
+                "or go through shared memory."
             ), wasted * evidence.spent_ns(each)
 
 
@@ -250,8 +275,9 @@ def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Found]:
             share = min(conflicts / wavefronts, 1.0)
             yield each.kernel, (
                 f"{percent(share)} of the shared-memory wavefronts of {cut(each.kernel)} are bank conflicts: "
-                f"{conflicts:,.0f} of {wavefronts:,.0f} a launch. Threads of a warp access different words of one "
-                "bank: make the rows of the shared array one element longer, such as "
+                f"{conflicts:,.0f} of {wavefronts:,.0f} a launch."
+                f"{evidence.line(each, 'the wavefronts too many', _SHARED, _SHARED_IDEAL)} Threads of a warp access "
+                "different words of one bank: make the rows of the shared array one element longer, such as "
                 "cuda.shared.array((32, 33), dtype)."
             ), share * evidence.spent_ns(each)
 
@@ -281,7 +307,7 @@ COUNTER_RULES: tuple[CounterRule, ...] = (
                 "operations in single precision, of which the GPU does more in the same time",
                 f'{_GUIDE}, "Type Conversion Instructions"', _double_precision),
     CounterRule("uncoalesced", "uncoalesced access to global memory",
-                f"more than {NEIGHBOURS} sectors a request, with {percent(FEW_BYTES)} of their bytes or less used",
+                f"{percent(FEW_SECTORS)} of the sectors that global memory is accessed in, or fewer, would do",
                 "fewer sectors, and so fewer bytes, for the same data",
                 f'{_GUIDE}, "Coalesced Access to Global Memory"; {_RULES} MemoryCacheAccessPattern', _uncoalesced),
     CounterRule("spills", "local memory", f"{percent(SPILLED)} of the bytes that pass L1 are of local memory",

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kernelscope.analysis.counters import DURATION, KernelCounters, measured
-from kernelscope.analysis.signatures import argument_names, named_arguments, short_arguments
+from kernelscope.analysis.counters import DURATION, KernelCounters, arguments_of, measured
 from kernelscope.recording.model import Recording
 from kernelscope.units import cut, scaled
 
@@ -218,15 +217,12 @@ class Roofline:
 def rooflines(recording: Recording) -> list[Roofline]:
     """Return a roofline of each device on which kernels were measured."""
     devices = recording.rows("devices")
-    specializations, dispatchers = recording.rows("specializations"), recording.rows("dispatchers")
     by_device: dict[int | None, list[KernelCounters]] = {}
     for each in measured(recording):
         by_device.setdefault(each.device_id, []).append(each)
     found: list[Roofline] = []
     for number, kernels in by_device.items():
-        arguments = ["" if each.specialization_id is None or each.dispatcher_id is None else short_arguments(
-            named_arguments(specializations[each.specialization_id]["signature"],
-                            argument_names(dispatchers[each.dispatcher_id]["arguments"]))) for each in kernels]
+        arguments = [arguments_of(recording, each) for each in kernels]
         found.append(roofline_of(kernels, arguments, {} if number is None else devices[number], recording.name))
     return found
 

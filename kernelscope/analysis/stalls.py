@@ -261,7 +261,7 @@ def _barriers(shown: list[str], at: Mapping[int, int]) -> dict[int, int]:
             last = UNKNOWN
         elif line in at:
             found[at[line]] = last
-            if _IS_BARRIER.match(_instruction(text)):
+            if _IS_BARRIER.match(instruction_text(text)):
                 last = at[line]
     return found
 
@@ -365,7 +365,7 @@ def _kernel(name: str, owner: int | None, parts: list[tuple[int | None, str, Sam
             ranked = samples.ranked(samples.counts[at], samples.not_issued[at])
             _add(reasons, ranked)
             line = None if sass is None or place[at] < 0 else sass.chains[int(place[at])][0]
-            text = None if sass is None or offset not in sass.lines else _instruction(texts[sass.lines[offset]])
+            text = None if sass is None or offset not in sass.lines else instruction_text(texts[sass.lines[offset]])
             instructions.append(_stalled(name, owner, number, line, text, offset, ranked, total))
     source = {} if owner is None else source_lines(code, owner, [number for number, *_ in parts if number is not None])
     made = [_stalled(name, owner, next(iter(of)) if len(of) == 1 else None, line, source.get(line), None,
@@ -400,7 +400,8 @@ def _stalled(kernel: str, owner: int | None, number: int | None, line: tuple[str
                    text, offset, samples, sum(each[2] for each in ranked), samples / total if total else 0.0, ranked)
 
 
-def _instruction(line: str) -> str:
+def instruction_text(line: str) -> str:
+    """Return the instruction of a line of SASS."""
     return line.partition("*/")[2].strip().rstrip(";").strip()
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands.cell import parse_cell, without_heading
-from kernelscope.commands.output import loaded
+from kernelscope.commands.output import loaded, notifier, publish
 from kernelscope.commands.show import find_cell
 from kernelscope.commands.verb import Verb
 from kernelscope.errors import UnknownKernelError
@@ -25,32 +26,41 @@ Show the metrics of the kernels of a .kscope file whose counters were measured: 
 
 
 def metrics(what: Recording | Callable[..., Any], *args: Any, metrics: str = "basic", kernel: str | None = None,
-            **kwargs: Any) -> MetricsView:
+            replay: str = "kernel", **kwargs: Any) -> MetricsView:
     """Return the metrics of a recording's measured kernels; or call something, and measure what it launches.
 
     Parameters
     ----------
     what : Recording or callable
         A recording with measurements. Or what launches kernels, such as ``axpy[4096, 256]``: it is called once, and the
-        first launch of each kernel is replayed as often as its metrics need.
+        first launch of each kernel is replayed as often as its metrics need. How often, and how long that takes about,
+        is said on stderr before.
     *args, **kwargs
         What it is called with.
     metrics : str
         ``basic``, ``roofline``, ``memory``, ``full``, or Nsight Compute's names of metrics with commas between.
     kernel : str, optional
         Only this kernel, by its name.
+    replay : str
+        ``kernel``: CUPTI repeats each launch, and restores memory in between. ``user``: `what` is called once for each
+        pass, nothing is restored, and all that it launches is measured as one range and runs as it would without a
+        measurement: for kernels that wait for one another, or whose memory there is no room to save.
 
     Raises
     ------
     UnknownKernelError
         No kernel of that name was measured. What the callable raises passes.
     ValueError
-        There is no such set or metric.
+        There is no such set, metric or replay; or `kernel` stands beside replay ``user``.
     """
     if isinstance(what, Recording):
         return MetricsView(what, kernel)
-    with record(metrics=metrics, metrics_of=kernel) as recorder:
-        what(*args, **kwargs)
+    with record(metrics=metrics, metrics_of=kernel, replay=replay, notify=notifier(lambda: sys.stderr)) as recorder:
+        if replay == "kernel":
+            what(*args, **kwargs)
+        else:
+            for _ in recorder.passes():
+                what(*args, **kwargs)
     return MetricsView(recorder.recording, kernel)
 
 
@@ -87,9 +97,10 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     recording = session.run(options, body)
     if recording is not None:
         for problem in recording.rows("health"):
-            if problem["probe"] == "metrics":
+            if problem["probe"] == "metrics" and problem["status"] != "ok":
                 print(f"kernelscope: {problem['message']}" + (f"; {problem['fix']}" if problem["fix"] else ""))
-        print(MetricsView(recording))
+        view = MetricsView(recording)
+        publish(session.shell, repr(view), view._repr_html_)
 
 
 def _names(recording: Recording) -> set[str]:

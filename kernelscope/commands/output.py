@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -140,6 +140,26 @@ def progress(recording: Recording | None, doing: str) -> Callable[[float, str], 
         if rows >= MANY_LAUNCHES and not announced:
             announced = True
             print(f"{doing}: {rows:,} launches", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def notifier(file: Callable[[], TextIO]) -> Callable[[str, bool], None]:
+    """Return what shows what a measurement does: lines that stay, and between them one that changes.
+
+    Parameters
+    ----------
+    file : callable
+        Returns where to, when there is something to say: a notebook puts another stdout in place for each cell.
+    """
+    shown = ""
+
+    def tell(text: str, is_to_stay: bool) -> None:
+        nonlocal shown
+        line = f"kernelscope: {text}"
+        over = "\r" if shown else ""
+        print(f"{over}{line:<{len(shown)}}", end="\n" if is_to_stay else "", file=file(), flush=True)
+        shown = "" if is_to_stay else line
 
     return tell
 

@@ -9,11 +9,12 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelscope.commands.output import report, written
+from kernelscope.commands.output import notifier, report, written
 from kernelscope.commands.tracebacks import hide_frames
 from kernelscope.commands.verb import Verb, recording_options
 from kernelscope.errors import KernelScopeError
@@ -73,6 +74,8 @@ def main(arguments: argparse.Namespace) -> int:
     program = read_program(arguments)
     name = arguments.name or program.label
     options = recording_options(arguments, arguments.parser, name=name)
+    if options.metrics is not None:
+        options = replace(options, notify=notifier(lambda: sys.stderr))
     from kernelscope import dryrun
     from kernelscope.recorder.recorder import recorder_of
 

@@ -7,9 +7,10 @@ IPython's own. The cell magic as such runs only inside another magic's cell, whe
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -367,7 +368,10 @@ class NotebookSession:
             return EnginesRecorder(self._view(options.px), options.recording)
         from kernelscope.recorder.recorder import recorder_of
 
-        return recorder_of(options.recording)
+        asked = options.recording
+        if asked.metrics is not None:
+            asked = replace(asked, notify=output.notifier(lambda: sys.stdout))
+        return recorder_of(asked)
 
     def _client(self, variable: str) -> Any:
         """Return the client of a Dask cluster in a variable."""

@@ -8,19 +8,21 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.counter_sets import (
+    EXECUTED,
     instruction_metric,
     is_counted_by_code,
     metrics_of,
     operation_of,
     unit_of,
 )
+from kernelscope.counters.bandwidth import copy_bandwidth, current
 from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
 from kernelscope.counters.range_profiler import MOST, RangeProfiler
 from kernelscope.counters.stalls import Contexts
@@ -36,6 +38,10 @@ _DRIVER = 1
 _LAUNCHES = ("cuLaunchKernel", "cuLaunchCooperativeKernel")
 #: What is measured where only instructions are counted: a replay has to have a metric.
 _LEAST = ("gpu__time_duration.sum",)
+#: The metric that a device's copy bandwidth is a roof of.
+_OF_MEMORY = "dram__bytes.sum"
+#: What CUPTI takes for each kernel, and more for each pass, in seconds: on an H100, of a kernel of 0.1 ms.
+_A_KERNEL, _A_PASS = 0.2, 0.0125
 _pointer, _uint = ctypes.c_void_p, ctypes.c_uint
 
 
@@ -53,11 +59,19 @@ class _LaunchEx(ctypes.Structure):
                 ("extra", _pointer))
 
 
+#: Told what a measurement does: in words, and whether they are to stay, or to make room for the next ones.
+Notify = Callable[[str, bool], object]
+
+
+def _silent(text: str, is_to_stay: bool) -> None:
+    """Say nothing."""
+
+
 class MeasurementsProbe(Probe):
     """Measures the first launch of each kernel in one context, under replay, while a recording session lasts.
 
     Where instructions are counted, the launch runs once more before, with code that counts patched into it, and what
-    it wrote is undone.
+    it wrote is undone. With replay ``user`` nothing is repeated here: `passes` has the caller do it.
 
     Parameters
     ----------
@@ -65,6 +79,10 @@ class MeasurementsProbe(Probe):
         A set of `kernelscope.counter_sets.SETS`, or names of metrics with commas between.
     kernels : str, optional
         Only kernels of this name, or that match it (``*`` and ``?``); all without it.
+    replay : str
+        ``kernel`` or ``user``: who repeats launches.
+    notify : callable, optional
+        Told before the first launch how often each will run and how long that takes about, and of each measured one.
     path : str, optional
         CUPTI's library, instead of the one that is found.
     contexts : list of (int, int), optional
@@ -73,11 +91,14 @@ class MeasurementsProbe(Probe):
 
     name = "metrics"
 
-    def __init__(self, wanted: str, kernels: str | None = None, *, path: str | None = None,
+    def __init__(self, wanted: str, kernels: str | None = None, *, replay: str = "kernel",
+                 notify: Notify | None = None, path: str | None = None,
                  contexts: list[tuple[int, int]] | None = None) -> None:
         super().__init__()
         self._wanted = wanted
         self._kernels = kernels
+        self._replay = replay
+        self._notify = notify or _silent
         self._names = metrics_of(wanted)
         self._counted = tuple(dict.fromkeys(filter(None, map(instruction_metric, self._names))))
         self._counts: InstructionCounts | None = None
@@ -91,7 +112,7 @@ class MeasurementsProbe(Probe):
         self._profiler: RangeProfiler | None = None
         self._context = self._device = 0
         self._launches: Counter[str] = Counter()
-        self._elsewhere = self._captured = self._partly = 0
+        self._elsewhere = self._captured = self._partly = self._unfinished = 0
         self._problem: CuptiError | None = None
         self._open: dict[str, Any] | None = None
         self._turn = threading.RLock()
@@ -109,11 +130,14 @@ class MeasurementsProbe(Probe):
             self._interruptions.begin()
             self._cupti.subscribe(self._called)
             self._driver = ctypes.CDLL("libcuda.so.1")
-            self._profiler = RangeProfiler(path, self._context, self._device,
-                                           [name for name in self._names if not is_counted_by_code(name)] or _LEAST)
+            self._profiler = RangeProfiler(
+                path, self._context, self._device,
+                [name for name in self._names if not is_counted_by_code(name)] or _LEAST, self._replay)
             if self._counted:
-                self._checkpoints = Checkpoints(path)
-                self._counts = InstructionCounts(path, self._context, self._device, self._counted)
+                self._checkpoints = Checkpoints(path) if self._replay == "kernel" else None
+                with current(self._driver, self._context):
+                    self._counts = InstructionCounts(path, self._context, self._device, self._counted)
+            self._notify(self._plan(), True)
             for number, name in self._cupti.functions(_DRIVER).items():
                 if name.startswith(_LAUNCHES):
                     self._cupti.watch(_DRIVER, number)
@@ -132,12 +156,13 @@ class MeasurementsProbe(Probe):
         with self._turn:
             try:
                 self._take(self._profiler)
+                self._add_bandwidth()
             finally:
                 passes = self._passes
                 self._end()
-        message = (f"{_launches(len(self._rows))} measured, each in {counted(passes, 'pass', 'passes')}: the first of "
-                   "each kernel; these took as long as their replay did")
-        failed = min(len(self._launches), MOST) - len(self._rows)
+        message = self._measured(passes)
+        self._notify(message, True)
+        failed = 0 if self._replay == "user" else min(len(self._launches), MOST) - len(self._rows)
         unknown = [name for name in self._names if is_counted_by_code(name) and instruction_metric(name) is None]
         missing = [
             *([f"{', '.join(unknown)}, which is no sum over instructions"] if unknown else []),
@@ -147,8 +172,8 @@ class MeasurementsProbe(Probe):
             *([f"{_launches(self._captured)} that graphs were captured of"] if self._captured else []),
             *([f"what the instructions of {counted(self._partly, 'kernel')} did, which call subroutines, as divisions "
                "do: CUPTI counts only a part of these"] if self._partly else []),
-            *([f"{_launches(failed)} that could not be measured" + (f": {self._problem}" if self._problem else "")]
-              if failed else []),
+            *([f"{_launches(failed) if failed else 'a range'} that could not be measured: "
+               f"{self._problem or 'its passes did not come to their end'}"] if failed or self._unfinished else []),
         ]
         self.sink.stated[self.name] = {
             "probe": self.name, "status": "degraded" if missing else "ok",
@@ -191,6 +216,9 @@ class MeasurementsProbe(Probe):
         if self._profiler is None or call.context != self._context:
             self._elsewhere += 1
             return
+        if self._replay == "user":
+            self._launches[entry] += 1
+            return
         launch = _launch_of(call)
         if self._is_captured(launch, call.name):
             self._captured += 1
@@ -201,17 +229,64 @@ class MeasurementsProbe(Probe):
             return
         began = now()
         executed = self._executed(launch, call) if self._counts is not None else []
-        if executed and not is_whole(executed, entry):
-            self._partly += 1
-            executed = []
-        assert self.sink is not None
-        self._open = {"entry_name": entry, "number": number, "start_ns": began, "end_ns": began,
-                      "thread_id": self.sink.state().thread_id, "executed": executed}
+        self._open = self._row(entry, began, executed)
         try:
             self._profiler.start()
         except CuptiError:
             self._open = None
             raise
+
+    def _row(self, entry: str | None, began: int, executed: list[Executed]) -> dict[str, Any]:
+        if executed and not (entry and is_whole(executed, entry)):
+            self._partly += 1
+            executed = []
+        assert self.sink is not None
+        return {"entry_name": entry, "name": None if entry is None else readable(entry), "number": 0,
+                "start_ns": began, "end_ns": began, "thread_id": self.sink.state().thread_id, "executed": executed}
+
+    def passes(self) -> Generator[int]:
+        """Yield the number of each pass of a measurement with replay ``user``: what is done in it is measured.
+
+        Yields once where nothing can be measured, and once more than there are passes where instructions are counted.
+        All that is launched in this context in a pass is one range; the same has to be launched in each.
+        """
+        profiler = self._profiler
+        if profiler is None:
+            yield 0
+            return
+        self._unfinished = 1
+        try:
+            yield from self._replayed(profiler)
+            self._unfinished = 0
+        except CuptiError as problem:
+            self._problem = problem
+
+    def _replayed(self, profiler: RangeProfiler) -> Generator[int]:
+        began, number, is_last = now(), 0, False
+        executed: list[Executed] = []
+        self._launches.clear()
+        while not is_last:
+            self._waited("before it was measured")
+            self._notify(f"pass {number + 1} of {self._passes}", False)
+            profiler.start()
+            yield number
+            self._waited("while it was measured")
+            is_last, number = profiler.stop(), number + 1
+        names = [*self._launches]
+        if self._counts is not None:
+            self._notify(f"pass {number + 1} of {self._passes}", False)
+            with current(self._driver, self._context):
+                self._counts.begin()
+            try:
+                yield number
+                self._waited("while its instructions were counted")
+                executed = self._counts.take()
+            finally:
+                self._counts.end()
+        if names:
+            row = self._row(names[0] if len(names) == 1 else None, began, executed)
+            plain = dict.fromkeys(_plain(readable(each)) for each in names)
+            self._rows.append(row | {"end_ns": now(), "name": " + ".join(plain)})
 
     def _is_captured(self, launch: _Launch | _LaunchEx, name: bytes) -> bool:
         stream = launch.config.contents.stream if isinstance(launch, _LaunchEx) else launch.stream
@@ -240,7 +315,8 @@ class MeasurementsProbe(Probe):
                 self._counting = None
 
     def _waited(self, when: str) -> None:
-        result = self._driver.cuCtxSynchronize()
+        with current(self._driver, self._context):
+            result = self._driver.cuCtxSynchronize()
         if result:
             raise CuptiError(f"a kernel failed {when} (error {result})", "see what CUDA says of the launch itself")
 
@@ -261,6 +337,7 @@ class MeasurementsProbe(Probe):
                     raise
             self._rows.append(self._open)
         self._open["end_ns"] = now()
+        self._notify(f"{_launches(len(self._rows))} measured, the last of {self._open['name']}", False)
         self._open = None
 
     def _take(self, profiler: RangeProfiler) -> None:
@@ -271,9 +348,32 @@ class MeasurementsProbe(Probe):
         number = device(self.sink, self._device)
         for row, values in zip(self._rows, found, strict=True):
             self.sink.measurements.append({
-                **row, "name": readable(row["entry_name"]), "device_id": number, "replay": "kernel",
+                **row, "device_id": number, "replay": self._replay,
                 "metric_set": self._wanted, "passes": self._passes,
                 "metrics": [(name, _value(name, values, row["executed"]), unit_of(name)) for name in self._names]})
+
+    def _plan(self) -> str:
+        runs = counted(self._passes, "pass", "passes")
+        if self._replay == "user":
+            return f"metrics {self._wanted}: {runs}, and so often it is called"
+        seconds = _A_KERNEL + _A_PASS * self._passes
+        return (f"metrics {self._wanted}: the first launch of each kernel runs {runs}, about {seconds:.1f} s and "
+                f"{counted(self._passes, 'time', 'times')} as long as it takes itself")
+
+    def _measured(self, passes: int) -> str:
+        runs = counted(passes, "pass", "passes")
+        if self._replay == "user":
+            return f"{counted(len(self._rows), 'range')} measured in {runs}: all that was launched meanwhile"
+        return (f"{_launches(len(self._rows))} measured, each in {runs}: the first of each kernel; these took as long "
+                "as their replay did")
+
+    def _add_bandwidth(self) -> None:
+        """Measure what a copy on the device reaches, where its memory was measured."""
+        assert self.sink is not None
+        if self._rows and _OF_MEMORY in self._names:
+            found = copy_bandwidth(self._driver, self._context, self._device)
+            if found is not None:
+                self.sink.devices.rows[device(self.sink, self._device)]["copy_bytes_per_second"] = found
 
     def _end(self) -> None:
         cupti, self._cupti = self._cupti, None
@@ -297,8 +397,12 @@ def is_named(name: str, wanted: str | None) -> bool:
     """Return whether a kernel is meant: by its name, with or without its module or namespace, or by a pattern."""
     if wanted is None:
         return True
-    short = re.split(r"[<(\[]", name)[0].replace("::", ".").rpartition(".")[2]
-    return any(fnmatchcase(each, wanted) for each in (name, short))
+    return any(fnmatchcase(each, wanted) for each in (name, _plain(name).rpartition(".")[2]))
+
+
+def _plain(name: str) -> str:
+    """Return a kernel's readable name without its arguments."""
+    return re.split(r"[<(\[]", name)[0].replace("::", ".")
 
 
 def _launch_of(call: CallData) -> _Launch | _LaunchEx:
@@ -323,9 +427,17 @@ def _value(name: str, measured: Mapping[str, float], executed: Sequence[Executed
 
 
 def is_whole(executed: Sequence[Executed], entry: str) -> bool:
-    """Return whether all instructions of a kernel were counted: of one that calls subroutines CUPTI leaves some out."""
-    offsets = {each.offset for each in executed if each.function == entry}
-    return offsets == set(range(0, max(offsets, default=0) + INSTRUCTION_BYTES, INSTRUCTION_BYTES))
+    """Return whether all instructions of a kernel were counted: of one that calls subroutines CUPTI may leave some out.
+
+    It leaves out the branch to itself too that stands behind a kernel's last instruction, and which no thread executes.
+    """
+    counts: dict[int, int] = {}
+    for each in executed:
+        if each.function == entry:
+            counts[each.offset] = counts.get(each.offset, 0) + each.values.get(EXECUTED, 0)
+    missing = [at for at in range(0, max(counts, default=0), INSTRUCTION_BYTES) if at not in counts]
+    return 0 in counts and (not missing or (
+        len(missing) == 1 and not any(count for at, count in counts.items() if at > missing[0])))
 
 
 def _launches(count: int) -> str:

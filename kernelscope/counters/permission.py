@@ -208,7 +208,8 @@ def unsupported(name: str, support: Mapping[str, int]) -> Verdict | None:
 def refusal(library: Any, call: str, result: int) -> CuptiError:
     """Return what a call for counters that returned an error is to raise: with what an administrator has to do."""
     if result not in (HARDWARE_BUSY, INSUFFICIENT_PRIVILEGES, *_UNSUPPORTED):
-        return problem_of(library, call, result)
+        found = problem_of(library, call, result)
+        return found if found.is_held else CuptiError(str(found), "please report this message")
     found = verdict(read(), result)
     return CuptiError(found.why, found.fix)
 

@@ -38,6 +38,8 @@ RANGE_PROFILER: dict[str, tuple[_Field, ...]] = {
     "cuptiRangeProfilerDisable": (("profiler", _pointer),),
     "cuptiRangeProfilerStart": (("profiler", _pointer),),
     "cuptiRangeProfilerStop": (("profiler", _pointer), ("pass_index", _size), ("level", _size), ("is_all", _byte)),
+    "cuptiRangeProfilerPushRange": (("profiler", _pointer), ("name", ctypes.c_char_p)),
+    "cuptiRangeProfilerPopRange": (("profiler", _pointer),),
     "cuptiRangeProfilerDecodeData": (("profiler", _pointer), ("dropped", _size)),
     "cuptiRangeProfilerGetCounterDataSize": (
         ("profiler", _pointer), ("names", _names), ("count", _size), ("ranges", _size), ("nodes", ctypes.c_uint32),

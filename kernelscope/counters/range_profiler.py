@@ -1,4 +1,4 @@
-"""CUPTI's range profiler: the GPU's counters of single launches, each replayed as often as is needed."""
+"""CUPTI's range profiler: the GPU's counters of launches, repeated by CUPTI or by the caller as often as is needed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from kernelscope.counters.profiler import RANGE_PROFILER, Profiler, names
 from kernelscope.probes.cupti.library import CuptiError
 
-#: Each kernel is a range of its own, and is replayed by CUPTI, which restores the memory that it wrote.
-_AUTO_RANGE, _KERNEL_REPLAY = 1, 2
+#: By who repeats launches, CUPTI's range and replay modes. ``kernel``: each kernel is a range of its own, and CUPTI
+#: restores the memory that it wrote. ``user``: all that is launched between `RangeProfiler.start` and `stop` is one
+#: range, and runs as it would without a measurement; it has to be launched once for each pass.
+_MODES = {"kernel": (1, 2), "user": (2, 3)}
 #: Launches that one session has room for.
 MOST = 64
 #: Two sessions that measure at once end the process.
@@ -30,6 +32,8 @@ class RangeProfiler(Profiler):
         The ordinal of its device.
     metrics : sequence of str
         Metrics by Nsight Compute's names.
+    replay : str
+        ``kernel`` or ``user``: see `_MODES`.
 
     Attributes
     ----------
@@ -45,9 +49,11 @@ class RangeProfiler(Profiler):
 
     TYPE, NAME, CALLS, SINCE = 0, "range profiler", tuple(RANGE_PROFILER), "12.6"
 
-    def __init__(self, path: str, context: int, device: int, metrics: Sequence[str]) -> None:
+    def __init__(self, path: str, context: int, device: int, metrics: Sequence[str], replay: str = "kernel") -> None:
         super().__init__(path, device)
         self._profiler = None
+        self._is_by_user = replay == "user"
+        self._is_started = False
         if not _active.acquire(blocking=False):
             raise CuptiError("another measurement is under way in this process", "measure one after the other")
         self._is_held = True
@@ -59,9 +65,11 @@ class RangeProfiler(Profiler):
             self._data = (ctypes.c_uint8 * size)()
             data = ctypes.addressof(self._data)
             self._call("cuptiRangeProfilerCounterDataImageInitialize", profiler=self._profiler, bytes=size, image=data)
+            of_ranges, of_replay = _MODES[replay]
             self._call("cuptiRangeProfilerSetConfig", profiler=self._profiler, config_bytes=len(self._config),
-                       config=ctypes.addressof(self._config), data_bytes=size, data=data, range=_AUTO_RANGE,
-                       replay=_KERNEL_REPLAY, ranges=MOST, levels=1, least_level=1, pass_index=0, target=0)
+                       config=ctypes.addressof(self._config), data_bytes=size, data=data, range=of_ranges,
+                       replay=of_replay, ranges=MOST, levels=1, least_level=1, pass_index=0,
+                       target=int(self._is_by_user))
         except BaseException:
             self.end()
             raise
@@ -69,13 +77,19 @@ class RangeProfiler(Profiler):
     def start(self) -> None:
         """Measure what is launched in the context from now on."""
         self._call("cuptiRangeProfilerStart", profiler=self._profiler)
+        self._is_started = True
+        if self._is_by_user:
+            self._call("cuptiRangeProfilerPushRange", profiler=self._profiler, name=b"kernelscope")
 
-    def stop(self) -> None:
-        """Measure no more; `values` has what was measured."""
-        self._call("cuptiRangeProfilerStop", profiler=self._profiler)
+    def stop(self) -> bool:
+        """Measure no more; return whether that was the last pass: then `values` has what was measured."""
+        if self._is_by_user:
+            self._call("cuptiRangeProfilerPopRange", profiler=self._profiler)
+        self._is_started = False
+        return bool(self._call("cuptiRangeProfilerStop", profiler=self._profiler).is_all)
 
     def values(self) -> list[dict[str, float]]:
-        """Return what was measured of each launch, in the order of the launches, by metric."""
+        """Return what was measured of each launch, in the order of the launches, or of the user's range; by metric."""
         self._call("cuptiRangeProfilerDecodeData", profiler=self._profiler)
         found = self._call("cuptiRangeProfilerGetCounterDataInfo", image=ctypes.addressof(self._data),
                            bytes=len(self._data)).ranges
@@ -92,6 +106,8 @@ class RangeProfiler(Profiler):
         """Let others measure; nothing is left in the process that costs anything."""
         try:
             if self._profiler is not None:
+                if self._is_started and self._is_by_user:
+                    self.stop()
                 profiler, self._profiler = self._profiler, None
                 self._call("cuptiRangeProfilerDisable", profiler=profiler)
         finally:

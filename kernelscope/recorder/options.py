@@ -133,6 +133,13 @@ def _lanes_problem(options: RecordingOptions) -> str | None:
     return None
 
 
+def _replay_problem(options: RecordingOptions) -> str | None:
+    if options.replay == "user" and (options.metrics is None or options.metrics_of is not None):
+        return ("replay 'user' needs metrics: there is nothing to repeat without" if options.metrics is None else
+                "replay 'user' measures all kernels as one range: leave out metrics_of")
+    return None
+
+
 def _metrics_problem(options: RecordingOptions) -> str | None:
     if options.metrics is None:
         return None
@@ -219,6 +226,14 @@ class RecordingOptions:
         "measure only kernels of this name, or that match it (* and ?); all without it",
         flag("--metrics-of", metavar="KERNEL", help="with --metrics: only kernels of this name or pattern"),
         check=lambda options: "metrics_of needs metrics" if options.metrics_of and not options.metrics else None))
+    replay: str = field(default="kernel", metadata=option(
+        "who repeats what is measured with metrics: CUPTI, each kernel, and restores memory (kernel); or you, in a "
+        "loop over the recorder's passes(), and all that is launched in it is measured as one range (user)",
+        choices=("kernel", "user"),
+        check=_replay_problem))
+    notify: Callable[[str, bool], object] | None = field(default=None, metadata=option(
+        "told what a measurement with metrics does: called with a line, and whether it is to stay or makes room for "
+        "the next one"))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES))

@@ -10,10 +10,10 @@ import hashlib
 import importlib
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
@@ -34,6 +34,15 @@ class RecorderOptions(RecordingOptions):
     probes: Sequence[ProbeProtocol] | None = field(
         default=None, metadata=option("instead of every probe that there is; for tests"))
     clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
+
+
+@runtime_checkable
+class HasPasses(Protocol):
+    """A probe whose measurement the caller repeats."""
+
+    def passes(self) -> Iterator[int]:
+        """Yield the number of each pass."""
+        ...
 
 
 class RecordsOnce:
@@ -202,6 +211,29 @@ class Recorder(RecordsOnce):
             raise RecorderStateError("attach(kernel) is for a recorder that has started")
         for probe in self._session.installed:
             probe.attach(kernel)
+
+    def passes(self) -> Iterator[int]:
+        """Iterate over the passes of a measurement with ``metrics`` and ``replay="user"``.
+
+        The body of the loop has to launch the same each time: what it launches is measured as one range, other metrics
+        in each pass. Where nothing can be measured it runs once, and the table ``health`` says why.
+
+        Raises
+        ------
+        RecorderStateError
+            It is not recording, or without these options.
+
+        Examples
+        --------
+        >>> with kernelscope.record(metrics="full", replay="user") as r:  # doctest: +SKIP
+        ...     for _ in r.passes():
+        ...         step()
+        >>> kernelscope.metrics(r.recording)  # doctest: +SKIP
+        """
+        if self._session is None or self.options.replay != "user":
+            raise RecorderStateError("passes() is for a recorder that has started with metrics and replay='user'")
+        found = next((probe for probe in self._session.installed if isinstance(probe, HasPasses)), None)
+        return iter((0,)) if found is None else found.passes()
 
     def __enter__(self) -> Recorder:
         """Start, with one cell for the block."""

@@ -230,7 +230,8 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
     if options.metrics and on_gpu:
         from kernelscope.counters.measurements import MeasurementsProbe
 
-        probes.append(MeasurementsProbe(options.metrics, options.metrics_of))
+        probes.append(MeasurementsProbe(options.metrics, options.metrics_of, replay=options.replay,
+                                        notify=options.notify))
     elif options.metrics:
         problems.append({"probe": "metrics", "status": "unavailable",
                          "message": "the GPU's counters were not read: there is no GPU here"})

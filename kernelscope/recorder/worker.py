@@ -41,7 +41,7 @@ STOP = "stop"
 #: A process of these tables' rows did something.
 _WORK = ("launches", "compilations", "activities", "api_calls", "builds", "ranges", "graph_events")
 #: Options that say nothing to another process.
-_OWN = ("name", "journal", "children")
+_OWN = ("name", "journal", "children", "replay", "notify")
 #: How often a child looks whether the recording has ended.
 _BETWEEN_S = 0.1
 #: So much later at most a signal that ends the process does so; launchers send SIGKILL after 30 s, some after 1 s.

@@ -1,21 +1,71 @@
-"""The metrics of measured kernels as a table: a notebook and a terminal get it as text, programs as a DataFrame."""
+"""The metrics of measured kernels: tables by subject, and what they mean for the kernel; programs get a DataFrame."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernelscope.analysis.counters import KernelCounters, measured
+from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
+from kernelscope.analysis.counters import KernelCounters, arguments_of, measured
 from kernelscope.counter_sets import unit_of
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, duration, percent, scaled
-from kernelscope.views.base import clean, columns, table, wrap
+from kernelscope.views.base import clean, columns, escape, table, with_notice, wrap
+from kernelscope.views.html import folded, heading, sentence, style, style_element, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NOTHING = ("No kernel's counters were measured: %kernelscope metrics KERNEL measures one, %%kernelscope --metrics "
             "those of a cell.")
+_OP = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+_OPERATIONS, _OTHERS, _DEVICE = "Operations", "Others", "The device meanwhile"
+#: Metrics of the sets by group, each with what it is in words.
+_GROUPS: dict[str, dict[str, str]] = {
+    "Time": {
+        "gpu__time_duration.sum": "on the GPU",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed": "busiest part of the multiprocessors, of its peak",
+        "sm__inst_issued.avg.pct_of_peak_sustained_elapsed": "instructions issued, of the peak",
+        "sm__warps_active.avg.pct_of_peak_sustained_active": "achieved occupancy",
+    },
+    "Memory": {
+        "dram__bytes.sum": "DRAM, read and written",
+        "dram__bytes.sum.pct_of_peak_sustained_elapsed": "DRAM's bandwidth, of its peak",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed": "busiest part of DRAM, of its peak",
+        "lts__t_bytes.sum": "through L2", "l1tex__t_bytes.sum": "through L1",
+        "l1tex__t_sector_hit_rate.pct": "hits in L1", "lts__t_sector_hit_rate.pct": "hits in L2",
+        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": "sectors a request, global loads",
+        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio": "sectors a request, global stores",
+        "smsp__sass_sectors_mem_global.sum": "sectors of global memory",
+        "smsp__sass_sectors_mem_global_ideal.sum": "sectors that would do",
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": "sectors of local memory loaded",
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": "sectors of local memory stored",
+    },
+    "Shared memory": {
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": "wavefronts, as the pipe counts them",
+        "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared.sum": "wavefronts of instructions",
+        "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal.sum": "wavefronts that would do",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "bank conflicts of loads",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "bank conflicts of stores",
+    },
+    _OPERATIONS: {
+        **{_OP.format(f"{letter}{kind}"): f"{precision} {word}" for letter, precision in (
+            ("f", "FP32"), ("d", "FP64"), ("h", "FP16")) for kind, word in (
+            ("add", "additions"), ("mul", "multiplications"), ("fma", "fused multiply-adds"))},
+        _OP.format("integer"): "integer operations",
+        "sm__inst_executed_pipe_tensor.sum": "instructions of tensor cores",
+    },
+    _DEVICE: {
+        **{f"{_OP.format(kind)}.peak_sustained": f"{precision} instructions a cycle at most"
+           for kind, precision in (("ffma", "FP32"), ("dfma", "FP64"), ("hfma", "FP16"))},
+        "sm__cycles_elapsed.avg.per_second": "clock of the multiprocessors",
+        "dram__bytes.sum.peak_sustained": "DRAM a cycle at most", "dram__cycles_elapsed.avg.per_second": "DRAM's clock",
+        "lts__t_bytes.sum.peak_sustained": "L2 a cycle at most", "lts__cycles_elapsed.avg.per_second": "L2's clock",
+    },
+}
+_STYLE = """
+.kscope .ks-metrics td:last-child { color: var(--ks-soft); font: 11.5px/1.5 var(--ks-mono); overflow-wrap: anywhere; }
+"""
 
 
 class MetricsView:
@@ -66,18 +116,62 @@ class MetricsView:
     def __repr__(self) -> str:
         width = columns(None)
         if not self.kernels:
-            return wrap(_NOTHING, width, hanging=0)
-        return "\n\n".join(_kernel(each, width) for each in self.kernels)
+            return with_notice(self.recording.notice, wrap(_NOTHING, width, hanging=0))
+        return with_notice(self.recording.notice, "\n\n".join(
+            _text(self._title(each), each, _advice(self.recording, each), width) for each in self.kernels))
 
-    def _ipython_display_(self) -> None:
-        print(self)
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        inside = "".join(_html(self._title(each), each, _advice(self.recording, each))
+                         for each in self.kernels) or sentence(_NOTHING)
+        notice = f'<div class="ks-notice">{escape(self.recording.notice)}</div>' if self.recording.notice else ""
+        return f'{style_element(style(), _STYLE)}<div class="kscope">{notice}{inside}</div>'
 
 
-def _kernel(each: KernelCounters, width: int) -> str:
-    rows = [(name, _shown(name, value)) for name, value in each.values.items()]
-    rows += [(name, MISSING) for name in each.missing]
-    heading = f"{clean(each.kernel)} · {counted(each.count, 'launch', 'launches')} measured"
-    return f"{heading}\n{table(('metric', 'value'), rows, width)}"
+    def _title(self, each: KernelCounters) -> tuple[str, str]:
+        arguments = arguments_of(self.recording, each)
+        return clean(f"{each.kernel}({arguments})" if arguments else each.kernel), (
+            f"{counted(each.count, 'launch', 'launches')} measured")
+
+
+def _advice(recording: Recording, each: KernelCounters) -> list[str]:
+    """Return what the rules on counters say of a kernel."""
+    evidence = CounterEvidence(recording, each)
+    said = {rule.code: [text for _, text, _ in rule(evidence)] for rule in COUNTER_RULES}
+    return [text for rule in COUNTER_RULES if not any(said[code] for code in rule.unless) for text in said[rule.code]]
+
+
+def _rows(each: KernelCounters) -> dict[str, list[tuple[str, str, str]]]:
+    """Return what was measured by group: what it is in words, the value, and the metric's name."""
+    known = {name: _shown(name, value) for name, value in each.values.items()} | dict.fromkeys(each.missing, MISSING)
+    found = {group: [(label, known.pop(name), name) for name, label in names.items() if name in known]
+             for group, names in _GROUPS.items()}
+    done = [row for row in found[_OPERATIONS] if row[1] != "0"]
+    if len(done) < len(found[_OPERATIONS]):  # what was counted and did not occur takes one line
+        found[_OPERATIONS] = [*done, ("all others" if done else "of all kinds", "0", "")]
+    found[_OTHERS] = [("", value, name) for name, value in known.items()]
+    return {group: rows for group, rows in found.items() if rows}
+
+
+def _text(title: tuple[str, str], each: KernelCounters, advice: list[str], width: int) -> str:
+    rows = [row for group, found in _rows(each).items()
+            for row in ((group, ""), *((f"  {label or metric}", value) for label, value, metric in found))]
+    return "\n".join([" · ".join(title), *(wrap(f"- {text}", width, 2, 2) for text in advice),
+                      table(("", "value"), rows, width)])
+
+
+def _html(title: tuple[str, str], each: KernelCounters, advice: list[str]) -> str:
+    said = "".join(f"<li>{sentence(text)}</li>" for text in advice)
+    parts: list[str] = []
+    for group, rows in _rows(each).items():
+        cells = [f'<td class="ks-left">{escape(label or "")}</td><td>{escape(value)}</td>'
+                 f'<td class="ks-left">{escape(name)}</td>' for label, value, name in rows]
+        shown = table_of([("", group, ""), ("", "", ""), ("", "", "")], cells, left=(0, 2), dense=True, label=group)
+        parts.append(folded(f"<b>{escape(group)}</b>", shown, scrolls=False) if group == _DEVICE else shown)
+    return (f'{heading(*title)}{f"<ul>{said}</ul>" if said else ""}'
+            f'<div class="ks-metrics">{"".join(parts)}</div>')
 
 
 def _shown(name: str, value: float) -> str:

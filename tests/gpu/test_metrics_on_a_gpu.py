@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -71,11 +73,22 @@ def test_each_kernel_s_first_launch_is_measured_and_memory_is_as_after_one_launc
         assert values["sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"] > 0
 
 
-@cuda.jit
+@cuda.jit(lineinfo=True)
 def strided(x, y):
     i = cuda.grid(1) * 8
     if i < x.size:
-        y[i] = x[i]
+        y[i] = x[i] / 3
+
+
+@cuda.jit
+def wait_for(flag):
+    while not cuda.atomic.add(flag, 0, 0):
+        pass
+
+
+@cuda.jit
+def raise_flag(flag):
+    cuda.atomic.add(flag, 0, 1)
 
 
 def test_what_single_instructions_did_is_kept(arrays):
@@ -89,6 +102,73 @@ def test_what_single_instructions_did_is_kept(arrays):
     single = [row for row in recorder.recording.rows("metrics") if row["pc_offset"] is not None]
     assert sum(row["value"] for row in single if row["name"] == "smsp__sass_sectors_mem_global.sum"
                and row["measurement_id"] == 0) == 2 * N // 8
+
+
+def test_advice_names_the_line(arrays):
+    x, y = arrays
+    with kernelscope.record(metrics="full", code=True) as recorder:
+        strided[N // 8 // 256, 256](x, y)
+    recording = recorder.recording
+    assert stated(recording)[0][0] == "ok", stated(recording)
+    said = " ".join(repr(kernelscope.metrics(recording)).split())
+    print(said)
+    far = said[said.index("access global memory far apart"):]
+    assert "of the sectors too many are at line" in far and "`y[i] = x[i] / 3`" in far
+    assert recording.devices.copy_bytes_per_second[0] > 5e11
+    print(recording.roofline())
+
+
+def test_what_was_first_in_the_process_is_measured_too():
+    program = """if True:
+        import numpy as np, kernelscope
+        from numba import cuda
+        @cuda.jit
+        def k(x):
+            x[cuda.grid(1)] += 1
+        with kernelscope.record(metrics="full") as r:
+            x = cuda.to_device(np.zeros(256, np.float32))
+            k[1, 256](x)
+        print(r.recording.rows("health"))
+        assert len(r.recording.measurements) == 1 and x.copy_to_host().tolist() == [1] * 256
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_what_the_caller_repeats_is_one_range(arrays, capsys):
+    x, y = arrays
+    calls = []
+
+    def call():
+        calls.append(0)
+        axpy[N // 256, 256](np.float32(2), x, y)
+
+    view = kernelscope.metrics(call, metrics="full", replay="user")
+    row, values = measured(view.recording, "axpy")
+    assert "passes, and so often it is called" in capsys.readouterr().err
+    assert row["replay"] == "user" and row["passes"] == len(calls) > 3
+    assert y.copy_to_host()[[0, -1]].tolist() == [1 + 2 * len(calls)] * 2, "nothing is restored"
+    assert values["dram__bytes.sum"] == pytest.approx(3 * 4 * N, rel=0.1)
+    assert values["sm__sass_thread_inst_executed_op_ffma_pred_on.sum"] == N
+    alone = kernelscope.metrics(axpy[N // 256, 256], np.float32(2), x, y, metrics="full")
+    assert values["gpu__time_duration.sum"] == pytest.approx(alone.kernels[0].duration_ns, rel=0.3)
+
+
+def test_kernels_that_wait_for_one_another_are_measured_as_one_range():
+    flag, streams = cuda.to_device(np.zeros(1, np.int32)), [cuda.stream(), cuda.stream()]
+    wait_for[1, 1](cuda.to_device(np.ones(1, np.int32)))
+    raise_flag[1, 1](cuda.to_device(np.ones(1, np.int32)))
+    cuda.synchronize()
+
+    def call():
+        flag.copy_to_device(np.zeros(1, np.int32))
+        wait_for[1, 1, streams[0]](flag)
+        raise_flag[1, 1, streams[1]](flag)
+        cuda.synchronize()
+
+    view = kernelscope.metrics(call, replay="user")
+    (row,) = view.recording.rows("measurements")
+    assert [each.rpartition(".")[2] for each in row["name"].split(" + ")] == ["wait_for", "raise_flag"]
+    assert view.kernels[0].duration_ns > 0
 
 
 def test_only_kernels_that_are_named_are_measured(arrays):

@@ -70,6 +70,9 @@ def executed(*instructions: tuple[int, int, str]) -> list[Executed]:
 
 def test_of_a_kernel_that_calls_subroutines_cupti_counts_a_part() -> None:
     assert is_whole(executed((0, 32, "k"), (16, 32, "k"), (32, 0, "k")), "k")
+    assert is_whole(executed((0, 32, "k"), (16, 32, "k"), (48, 0, "k"), (64, 0, "k")), "k"), "the branch to itself"
+    assert not is_whole(executed((0, 32, "k"), (32, 32, "k"), (48, 0, "k")), "k")
+    assert not is_whole(executed((0, 32, "k"), (16, 32, "k"), (64, 0, "k")), "k")
     assert not is_whole(executed((64, 0, "k"), (80, 0, "k")), "k")
     assert not is_whole(executed((0, 32, "other"), (16, 32, "other")), "k")
 

@@ -23,7 +23,7 @@ typedef struct { uint64_t magic, passes; } Config;
 
 static struct { char name[96]; double value; } known[METRICS];
 static size_t known_count;
-static struct { bool on, configured, started; void *context; Data *data; size_t room, ranges, passes; } session;
+static struct { bool on, configured, started, by_user, pushed; size_t pass; void *context; Data *data; size_t room, ranges, passes; } session;
 static int enables, disables, hosts, launching, overlaps, replays, launch_us, signal_at_stop;
 static char chip[16];
 static int architecture;
@@ -63,7 +63,8 @@ void profiler_run(void *context)
     int running = __atomic_add_fetch(&launching, 1, __ATOMIC_SEQ_CST);
     if (running > 1 && session.started) __atomic_add_fetch(&overlaps, 1, __ATOMIC_SEQ_CST);
     if (launch_us) usleep((unsigned)launch_us);
-    if (measured) session.ranges++, replays += (int)session.passes;
+    if (measured && session.by_user) replays += session.pushed;
+    else if (measured) session.ranges++, replays += (int)session.passes;
     __atomic_sub_fetch(&launching, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -196,8 +197,9 @@ CALL(cuptiRangeProfilerSetConfig, target, void *profiler; size_t config_bytes; c
 {
     const Config *config = (const Config *)params->config;
     if (params->profiler != &session || params->config_bytes != CONFIG_BYTES || config->magic != 0xC0F16 ||
-        params->data_bytes != sizeof(Data) || params->range != 1 || params->replay != 2 || params->levels != 1)
+        params->data_bytes != sizeof(Data) || params->range + 1 != params->replay || params->levels != 1)
         return INVALID_PARAMETER;
+    session.by_user = params->replay == 3, session.pass = 0;
     session.data = (Data *)params->data, session.room = params->ranges, session.passes = config->passes;
     session.configured = true;
     return 0;
@@ -210,10 +212,26 @@ CALL(cuptiRangeProfilerStart, profiler, void *profiler;)
     return 0;
 }
 
+CALL(cuptiRangeProfilerPushRange, name, void *profiler; const char *name;)
+{
+    if (params->profiler != &session || !session.started || !session.by_user || session.pushed) return INVALID_OPERATION;
+    session.pushed = true;
+    return 0;
+}
+
+CALL(cuptiRangeProfilerPopRange, profiler, void *profiler;)
+{
+    if (params->profiler != &session || !session.pushed) return INVALID_OPERATION;
+    session.pushed = false;
+    return 0;
+}
+
 CALL(cuptiRangeProfilerStop, all, void *profiler; size_t pass, level; uint8_t all;)
 {
     if (params->profiler != &session || !session.started) return INVALID_OPERATION;
-    session.started = false, params->all = 1;
+    if (session.pushed) return INVALID_OPERATION;
+    session.started = false, params->all = !session.by_user || ++session.pass == session.passes;
+    session.ranges += session.by_user && params->all;
     stand_in_come(&signal_at_stop);
     return 0;
 }

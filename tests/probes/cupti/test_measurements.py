@@ -16,6 +16,7 @@ from numba.cuda.cudadrv import driver
 from kernelscope.counter_sets import SETS
 from kernelscope.counters.examine import examine
 from kernelscope.counters.measurements import MeasurementsProbe
+from kernelscope.errors import RecorderStateError
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.recorder.recorder import Recorder
 
@@ -54,9 +55,9 @@ def measure(stand_in, monkeypatch):
     for name, value in VALUES.items():
         stand_in.library.stand_in_metric(name.encode(), ctypes.c_double(value))
 
-    def make(wanted="basic"):
-        probe = MeasurementsProbe(wanted, path=stand_in.path, contexts=[(CONTEXT, 0)])
-        return Recorder(probes=[NumbaCudaProbe(), probe], metrics=wanted)
+    def make(wanted="basic", **how):
+        probe = MeasurementsProbe(wanted, path=stand_in.path, contexts=[(CONTEXT, 0)], **how)
+        return Recorder(probes=[NumbaCudaProbe(), probe], metrics=wanted, replay=how.get("replay", "kernel"))
 
     make.launch = launch
     return make
@@ -94,6 +95,58 @@ def test_values_reach_the_tables(measure, array, stand_in):
     assert {row["unit"] for row in recording.rows("metrics")} == {"ns", "byte", "%"}
     assert stand_in.library.stand_in_profiler_replays() == 6
     assert (stated(recording)["status"], len(recording.launches)) == ("ok", 6)
+
+
+def test_how_often_launches_run_is_said_before_and_each_one_that_was_measured(measure, array, stand_in):
+    said, replays = [], stand_in.library.stand_in_profiler_replays
+    with measure(notify=lambda text, stays: said.append((text, stays, replays()))) as recorder:
+        first[2, 32](array)
+        second[2, 32](array)
+    assert [(stays, count) for _, stays, count in said] == [(True, 0), (False, 3), (False, 6), (True, 6)]
+    assert said[0][0] == ("metrics basic: the first launch of each kernel runs 3 passes, about 0.2 s and 3 times "
+                          "as long as it takes itself")
+    assert said[2][0].startswith("2 launches measured, the last of ") and "second" in said[2][0]
+    assert said[3][0] == stated(recorder.recording)["message"]
+
+
+def test_what_the_caller_repeats_is_one_range(measure, array, stand_in):
+    with measure(replay="user") as recorder:
+        for _ in recorder.passes():
+            first[2, 32](array)
+            second[2, 32](array)
+    assert len(recorder.recording.launches) == 6 and stand_in.library.stand_in_profiler_replays() == 6
+    recording = recorder.recording
+    row, = recording.rows("measurements")
+    assert (row["replay"], row["passes"], row["entry_name"], row["specialization_id"]) == ("user", 3, None, None)
+    assert {each["name"]: each["value"] for each in recording.rows("metrics")} == VALUES
+    assert row["name"].count(" + ") == 1 and stated(recording)["status"] == "ok"
+    with measure(replay="user") as recorder:
+        for _ in recorder.passes():
+            first[2, 32](array)
+    assert values(recorder.recording) == {"first": VALUES}
+    assert recorder.recording.rows("measurements")[0]["specialization_id"] == 0
+
+
+def test_passes_that_do_not_come_to_their_end_measure_nothing(measure, array, stand_in):
+    with measure(replay="user") as recorder:
+        for _ in recorder.passes():
+            first[2, 32](array)
+            break
+    assert stand_in.left_on == []
+    row = stated(recorder.recording)
+    assert row["status"] == "degraded" and "a range that could not be measured: its passes did not" in row["message"]
+    with pytest.raises(ZeroDivisionError), measure(replay="user") as recorder:
+        for _ in recorder.passes():
+            first[2, 32](array)
+            raise ZeroDivisionError
+    assert stand_in.left_on == [] and not len(recorder.recording.measurements)
+    stand_in.fail("cuptiRangeProfilerStart", 26)
+    with measure(replay="user") as recorder:
+        for _ in recorder.passes():
+            first[2, 32](array)
+    assert "another tool" in stated(recorder.recording)["message"]
+    with measure() as recorder, pytest.raises(RecorderStateError, match="replay='user'"):
+        recorder.passes()
 
 
 def test_what_could_not_be_evaluated_is_null(measure, array, stand_in):
