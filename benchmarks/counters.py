@@ -22,61 +22,49 @@ import kernelscope
 from kernelscope.counter_sets import SETS
 
 ROUNDS = 7
+#: Metrics that are as near count as the same.
+NEAR = 0.02
 _LAUNCH = (sys.executable, record_counters.__file__, "--launch-only")
 
 
-def own() -> dict[tuple[str, int], dict[str, float | None]]:
-    """Return the metrics of whole launches by kernel and by which of its specializations it is, as launched first."""
-    with kernelscope.record(metrics="full") as recorder:
-        record_counters.launch_all()
-    recording = recorder.recording
-    for row in recording.rows("health"):
-        if row["probe"] == "metrics":
-            print(row["message"])
-    found: dict[tuple[str, int], dict[str, float | None]] = {}
-    of: dict[int, tuple[str, int]] = {}
-    for row in recording.rows("measurements"):
-        count = sum(name == row["name"] for name, _ in found)
-        found[row["name"], count] = {}
-        of[row["measurement_id"]] = row["name"], count
-    for row in recording.rows("metrics"):
-        if row["pc_offset"] is None:
-            found[of[row["measurement_id"]]][row["name"]] = row["value"]
+def own() -> list[tuple[str, dict[str, float | None]]]:
+    """Return the metrics of each kernel's second launch in a row."""
+    found: list[tuple[str, dict[str, float | None]]] = []
+    for name, launch in record_counters.launches():
+        launch()
+        cuda.synchronize()
+        with kernelscope.record(metrics="full") as recorder:
+            launch()
+        found.append((name, {row["name"]: row["value"] for row in recorder.recording.rows("metrics")
+                             if row["pc_offset"] is None}))
     return found
 
 
-def ncu(metrics: tuple[str, ...], *options: str) -> list[tuple[str, dict[str, float]]]:
-    """Return the same of ncu, launch by launch; clocks and caches as they are."""
+def ncu(metrics: tuple[str, ...], *options: str) -> list[dict[str, float]]:
+    """Return the metrics of each launch as ncu has them; clocks and caches as they are."""
     done = subprocess.run(
         ["ncu", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics), "--csv",
-         "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled", *options, *_LAUNCH],
-        capture_output=True, text=True, check=True)
+         "--page", "raw", "--print-units", "base", *options, *_LAUNCH], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     rows = list(csv.DictReader(lines[next(at for at, line in enumerate(lines) if line.startswith('"ID"')):]))
-    return [(row["Kernel Name"], {name: float(row[name].replace(",", "")) for name in metrics if row.get(name)})
-            for row in rows[1:]]
+    return [{name: float(row[name].replace(",", "")) for name in metrics if row.get(name)} for row in rows[1:]]
 
 
 def compare() -> None:
-    """Print each metric of each kernel here and there, in the first launch and, of ncu, in the second too."""
-    found = own()
-    launches = ncu(SETS["full"])
-    theirs: dict[tuple[str, int], list[dict[str, float]]] = {}
-    seen: dict[str, tuple[str, int]] = {}
-    for mangled, values in launches:
-        if mangled not in seen:
-            name = next((name for name, _ in found if f"{len(name)}{name}" in mangled), None)
-            if name is None:
-                continue  # it is none of ours
-            seen[mangled] = name, sum(known == name for known, _ in seen.values())
-        theirs.setdefault(seen[mangled], []).append(values)
+    """Print each metric of each kernel's second launch, here and there."""
+    found, launched = own(), ncu(SETS["full"])
+    assert len(launched) == len(found) * record_counters.LAUNCHES
+    theirs = launched[record_counters.LAUNCHES - 1::record_counters.LAUNCHES]
+    far: list[str] = []
     for metric in SETS["full"]:
-        for kernel, values in found.items():
-            one, others = values.get(metric), [each.get(metric) for each in theirs.get(kernel, [])]
-            other = others[0] if others else None
-            off = "" if one is None or not other else f"{(one / other - 1) * 100:+.2f} %"
-            label = kernel[0] + (f" ({kernel[1] + 1})" if kernel[1] else "")
-            print(f"{metric:75} {label:18} {one!s:>22} {' '.join(map(str, others)):>45} {off:>10}")
+        for at, (kernel, values) in enumerate(found):
+            one, other = values.get(metric), theirs[at].get(metric)
+            off = None if one is None or other is None else 0.0 if one == other else (one - other) / max(one, other)
+            shown = "" if off is None else f"{off:+.2%}"
+            print(f"{metric:75} {kernel:17} {one!s:>22} {other!s:>22} {shown:>10}")
+            if off is not None and abs(off) > NEAR:
+                far.append(f"{kernel} {metric}: {one:g}, {other:g}")
+    print(f"further apart than {NEAR:.0%}:", *far, sep="\n  ")
 
 
 def times() -> None:

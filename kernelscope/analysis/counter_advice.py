@@ -196,7 +196,7 @@ def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
             sectors = f" ({' and '.join(found)} sectors a request)" if found else ""
             wasted = 1 - ideal / reached
             yield each.kernel, (
-                f"the threads of a warp in {cut(each.kernel)} access global memory far apart: {reached:,.0f} sectors a "
+                f"Threads of a warp in {cut(each.kernel)} access global memory far apart: {reached:,.0f} sectors a "
                 f"launch{sectors}, where {ideal:,.0f} would do."
                 f"{evidence.line(each, 'the sectors too many', _REACHED, _IDEAL)}{evidence.memory_line(each)} Let "
                 "neighbouring threads (threadIdx.x) access neighbouring elements: the last index of a C-ordered array; "
@@ -243,7 +243,7 @@ def _low_occupancy(evidence: CounterEvidence) -> Iterable[Found]:
         used = "" if "registers" not in limits or specialization is None else f" ({specialization['regs']} a thread)"
         more = f" More would need {' and '.join(_MORE[name] for name in limits)}." if limits else ""
         yield each.kernel, (
-            f"a multiprocessor can hold {percent(row['occupancy'])} of its warps of {cut(each.kernel)}{achieved} "
+            f"A multiprocessor can hold {percent(row['occupancy'])} of its warps of {cut(each.kernel)}{achieved} "
             f"(theoretical{' and achieved' if achieved else ''} occupancy){why}{used}.{more} It helps where warps wait "
             "for memory, and not always."
         ), (1 - row["occupancy"]) * evidence.spent_ns(each)
@@ -262,7 +262,7 @@ def _tail_effect(evidence: CounterEvidence) -> Iterable[Found]:
         if waves > 1 and empty >= EMPTY:
             last = blocks - math.floor(waves) * at_once
             yield each.kernel, (
-                f"the {blocks:,} blocks of {cut(each.kernel)} run in {waves:.3g} waves of {at_once:,}: the last has "
+                f"The {blocks:,} blocks of {cut(each.kernel)} run in {waves:.3g} waves of {at_once:,}: the last has "
                 f"{last:,}, and {percent(empty)} of the places of all waves are empty. Choose a grid of whole waves, "
                 f"or of {at_once:,} blocks that each loop over the data (a grid-stride loop), or smaller blocks."
             ), empty * evidence.spent_ns(each)

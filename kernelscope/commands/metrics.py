@@ -8,9 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.commands.cell import parse_cell, without_heading
 from kernelscope.commands.output import loaded, notifier, publish
-from kernelscope.commands.show import find_cell
 from kernelscope.commands.verb import Verb
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recorder.blocks import record
@@ -84,6 +82,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     """Run a cell again, with the kernel's launches measured, and show what was measured."""
+    from kernelscope.commands.cell import parse_cell, without_heading
+    from kernelscope.commands.show import find_cell
+
     cell = find_cell(session.recordings, asked.cell) if asked.cell else _newest(session.recordings, asked.kernel)
     if asked.kernel not in _names(cell):
         raise UnknownKernelError(f"kernel {asked.kernel!r} was not launched there; launched were "

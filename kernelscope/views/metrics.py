@@ -63,7 +63,13 @@ _GROUPS: dict[str, dict[str, str]] = {
         "lts__t_bytes.sum.peak_sustained": "L2 a cycle at most", "lts__cycles_elapsed.avg.per_second": "L2's clock",
     },
 }
+#: So many kernels are shown with their tables open.
+_OPEN = 3
 _STYLE = """
+.kscope .ks-metrics table { table-layout: fixed; }
+.kscope .ks-metrics td:nth-child(1), .kscope .ks-metrics th:nth-child(1) { width: 34%; }
+.kscope .ks-metrics td:nth-child(2), .kscope .ks-metrics th:nth-child(2) { width: 18%; }
+.kscope .ks-metrics table td { overflow-wrap: anywhere; white-space: normal; }
 .kscope .ks-metrics td:last-child { color: var(--ks-soft); font: 11.5px/1.5 var(--ks-mono); overflow-wrap: anywhere; }
 """
 
@@ -124,7 +130,7 @@ class MetricsView:
         return repr(self)
 
     def _repr_html_(self) -> str:
-        inside = "".join(_html(self._title(each), each, _advice(self.recording, each))
+        inside = "".join(_html(self._title(each), each, _advice(self.recording, each), len(self.kernels) <= _OPEN)
                          for each in self.kernels) or sentence(_NOTHING)
         notice = f'<div class="ks-notice">{escape(self.recording.notice)}</div>' if self.recording.notice else ""
         return f'{style_element(style(), _STYLE)}<div class="kscope">{notice}{inside}</div>'
@@ -132,8 +138,11 @@ class MetricsView:
 
     def _title(self, each: KernelCounters) -> tuple[str, str]:
         arguments = arguments_of(self.recording, each)
-        return clean(f"{each.kernel}({arguments})" if arguments else each.kernel), (
-            f"{counted(each.count, 'launch', 'launches')} measured")
+        peak = each.value("dram__bytes.sum.pct_of_peak_sustained_elapsed")
+        said = [*([duration(each.duration_ns)] if each.duration_ns else []),
+                *([f"{percent(peak / 100)} of DRAM's peak"] if peak is not None else []),
+                f"{counted(each.count, 'launch', 'launches')} measured"]
+        return clean(f"{each.kernel}({arguments})" if arguments else each.kernel), ", ".join(said)
 
 
 def _advice(recording: Recording, each: KernelCounters) -> list[str]:
@@ -162,7 +171,7 @@ def _text(title: tuple[str, str], each: KernelCounters, advice: list[str], width
                       table(("", "value"), rows, width)])
 
 
-def _html(title: tuple[str, str], each: KernelCounters, advice: list[str]) -> str:
+def _html(title: tuple[str, str], each: KernelCounters, advice: list[str], is_open: bool) -> str:
     said = "".join(f"<li>{sentence(text)}</li>" for text in advice)
     parts: list[str] = []
     for group, rows in _rows(each).items():
@@ -170,8 +179,9 @@ def _html(title: tuple[str, str], each: KernelCounters, advice: list[str]) -> st
                  f'<td class="ks-left">{escape(name)}</td>' for label, value, name in rows]
         shown = table_of([("", group, ""), ("", "", ""), ("", "", "")], cells, left=(0, 2), dense=True, label=group)
         parts.append(folded(f"<b>{escape(group)}</b>", shown, scrolls=False) if group == _DEVICE else shown)
-    return (f'{heading(*title)}{f"<ul>{said}</ul>" if said else ""}'
-            f'<div class="ks-metrics">{"".join(parts)}</div>')
+    tables = folded(f"<b>{counted(len(each.values) + len(each.missing), 'metric')}</b>", "".join(parts), is_open,
+                    scrolls=False)
+    return f'{heading(*title)}{f"<ul>{said}</ul>" if said else ""}<div class="ks-metrics">{tables}</div>'
 
 
 def _shown(name: str, value: float) -> str:

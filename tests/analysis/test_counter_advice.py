@@ -79,21 +79,21 @@ def test_the_double_precision_kernel_is_the_one_with_the_float64_argument() -> N
      "float64. In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), "
      "if the values allow it. ("),
     ("uncoalesced", measured.script,
-     "the threads of a warp in naive_transpose access global memory far apart: its stores reach 32 sectors a "
-     "request and use 12 % of their bytes. Let neighbouring threads (threadIdx.x) access neighbouring elements: "
-     "the last index of a C-ordered array; or go through shared memory. (From more than 4 sectors a request, with "
-     "50 % of their bytes or less used: "),
+     "Threads of a warp in naive_transpose access global memory far apart: 18,874,368 sectors a launch (stores 32 "
+     "sectors a request), where 4,194,304 would do. Let neighbouring threads (threadIdx.x) access neighbouring "
+     "elements: the last index of a C-ordered array; or go through shared memory. (From 50 % of the sectors that "
+     "global memory is accessed in, or fewer, would do: "),
     ("spills", _spilling,
      "tiled_product moves 64.0 MiB of local memory a launch (2,097,152 sectors, 96 B a thread), 25 % of what "
      "passes L1: registers are spilled. Allow more registers (max_registers, smaller blocks), or keep fewer "
      "values at once. (From "),
     ("low_occupancy", _crowded,
-     "a multiprocessor can hold 25 % of its warps of reduction and holds 69 % (theoretical and achieved "
+     "A multiprocessor can hold 25 % of its warps of reduction and holds 69 % (theoretical and achieved "
      "occupancy), limited by registers (128 a thread). More would need fewer registers a thread (max_registers, "
      "less work a thread) or smaller blocks. It helps where warps wait for memory, and not always. (From a "
      "theoretical occupancy below 80 %: Nsight Compute's rule TheoreticalOccupancy.)"),
     ("tail_effect", lambda: _changed("configurations", 1, griddim_x=300, griddim_y=1),
-     "the 300 blocks of naive_product run in 1.14 waves of 264: the last has 36, and 43 % of the places of all "
+     "The 300 blocks of naive_product run in 1.14 waves of 264: the last has 36, and 43 % of the places of all "
      "waves are empty. Choose a grid of whole waves, or of 264 blocks that each loop over the data (a "
      "grid-stride loop), or smaller blocks. (From more than one wave of blocks, with 20 % of the places of all "
      "waves empty: after Nsight Compute's rule LaunchConfiguration, Tail Effect.) The same goes for "
@@ -116,9 +116,7 @@ def test_what_a_rule_says(code: str, make: Callable[[], Script], text: str) -> N
     # Doubles that were asked for.
     ("double_precision", lambda: _changed("specializations", 2, signature="(float64, array(float64, 1d, C))")),
     ("double_precision", lambda: _changed("dispatchers", 1, framework="triton")),
-    # Threads that read one element: few bytes of one sector.
-    ("uncoalesced", lambda: measured.script(**{
-        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio": 1.0})),
+    ("uncoalesced", lambda: measured.script(only=(6,), **{"smsp__sass_sectors_mem_global_ideal.sum": 1.7e7})),
     ("spills", lambda: measured.script(**{_LOCAL.format("ld"): 10.0})),
     ("low_occupancy", lambda: _changed("occupancies", 5, occupancy=0.8)),
     ("bank_conflicts", lambda: measured.script(**{"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 0.0})),
@@ -144,8 +142,8 @@ def test_the_line_that_waits_for_memory_is_named() -> None:
     made.rows = {name: found.rows(name) for name in ("dispatchers", "specializations", "configurations", "devices",
                                                      "code", "pc_samples", "threads", "cells", "launches")}
     made.measurement(0, {
-        "gpu__time_duration.sum": 1_000.0, "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": 32.0,
-        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct": 12.5})
+        "gpu__time_duration.sum": 1_000.0, "smsp__sass_sectors_mem_global.sum": 800.0,
+        "smsp__sass_sectors_mem_global_ideal.sum": 100.0})
     assert " 100 % of its waits for memory are at line 11, `y[i] += a * x[i]`. " in _said(made, "uncoalesced")
 
 
