@@ -155,6 +155,12 @@ def tuning_runs(recording: Recording) -> Bools:
     return _refers(recording, "dispatcher_id", "builds")
 
 
+def measured_launches(recording: Recording) -> Ints:
+    """Return the launches that were replayed for the GPU's counters, and took as long as that."""
+    rows = recording.rows("measurements")
+    return np.array([row["launch_id"] for row in rows if row["launch_id"] is not None], np.int64)
+
+
 def _refers(recording: Recording, name: str, table: str = "launches") -> Bools:
     """Return which launches, or rows of another table, have an id in a column."""
     source = _column(recording, table, name)

@@ -15,6 +15,7 @@ from kernelscope.analysis.columns import (
     ids,
     ints,
     matches,
+    measured_launches,
     one_group,
     row_count,
     rows_at,
@@ -129,7 +130,8 @@ def outliers(recording: Recording, phases: LaunchPhases | None = None) -> Outlie
         `launch_phases` of it, where it is at hand.
     """
     phases = launch_phases(recording) if phases is None else phases
-    spent, owner = phases.launching_ns, ids(recording, "launches", "dispatcher_id")
+    spent, owner = phases.launching_ns.copy(), ids(recording, "launches", "dispatcher_id")
+    spent[measured_launches(recording)] = UNKNOWN  # they took as long as their replay
     timed = spent >= 0
     of, of_ns = int(timed.sum()), int(spent[timed].sum())
     if of < FEW:

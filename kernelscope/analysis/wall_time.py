@@ -29,8 +29,10 @@ from kernelscope.schema import UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
 #: other CUDA calls (`kernelscope.analysis.gpu.STATES`), runs of an autotuner without their compiles (``autotuning``),
-#: Python's garbage collections outside of those (``gc``), what recording cost, and the rest: Python and libraries.
-PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "autotuning", "gc", "recording", "python")
+#: measurements with the GPU's counters (``measuring``), Python's garbage collections outside of those (``gc``), what
+#: recording cost, and the rest: Python and libraries.
+PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "autotuning", "measuring", "gc", "recording",
+                          "python")
 
 #: So many threads have rows of their own; the others are left out.
 MOST_THREADS = 16
@@ -66,8 +68,8 @@ class WallTime:
         From start to end.
     parts : dict of str to int
         Nanoseconds of the main thread by part (`PARTS`); they add up to `wall_ns`. A garbage collection inside a
-        launch, a compile, autotuning or a CUDA call is time of that, as in all other tables. ``recording`` is an
-        estimate that is taken out of ``python``.
+        launch, a compile, autotuning, measuring or a CUDA call is time of that, as in all other tables. ``recording``
+        is an estimate that is taken out of ``python``.
     ranges : dict of str to int
         How much of ``python`` was in which NVTX range, by the name of the innermost one; the longest first.
     threads : tuple of ThreadTime
@@ -118,17 +120,18 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     for thread, states in ([(threads[0], host)] if host is not None and is_all_of_one else
                            host_states_of(recording, threads)):
         found[thread] = states.times_in(windows)
-        tuning = _tuning(recording, thread)
-        if len(tuning):
-            inside = states.times_in([_inside(tuning, each) for each in windows])
-            for parts, tuned in zip(found[thread], inside, strict=True):
-                del tuned["compile"]
-                parts |= {state: parts[state] - value for state, value in tuned.items()}
-                parts["autotuning"] = sum(tuned.values())
+        tuning, measuring = _tuning(recording, thread), _measuring(recording, thread)
+        for part, held in (("autotuning", tuning.minus(measuring)), ("measuring", measuring)):
+            inside = states.times_in([_inside(held, each) for each in windows]) if len(held) else []
+            for parts, spent in zip(found[thread], inside, strict=len(held) > 0):
+                del spent["compile"]
+                parts |= {state: parts[state] - value for state, value in spent.items()}
+                parts[part] = sum(spent.values())
+        held = joined(tuning, measuring)
         own = [place for place, each in enumerate(main) if each == thread]
         if own:
-            garbage = _garbage(recording, thread).minus(tuning)
-            ranges |= {place: _by_range(recording, thread, windows[place], states, joined(garbage, tuning))
+            garbage = _garbage(recording, thread).minus(held)
+            ranges |= {place: _by_range(recording, thread, windows[place], states, joined(garbage, held))
                        for place in own}
             if len(garbage):
                 collected[thread] = states.times_in([_inside(garbage, each) for each in windows])
@@ -251,6 +254,14 @@ def _tuning(recording: Recording, thread: int) -> Intervals:
     """Return a thread's runs of an autotuner."""
     rows = np.flatnonzero(tuning_runs(recording) & (ints(recording, "builds", "thread_id") == thread))
     return union(*(ints(recording, "builds", name)[rows] for name in ("start_ns", "end_ns")))
+
+
+def _measuring(recording: Recording, thread: int) -> Intervals:
+    """Return when a thread's launches were replayed for the GPU's counters."""
+    owner = ints(recording, "launches", "thread_id")
+    rows = [row for row in recording.rows("measurements")
+            if row["launch_id"] is not None and owner[row["launch_id"]] == thread]
+    return union(*(np.array([row[name] for row in rows], np.int64) for name in ("start_ns", "end_ns")))
 
 
 def _garbage(recording: Recording, thread: int) -> Intervals:

@@ -150,7 +150,7 @@ def test_what_the_caller_repeats_is_one_range(arrays, capsys):
     assert values["dram__bytes.sum"] == pytest.approx(3 * 4 * N, rel=0.1)
     assert values["sm__sass_thread_inst_executed_op_ffma_pred_on.sum"] == N
     alone = kernelscope.metrics(axpy[N // 256, 256], np.float32(2), x, y, metrics="full")
-    assert values["gpu__time_duration.sum"] == pytest.approx(alone.kernels[0].duration_ns, rel=0.3)
+    assert values["gpu__time_duration.sum"] > alone.kernels[0].duration_ns, "the GPU waited for the launch too"
 
 
 def test_kernels_that_wait_for_one_another_are_measured_as_one_range():

@@ -43,6 +43,7 @@ TIME_MEANINGS = {
     "compile": "compiling kernels, and loading them from a disk cache",
     "launch": "launches without compiles: dispatch, prepare, submit and finish",
     "autotuning": "runs of an autotuner without their compiles: benchmarks of the configurations",
+    "measuring": "launches that were replayed for the GPU's counters",
     "wait": "calls that wait for the GPU, such as synchronize",
     "copy": "calls that copy between host and device, where CUPTI recorded them",
     "memory": "calls that allocate, free or set memory, where CUPTI recorded them",

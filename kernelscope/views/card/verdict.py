@@ -19,6 +19,7 @@ GROUPS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "compile": (("compile",), "compiling"),
     "launch": (LAUNCHING, "launching"),
     "autotuning": (("autotuning",), "autotuning"),
+    "measuring": (("measuring",), "measuring with the GPU's counters"),
     "wait": (("wait",), "waiting for the GPU"),
     "copy": (("copy",), "copying"),
     "memory": (("memory",), "allocating and freeing memory"),

@@ -103,8 +103,8 @@ def test_how_often_launches_run_is_said_before_and_each_one_that_was_measured(me
         first[2, 32](array)
         second[2, 32](array)
     assert [(stays, count) for _, stays, count in said] == [(True, 0), (False, 3), (False, 6), (True, 6)]
-    assert said[0][0] == ("metrics basic: the first launch of each kernel runs 3 passes, about 0.2 s and 3 times "
-                          "as long as it takes itself")
+    assert said[0][0] == ("metrics basic: the first launch of each kernel runs in 3 passes, which takes about 0.2 s "
+                          "and 3 times as long as the kernel itself")
     assert said[2][0].startswith("2 launches measured, the last of ") and "second" in said[2][0]
     assert said[3][0] == stated(recorder.recording)["message"]
 
