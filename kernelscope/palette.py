@@ -74,7 +74,7 @@ FRAME_COLORS = {
 PART_COLORS = {
     "launch": PHASE_COLORS["submit"],
     "autotuning": "#704010",
-    "measuring": "#2f6f62",
+    "measuring": "#36634d",
     "wait": WAIT_COLOR,
     "copy": GPU_COLORS["copy"],
     "memory": "#b1a090",

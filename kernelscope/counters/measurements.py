@@ -338,7 +338,7 @@ class MeasurementsProbe(Probe):
                     raise
             self._rows.append(self._open)
         self._open["end_ns"] = now()
-        self._notify(f"{_launches(len(self._rows))} measured, the last of {self._open['name']}", False)
+        self._notify(f"{_launches(len(self._rows))} measured, the last of {_plain(self._open['name'])}", False)
         self._open = None
 
     def _take(self, profiler: RangeProfiler) -> None:

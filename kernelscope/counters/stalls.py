@@ -5,17 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from kernelscope.counters.pc_sampling import MOST, PcSampling
 from kernelscope.probes.base import Probe
-from kernelscope.probes.cupti.library import CuptiError, find
+from kernelscope.probes.cupti.library import Cupti, CuptiError, find
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import Sink
 from kernelscope.units import counted
 
 _NOT_STARTED = 3
+#: The share of samples of kernels that CUPTI tells nothing of from which on that is said: the driver has some too.
+_FEW_OTHERS = 0.01
 
 
 class StallsProbe(Probe):
@@ -136,9 +139,23 @@ class StallsProbe(Probe):
             raise first
 
 
+def begin_anew(path: str | None = None) -> None:
+    """Have CUPTI learn of all code that is loaded, before warps are sampled; `path` is its library's, for tests.
+
+    What is missing where that cannot be done, as another tool has CUPTI, is said at the end.
+    """
+    with suppress(CuptiError):
+        Cupti(path or find()).begin_anew()
+
+
 def _losses(sampled: list[PcSampling], dropped: int) -> list[tuple[str, str]]:
     """What is said of samples that are missing, and what to do about it."""
     found, left = list[tuple[str, str]](), sum(each.left for each in sampled)
+    others, total = sum(each.of_others for each in sampled), sum(each.total for each in sampled)
+    if others > _FEW_OTHERS * total:
+        found.append((f"{counted(others, 'sample')} are of kernels that CUPTI tells nothing of, because their code was "
+                      "loaded while nothing was sampled and another tool had CUPTI", "end the other tool, or restart "
+                      "the kernel"))
     if dropped or any(each.is_buffer_full for each in sampled):
         lost = f"{counted(dropped, 'sample')} more" if dropped else "more samples"
         found.append((f"the GPU lost {lost}, as its buffer was full", "record fewer or shorter kernels at once"))

@@ -221,8 +221,9 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
         probes.append(TorchOperatorsProbe())
     problems: list[dict[str, Any]] = []
     if options.stalls and on_gpu:
-        from kernelscope.counters.stalls import StallsProbe
+        from kernelscope.counters.stalls import StallsProbe, begin_anew
 
+        begin_anew()  # before any probe uses CUPTI
         probes.append(StallsProbe(is_serialized=options.stalls == LAUNCHES))
     elif options.stalls:
         problems.append({"probe": "stalls", "status": "unavailable",

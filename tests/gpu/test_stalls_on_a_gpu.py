@@ -231,3 +231,22 @@ def test_recordings_after_one_another_are_whole(arrays):
         counts.append(int(r.recording.pc_samples.samples.sum()))
     print(counts)
     assert min(counts) > 0
+
+
+def test_kernels_that_were_loaded_between_recordings_are_sampled_too(arrays):
+    first, *_ = launches(arrays)
+    with kernelscope.record(stalls=True):
+        run(first)
+    for between in ({}, {"metrics": "basic"}, {"metrics": "full"}, {"lanes": True}):
+        with kernelscope.record(**between):
+            run(first)
+        loaded = (cuda.jit(lineinfo=True)(scattered.py_func), *first[1:])
+        run(loaded)
+        with kernelscope.record(**between) as r:
+            run(loaded)
+        assert len(r.recording.measurements) == bool(between.get("metrics")), (between, r.recording.health)
+        with kernelscope.record(stalls=True) as r:
+            run(loaded)
+        assert stated(r.recording)["status"] == "ok", (between, stated(r.recording))
+        assert by_kernel(r.recording)[0].lines, between
+        assert r.recording.launches.execute_ns.notna().all(), between

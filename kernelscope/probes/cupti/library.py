@@ -290,6 +290,20 @@ class Cupti:
         self._check("cuptiSubscribe", result, holder.value.decode("utf-8", "replace"))
         self._called = called
 
+    def begin_anew(self) -> None:
+        """Have CUPTI begin anew, with all code that is loaded now: it hears of later code only while it samples.
+
+        Raises
+        ------
+        CuptiError
+            Another client has CUPTI.
+        """
+        self.subscribe()
+        self.unsubscribe()
+        finalize = getattr(self._library, "cuptiFinalize", None)
+        if finalize is not None:
+            self._check("cuptiFinalize", finalize())
+
     def unsubscribe(self) -> None:
         """Leave CUPTI to others."""
         self._called = None

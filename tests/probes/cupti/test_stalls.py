@@ -13,7 +13,7 @@ from kernelscope import cubin
 from kernelscope.analysis.code import line_map, sass_offsets
 from kernelscope.analysis.stalls import by_kernel
 from kernelscope.counters.pc_sampling import PcSampling
-from kernelscope.counters.stalls import StallsProbe
+from kernelscope.counters.stalls import StallsProbe, begin_anew
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import CuptiError
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
@@ -139,6 +139,7 @@ def kernel(out, values):
 def recorded(stand_in, cupti, gpu):
     """Makes recorders with samples of the stand-in."""
     def make(**options):
+        begin_anew(stand_in.path)
         probe = StallsProbe(path=stand_in.path, contexts=[(CONTEXT, 0)], is_serialized=options["stalls"] == "launches")
         return Recorder(probes=[NumbaCudaProbe(), CuptiProbe(cupti), probe], **options)
 
@@ -185,6 +186,25 @@ def test_a_recording_has_them_by_line(recorded, launch, sample, stand_in):
     health, = (row for row in recording.rows("health") if row["probe"] == "stalls")
     assert (health["status"], health["dropped"]) == ("degraded", 11)
     assert "one every 16,384 cycles" in health["message"]
+
+
+def test_kernels_whose_code_was_loaded_between_two_recordings_are_sampled_too(recorded, launch, sample, stand_in):
+    launch()
+    entry = name_of(kernel)
+    with recorded(stalls=True):
+        sample(entry, 0, WAIT, 5)
+    stand_in.library.stand_in_load(b"later")  # CUPTI does not hear of it
+    with recorded(stalls=True) as recorder:
+        sample("later", 0, WAIT, 9)
+    assert [(row["name"], row["samples"]) for row in recorder.recording.rows("pc_samples")] == [("later", 9)]
+    stand_in.library.stand_in_load(b"later")
+    stand_in.fail("cuptiFinalize", 999)
+    with recorded(stalls=True) as recorder:
+        sample("later", 0, WAIT, 9)
+    assert not len(recorder.recording.pc_samples)
+    health, = (row for row in recorder.recording.rows("health") if row["probe"] == "stalls")
+    assert health["status"] == "degraded" and "9 samples are of kernels that CUPTI tells" in health["message"]
+    assert "restart the kernel" in health["fix"]
 
 
 def sass_of(kernel):
