@@ -276,3 +276,14 @@ def test_eager_against_a_graph(execute: Execute) -> None:
     assert "a graph is faster from" in said
     assert len(outputs(notebook, "application/vnd.plotly.v1+json")) == 2
     assert printed(notebook, "stderr") == ""
+
+
+@pytest.mark.slow
+def test_inside_the_kernel(execute: Execute) -> None:
+    notebook = execute("08_inside_the_kernel")
+    said = " ".join(" ".join(outputs(notebook, "text/plain")).split())
+    for told in ("1,073,741,824 double-precision operations", "the sectors too many are at line 7", "lg throttle",
+                 "mio throttle", "9.0"):
+        assert told in said, told
+    assert len(outputs(notebook, "application/vnd.plotly.v1+json")) == 1, "the roofline"
+    assert printed(notebook, "stderr") == ""
