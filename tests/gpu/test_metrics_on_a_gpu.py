@@ -233,3 +233,36 @@ def test_an_unknown_metric_is_said_and_the_cell_runs(arrays):
     with kernelscope.record(metrics="basic") as recorder:
         axpy[N // 256, 256](np.float32(2), x, y)
     assert stated(recorder.recording)[0][0] == "ok"
+
+
+def test_the_magic_runs_a_cell_again_and_shows_what_was_measured(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+
+    monkeypatch.chdir(tmp_path)
+    shell = InteractiveShell.instance()
+    try:
+        for cell in ("%load_ext kernelscope", """\
+import numpy as np
+from numba import cuda
+
+@cuda.jit(lineinfo=True)
+def add(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 0.5 * y[i]
+
+x, y = (cuda.to_device(np.ones(1 << 22, np.float32)) for _ in range(2))
+""", "%%kernelscope -q\nfor _ in range(3):\n    add[1 << 14, 256](x, y)\ncuda.synchronize()\n",
+                     "%kernelscope metrics add --set full", "assert x.copy_to_host()[0] == 1 + 2 * 3 * 0.5"):
+            shell.run_cell(cell, store_history=True).raise_error()
+        said = " ".join(capsys.readouterr().out.split())
+        print(said)
+        for told in ("is run again", "runs in 10 passes, which takes about", "1 launch measured, each in 10 passes",
+                     "4,194,304 double-precision operations", "`x[i] += 0.5 * y[i]`", "achieved occupancy"):
+            assert told in said, told
+        result = shell.run_cell("%kernelscope metrics nothing", store_history=True)
+        assert "nothing" in capsys.readouterr().err or not result.success
+    finally:
+        shell.run_cell("%unload_ext kernelscope")
+        InteractiveShell.clear_instance()

@@ -26,7 +26,7 @@ def test_a_real_recording_is_consistent(path):
     assert recording.devices.name.str.contains("NVIDIA").all()
     launches = recording.launches
     # Those of torch are made where no probe sees them.
-    assert len(launches) + recording.activities.kind.eq("kernel").sum() >= 20
+    assert len(launches) + recording.activities.kind.eq("kernel").sum() >= 18
     made = launches[launches.error.isna()]
     # Not every probe sees all of them.
     times = made[BOUNDARIES].astype("Int64").bfill(axis=1).astype("int64").to_numpy()

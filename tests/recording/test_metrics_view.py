@@ -29,12 +29,12 @@ def test_what_a_real_recording_says_of_its_kernels():
     shown = [" ".join(part.split()) for part in repr(view).split("\n\n")]
     assert "FP32 fused multiply-adds 16,777,216" in shown[1]
     assert "FP64 fused multiply-adds 16,777,216" in shown[2]
-    assert "100 % of them are at line 40, `y[i] += a * x[i]`. Pass np.float32(a)" in shown[2]
+    assert "100 % of them are at line 41, `y[i] += a * x[i]`. Pass np.float32(a)" in shown[2]
     assert "float64" not in shown[1]
     far = shown[6]
     assert "18,874,368 sectors a launch (stores 32 sectors a request), where 4,194,304 would do." in far
-    assert "100 % of the sectors too many are at line 114, `y[column, row] = x[row, column]`." in far
-    assert "100 % of the wavefronts too many are at line 97" in shown[7]
+    assert "100 % of the sectors too many are at line 115, `y[column, row] = x[row, column]`." in far
+    assert "100 % of the wavefronts too many are at line 98" in shown[7]
     assert "wavefronts too many" not in shown[8]
 
 
