@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 from kernelscope.views.base import clean
@@ -45,10 +46,13 @@ class Many:
         What there is, in order.
     row : callable
         Returns the members of one of them.
+    weight : int
+        How many times as many rows as another list it may have: for rows of few members.
     """
 
     source: Sequence[Any]
     row: Callable[[Any], Any] = lambda each: each
+    weight: int = 1
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,16 @@ def encoded(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, allow_nan=False)
 
 
+def written(paths: Sequence[str | Path], form: str) -> Many:
+    """Return the member ``written`` of an answer: where each file or folder is, its format and its size."""
+    return Many([Path(path) for path in paths], lambda path: {"path": str(path), "format": form, **_size(path)})
+
+
+def _size(path: Path) -> dict[str, int]:
+    files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
+    return {"size_bytes": sum(each.stat().st_size for each in files), "files": len(files)}
+
+
 def error_answer(error: BaseException | str, kind: str) -> dict[str, Any]:
     """Return what is said instead of an answer: ``error`` with a ``message`` on one line and its ``kind``.
 
@@ -125,8 +139,9 @@ class _Bounds:
                 return value if math.isfinite(value) else None
             case str():
                 return self._text(value, place)
-            case Many(source, row):
+            case Many(source, row, weight):
                 most = self.inner if depth else self.rows
+                most = None if most is None else most * weight
                 self._count(len(source), most, place)
                 return [self.value(row(each), f"{place}[{at}]", depth + 1, is_theirs)
                         for at, each in enumerate(source[:most])]
