@@ -248,7 +248,8 @@ def main(arguments: argparse.Namespace) -> int:
         # A file gets the code as it is; a terminal would obey escape sequences that a recording may hold.
         sys.stdout.write(clean_code(text) if sys.stdout.isatty() else text)
     elif arguments.json:
-        print_answer(kernels_answer(_chosen(shareable(recording), arguments), recording.notice, arguments.limit))
+        shared = shareable(recording)
+        print_answer(kernels_answer(shared, _chosen(shared, arguments), arguments.limit))
     else:
         print(inspection_text(recording, arguments.kernel, arguments.specialization, None, arguments.sort))
     return 0

@@ -24,9 +24,9 @@ _ABOUT = """\
 Show a .kscope file. Without an option, print the card as text.
 
 --json prints what the card says as one object of at most 32 kB: schema and version, the verdict, what to do first,
-health (complete or not, dropped, dry_run, own_cost), counts, then time, compiles with reasons and fixes, kernels, lines,
-advice, and what else there is. left_out says how many rows each list has beside those; --limit ROWS changes that. null
-is what was not recorded. kernelscope export --to parquet writes all rows of all tables."""
+health (complete or not, dropped, dry_run, own_cost), counts, then time, compiles with reasons and fixes, kernels,
+lines, advice, and what else there is. left_out says how many rows each list has beside those; --limit ROWS changes that.
+null is what was not recorded. kernelscope export --to parquet writes all rows of all tables."""
 
 #: Launches that --launches prints where no number is given.
 _LAUNCHES = 100
@@ -47,8 +47,8 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     add_redaction(parser)
     parser.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact or --no-texts: write it as a file")
     parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows", 0),
-                        help="how many launches --launches prints (default: 100), and how many rows each list of --json "
-                             "has (default: as many as fit into 32 kB); 0 for all")
+                        help="how many launches --launches prints (default: 100), and how many rows each list of "
+                             "--json has (default: as many as fit into 32 kB); 0 for all")
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -216,7 +216,7 @@ def card(comparison: Comparison) -> str:
         targets = [each.label for each in new.targets]
         parts += [heading("Host time of a launch"), differences_table(comparison.differences, targets, medians)]
     for label, sentences in _sections(comparison):
-        parts += [heading(title), plain_list(sentences)]
+        parts += [heading(label), plain_list(sentences)]
     return framed("".join(parts))
 
 
@@ -244,6 +244,7 @@ def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
 
 
 def title(comparison: Comparison) -> str:
+    """Return which studies are compared."""
     dates, names = _dates(comparison), [studies_text.name(each) for each in comparison.files]
     labels = ["the older study", "the newer study"]
     for place in range(2):
@@ -274,6 +275,7 @@ def _dates(comparison: Comparison) -> list[str]:
 
 
 def conclusions(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return the label of each target, and a sentence that compares it with its older self."""
     messages: list[tuple[str, str]] = []
     for target in comparison.new.targets:
         found = [each for each in comparison.differences if each.target == target.label]

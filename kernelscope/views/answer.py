@@ -57,9 +57,10 @@ class Many:
 
 @dataclass(frozen=True)
 class Facts:
-    """Values by names that are not the answer's own, of which it has the first."""
+    """Values by names that are not the answer's own, of which it has the first; `weight` is as of `Many`."""
 
     values: Mapping[str, Any]
+    weight: int = 1
 
 
 def answer(kind: str, members: Mapping[str, Any], limit: int | None = None) -> dict[str, Any]:
@@ -96,9 +97,10 @@ def encoded(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, allow_nan=False)
 
 
-def written(paths: Sequence[str | Path], form: str) -> Many:
-    """Return the member ``written`` of an answer: where each file or folder is, its format and its size."""
-    return Many([Path(path) for path in paths], lambda path: {"path": str(path), "format": form, **_size(path)})
+def written(paths: Sequence[Path], form: str = "") -> Many:
+    """Return the member ``written`` of an answer: where each file is, its format (by default the suffix) and size."""
+    return Many(paths, lambda path: {
+        "path": str(path), "format": form or path.suffix.removeprefix("."), **_size(path)})
 
 
 def _size(path: Path) -> dict[str, int]:
@@ -145,8 +147,8 @@ class _Bounds:
                 self._count(len(source), most, place)
                 return [self.value(row(each), f"{place}[{at}]", depth + 1, is_theirs)
                         for at, each in enumerate(source[:most])]
-            case Facts(values):
-                return self._facts(values, place, depth)
+            case Facts(values, weight):
+                return self._facts(values, place, depth, weight)
             case Mapping():
                 if is_theirs:
                     return self._facts(value, place, depth)
@@ -159,8 +161,9 @@ class _Bounds:
             case _:
                 return self._text(str(value), place)
 
-    def _facts(self, values: Mapping[str, Any], place: str, depth: int) -> dict[str, Any]:
+    def _facts(self, values: Mapping[str, Any], place: str, depth: int, weight: int = 1) -> dict[str, Any]:
         most = self.inner if depth else self.rows
+        most = None if most is None else most * weight
         self._count(len(values), most, place)
         kept: dict[str, Any] = {}
         for name, each in islice(values.items(), most):

@@ -148,8 +148,9 @@ def kernel_benchmarks(recording: Recording) -> list[Benchmark]:
                     "compile-time": kernel.compile_ns if is_hooked else None,
                     "gpu-time": run.execute.p50_ns if run is not None and run.execute is not None else None}
         low, high = (float(each) for each in np.percentile(times, (25, 75))) if len(times) else (0.0, 0.0)
-        found.append(Benchmark(_unique(kernel.name, taken), kernel.framework, times, (low, high) if len(times) else None,
-                               _known(measures), {"framework": kernel.framework}))
+        found.append(Benchmark(
+            _unique(kernel.name, taken), kernel.framework, times, (low, high) if len(times) else None,
+            _known(measures), {"framework": kernel.framework}))
     return found
 
 

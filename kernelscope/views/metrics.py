@@ -66,10 +66,12 @@ class MetricsView:
 
     def answer(self, limit: int | None = None) -> dict[str, Any]:
         """Return the same as an answer for programs; `limit` is that of `kernelscope.views.answer.answer`."""
+        from kernelscope.views.card.answer import health_of
+
         names = listed([clean(each.kernel) for each in self.kernels])
         return answer("metrics", {
             "verdict": f"{counted(len(self.kernels), 'kernel specialization')} measured: {names}." if self.kernels
-            else _NOTHING, "notice": self.recording.notice or None,
+            else _NOTHING, "health": health_of(self.recording),
             "kernels": Many(self.kernels, lambda each: {
                 "kernel": each.kernel, "specialization_id": each.specialization_id, "launches": each.count,
                 "duration_ns": each.duration_ns,

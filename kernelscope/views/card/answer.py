@@ -35,7 +35,8 @@ from kernelscope.views.card.verdict import GROUPS, groups
 Members = dict[str, Any]
 
 
-def recording_answer(recording: Recording, limit: int | None = None, parts: Collection[str] | None = None) -> Members:
+def recording_answer(recording: Recording, limit: int | None = None, parts: Collection[str] | None = None,
+                     members: Mapping[str, Any] | None = None) -> Members:
     """Return what the card says of a recording, as `kernelscope.views.answer.answer` does.
 
     Parameters
@@ -46,11 +47,13 @@ def recording_answer(recording: Recording, limit: int | None = None, parts: Coll
         How many rows a list may have.
     parts : collection of str, optional
         The parts beside the head, of `PARTS`; all that there is anything to say of by default.
+    members : mapping, optional
+        What else it says, behind the head.
     """
     shown = overview(shareable(recording))
     made = {name: part(shown) for name, part in PARTS.items() if parts is None or name in parts}
     # What a recording has nothing of is no part of a whole answer, but an answer to who asks for it.
-    return answer("recording", head(shown, recording) | {
+    return answer("recording", head(shown, recording) | dict(members or {}) | {
         name: part for name, part in made.items() if parts is not None or _says(part)}, limit)
 
 
@@ -74,6 +77,12 @@ def head(shown: Overview, recording: Recording) -> Members:
         "health": _health(shown, card, recording),
         "counts": _counts(shown),
     }
+
+
+def health_of(recording: Recording) -> Members:
+    """Return whether a recording is complete, what it lacks, and what it cost, as every answer about one has it."""
+    shown = overview(shareable(recording))
+    return _health(shown, card_from(shown), recording)
 
 
 def _health(shown: Overview, card: Card, recording: Recording) -> Members:

@@ -7,6 +7,7 @@ from typing import Any
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.answer import Many, answer
+from kernelscope.views.card.answer import health_of
 from kernelscope.views.graph.model import Node, headline, read_graph
 
 
@@ -31,7 +32,7 @@ def graph_answer(recording: Recording, graph_id: int | None = None, limit: int |
             "execute_ns": each.total_ns, "share": each.share}
 
     return answer("graph", {
-        "verdict": f"Graph {graph.graph_id}: {headline(graph)}.", "notice": recording.notice or None,
+        "verdict": f"Graph {graph.graph_id}: {headline(graph)}.", "health": health_of(recording),
         "graph_id": graph.graph_id, "instantiations": graph.instantiations, "launches": graph.launches,
         "execute_ns": graph.total_ns, "execute_a_launch_ns": graph.launch_ns,
         "nodes": Many(graph.nodes, node),

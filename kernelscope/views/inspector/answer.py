@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernelscope.recording.model import Recording
 from kernelscope.units import counted, listed
 from kernelscope.views.answer import Facts, Many, answer
 from kernelscope.views.base import shorten
+from kernelscope.views.card.answer import health_of
 from kernelscope.views.inspector.model import Compile, Kernel, Specialization, Use
 
 Members = dict[str, Any]
 
 
-def kernels_answer(kernels: Sequence[Kernel], notice: str = "", limit: int | None = None) -> Members:
-    """Return kernels with their specializations, uses and compiles, as `kernelscope.views.answer.answer` does."""
+def kernels_answer(recording: Recording, kernels: Sequence[Kernel], limit: int | None = None) -> Members:
+    """Return some of a recording's kernels with their specializations, uses and compiles.
+
+    It is bounded as `kernelscope.views.answer.answer` says.
+    """
     specializations = sum(len(each.specializations) for each in kernels)
     names = listed([shorten(each.name, 40) for each in kernels])
     verdict = f"{counted(len(kernels), 'kernel')} in {counted(specializations, 'specialization')}"
-    return answer("kernels", {"verdict": f"{verdict}{f': {names}' if names else ''}.", "notice": notice or None,
-                              "kernels": Many(kernels, _kernel)}, limit)
+    return answer("kernels", {"verdict": f"{verdict}{f': {names}' if names else ''}.", 
+                              "health": health_of(recording), "kernels": Many(kernels, _kernel)}, limit)
 
 
 def _kernel(each: Kernel) -> Members:
@@ -48,8 +53,9 @@ def _specialization(each: Specialization) -> Members:
 
 def _use(each: Use) -> Members:
     return {
-        "griddim": each.griddim and Many(each.griddim, weight=3), "blockdim": each.blockdim and Many(each.blockdim, weight=3),
-        "cluster": each.cluster and Many(each.cluster, weight=3), "sharedmem_bytes": each.sharedmem_bytes,
+        **{name: dims and Many(dims, weight=3) for name, dims in (
+            ("griddim", each.griddim), ("blockdim", each.blockdim), ("cluster", each.cluster))},
+        "sharedmem_bytes": each.sharedmem_bytes,
         "launches": each.launches, "median_ns": each.median_ns, "execute_ns": each.execute_ns,
         "occupancy": each.occupancy, "active_blocks": each.active_blocks, "limited_by": Many(each.limited_by),
     }

@@ -8,6 +8,7 @@ from typing import Any
 from kernelscope.analysis.roofline import Point, Roofline
 from kernelscope.recording.model import Recording
 from kernelscope.views.answer import Facts, Many, answer
+from kernelscope.views.card.answer import health_of
 from kernelscope.views.roofline.model import NOTHING, about, name_of, shown_of, verdict_of
 
 Members = dict[str, Any]
@@ -19,8 +20,9 @@ def roofline_answer(recordings: Sequence[Recording], limit: int | None = None) -
     said = [f"{name_of(point, each.points)} is {verdict_of(point)}" for each in shown.rooflines
             for point in each.points[:1]]
     verdict = f"{about(shown)}. {'. '.join(said[:3])}." if shown.rooflines else NOTHING
-    return answer("roofline", {"verdict": verdict, "notice": shown.notice or None,
-                               "rooflines": Many(shown.rooflines, _roofline)}, limit)
+    return answer("roofline", {
+        "verdict": verdict, "notice": shown.notice or None, "healths": Many(recordings, health_of),
+        "rooflines": Many(shown.rooflines, _roofline)}, limit)
 
 
 def _roofline(each: Roofline) -> Members:
