@@ -25,8 +25,8 @@ Show a .kscope file. Without an option, print the card as text.
 
 --json prints what the card says as one object of at most 32 kB: schema and version, the verdict, what to do first,
 health (complete or not, dropped, dry_run, own_cost), counts, then time, compiles with reasons and fixes, kernels,
-lines, advice, and what else there is. left_out says how many rows each list has beside those; --limit ROWS changes that.
-null is what was not recorded. kernelscope export --to parquet writes all rows of all tables."""
+lines, advice, and what else there is. left_out says how many rows each list has beside those; --limit ROWS changes
+that. null is what was not recorded. kernelscope export --to parquet writes all rows of all tables."""
 
 #: Launches that --launches prints where no number is given.
 _LAUNCHES = 100

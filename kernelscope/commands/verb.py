@@ -34,6 +34,7 @@ COMMANDS = {
     "study": "measure what a launch costs the host, in several versions",
     "recover": "bring back what a killed process had recorded",
     "merge": "make one file of the processes that recorded themselves into a folder",
+    "mcp": "serve the recordings of a folder to an assistant, read only",
     "demo": "run the quickstart notebook and write it as HTML",
     "doctor": "say what is installed and what would work",
 }
