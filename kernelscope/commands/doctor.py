@@ -118,7 +118,7 @@ def calibrate_main(arguments: argparse.Namespace) -> int:
         print_answer(answer("calibration", {
             "verdict": "; ".join(summary(each) for each in made) + ".", "file": None if problem else str(path),
             "problem": None if problem is None else str(problem),
-            "calibrations": Many(made, lambda each: Facts(each.to_json()))}, arguments.limit))
+            "calibrations": Many(made, lambda each: each.to_json())}, arguments.limit))
         return 0 if problem is None else 1
     else:
         text = [line for each in made for line in measured_lines(each)]

@@ -72,6 +72,7 @@ def head(shown: Overview, recording: Recording) -> Members:
         "recording": {
             "title": shown.title, "status": shown.status or None, "device": shown.device,
             "schema_version": recording.metadata.get("schema_version"), "detail": shown.detail,
+            "redacted": recording.metadata.get("redacted") is True,
             "frameworks": Many(shown.frameworks), "cells": shown.timed_cells, "wall_ns": shown.wall_ns,
         },
         "health": _health(shown, card, recording),
