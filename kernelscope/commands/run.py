@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from kernelscope.commands.output import report, written
 from kernelscope.commands.tracebacks import hide_frames
@@ -101,16 +101,22 @@ def _telling(arguments: argparse.Namespace) -> Callable[[Recording, Path | None]
     from kernelscope.views.card.answer import recording_answer
 
     sys.stdout.flush()
+    out: int | TextIO
     try:
         number = sys.stdout.fileno()
-        out = open(os.dup(number), "w", encoding="ascii")  # noqa: SIM115 - it is needed until the process ends
+        out = os.dup(number)
         os.dup2(sys.stderr.fileno(), number)
     except (OSError, ValueError):  # stdout is no file, as in a test
         out, sys.stdout = sys.stdout, sys.stderr
 
     def tell(recording: Recording, target: Path | None) -> None:
         members = {"written": None if target is None else written([target], "kscope")}
-        print(encoded(recording_answer(recording, arguments.limit, members=members)), file=out, flush=True)
+        text = encoded(recording_answer(recording, arguments.limit, members=members))
+        if isinstance(out, int):
+            with open(out, "w", encoding="ascii") as file:
+                print(text, file=file)
+        else:
+            print(text, file=out, flush=True)
 
     return tell
 
