@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import jsonschema
 import pytest
 from handmade import Script
 
+from kernelscope.commands.cli import parser_of
 from kernelscope.commands.doctor import doctor_answer
 from kernelscope.recording.file import load
 from kernelscope.views.answer import MOST_LETTERS, Many, answer, encoded
@@ -177,3 +179,14 @@ def test_what_shows_a_recording_prints_one_object(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-W", "error", "-m", "kernelscope", "show", str(RECORDINGS[0]), "--json"],
                          capture_output=True, text=True, check=True, cwd=ROOT)
     checked(ran.stdout)
+
+
+def test_every_verb_has_it() -> None:
+    """But for the server, whose answers are all of it."""
+    def lacking(parser: argparse.ArgumentParser) -> list[str]:
+        below = [each for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+                 for each in action.choices.values()]
+        has = any("--json" in action.option_strings for action in parser._actions)
+        return [name for each in below for name in lacking(each)] if below else [] if has else [parser.prog]
+
+    assert lacking(parser_of()) == ["kernelscope mcp"]
