@@ -11,7 +11,6 @@ from kernelscope.commands import output
 from kernelscope.commands.verb import Verb, add_json
 from kernelscope.errors import JournalError, KernelScopeError
 from kernelscope.native.journal import default_folder, left_behind
-from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, size
 from kernelscope.views.answer import Many, answer
 from kernelscope.views.answer import written as files_written
@@ -198,6 +197,7 @@ def _recover(arguments: argparse.Namespace, found: list[Journal], report: dict[s
         if not arguments.json:
             print(f"removed {journal.folder}")
     if arguments.json:
+        from kernelscope.recording.redact import shareable
         from kernelscope.views.card.answer import head
         from kernelscope.views.card.model import overview
 

@@ -1,4 +1,4 @@
-"""What programs and assistants are told in the documentation is so: the workflow's commands parse, the skill's answer."""
+"""What the documentation tells programs and assistants is so: the workflow's commands parse, the skill's answer."""
 
 from __future__ import annotations
 
