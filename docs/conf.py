@@ -21,7 +21,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
 ]
-exclude_patterns = ["_ext"]
+# assistants: what programs read, beside the pages.
+exclude_patterns = ["_ext", "assistants"]
 
 # A name in single backticks in a docstring links where the name is known, and is plain code elsewhere.
 default_role = "py:obj"

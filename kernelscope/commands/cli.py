@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from kernelscope import __version__
-from kernelscope.commands.verb import COMMANDS, Parser, command_parser, load_verb
+from kernelscope.commands.verb import COMMANDS, JsonParser, Parser, command_parser, load_verb
 from kernelscope.errors import KernelScopeError
 from kernelscope.suggestions import parse_arguments
 
@@ -26,8 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The arguments without the program's name; `sys.argv` has them otherwise.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    is_json = _asks_for_json(words)
     try:
-        parser = parser_of({words[0]} if words else ())
+        parser = parser_of({words[0]} if words else (), JsonParser if is_json else Parser)
         for suffix, verb in ((".kscope", "show"), (".py", "run")):
             if words and words[0].endswith(suffix):
                 parser.error(f"{words[0]!r} is not a verb; did you mean 'kernelscope {verb} {words[0]}'?")
@@ -36,28 +38,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except KernelScopeError as error:
-        print("kernelscope: " + " ".join(str(error).split()), file=sys.stderr)
-        return 1
+        return _failed(" ".join(str(error).split()), error, is_json)
     except BrokenPipeError:
         # The reader has gone (`| head`). Python flushes stdout once more at exit, which must not fail again.
         if sys.stdout is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except ImportError as error:
-        print(f"kernelscope: {error}; kernelscope doctor says what is missing", file=sys.stderr)
-        return 1
-    except OSError as error:  # such as a full disk behind stdout
+        return _failed(f"{error}; kernelscope doctor says what is missing", error, is_json)
+    except OSError as error:  # such as a full disk behind stdout, which takes no answer either
         print(f"kernelscope: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("kernelscope: interrupted", file=sys.stderr)
-        return _INTERRUPTED
+    except KeyboardInterrupt as error:
+        return _failed("interrupted", error, is_json, _INTERRUPTED)
     return code
 
 
-def parser_of(verbs: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+def _asks_for_json(words: Sequence[str]) -> bool:
+    """Return whether errors are to be JSON too; what follows the program of ``kernelscope run`` is the program's."""
+    own = list(words)
+    if words[:1] == ["run"]:
+        own = list(takewhile(lambda word: word != "-m" and not word.endswith(".py"), words))
+    return "--json" in own
+
+
+def _failed(line: str, error: BaseException, is_json: bool, code: int = 1) -> int:
+    """Say what went wrong, on a line of stderr or as JSON, and return the exit code."""
+    if not is_json:
+        print(f"kernelscope: {line}", file=sys.stderr)
+        return code
+    from kernelscope.commands.output import print_answer
+    from kernelscope.views.answer import error_answer
+
+    print_answer(error_answer(line, type(error).__name__))
+    return code
+
+
+def parser_of(verbs: Collection[str] = tuple(COMMANDS), kind: type[Parser] = Parser) -> argparse.ArgumentParser:
     """Return the command line's parser, with the arguments of these verbs; of the others it has the names."""
-    parser = Parser(prog="kernelscope", description="Show every CUDA kernel launch of a program.")
+    parser = kind(prog="kernelscope", description="Show every CUDA kernel launch of a program.")
     parser.add_argument("--version", action="version", version=f"kernelscope {__version__}")
     added = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, summary in COMMANDS.items():

@@ -12,9 +12,12 @@ from typing import Any
 import kernelscope
 from kernelscope import dryrun
 from kernelscope.commands.doctor import child_environment, gpu
-from kernelscope.commands.verb import Verb
+from kernelscope.commands.output import print_answer
+from kernelscope.commands.verb import Verb, add_json
 from kernelscope.errors import KernelScopeError
 from kernelscope.suggestions import did_you_mean_file
+from kernelscope.units import counted
+from kernelscope.views.answer import answer, written
 
 _NOTEBOOK = Path("notebooks") / "00_quickstart.ipynb"
 _CELL_TIMEOUT_S = 600
@@ -52,11 +55,19 @@ def main(arguments: argparse.Namespace) -> int:
     machine = {} if dryrun.is_enabled() else gpu()
     on_gpu = bool(machine.get("devices"))
     where = f"on the GPU {machine['devices'][0]['name']}" if on_gpu else "as a dry run: kernels do not execute"
-    print(f"running {source.name} {where}", flush=True)
+    said = sys.stderr if arguments.json else sys.stdout
+    print(f"running {source.name} {where}", file=said, flush=True)
+    shown = 0
     for text in executed(notebook, source.parent, {} if on_gpu else {"KERNELSCOPE_DRYRUN": "1"}):
-        print(f"\n{text}", flush=True)
+        shown += 1
+        print(f"\n{text}", file=said, flush=True)
     target.write_text(as_html(notebook, source.stem), encoding="utf-8")
-    print(f"\nran {where}\nwrote {target.absolute()}")
+    if arguments.json:
+        print_answer(answer("demo", {
+            "verdict": f"ran {where}; {counted(shown, 'card')} in {target.absolute()}", "dry_run": not on_gpu,
+            "cards": shown, "written": written([target.absolute()], "html")}))
+    else:
+        print(f"\nran {where}\nwrote {target.absolute()}")
     return 0
 
 
@@ -164,6 +175,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("--out", metavar="FILE", default="build/demo/quickstart.html",
                         help="where to write (default: %(default)s)")
     parser.add_argument("--notebook", metavar="FILE.ipynb", help="another notebook")
+    add_json(parser, rows=False)
 
 
 VERBS = {"demo": Verb(_arguments, main, about=(

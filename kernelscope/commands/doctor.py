@@ -18,10 +18,12 @@ from typing import Any
 
 import kernelscope
 from kernelscope import cubin, native
-from kernelscope.commands.verb import Verb, decimal
+from kernelscope.commands.output import print_answer
+from kernelscope.commands.verb import Verb, add_json, decimal
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Stored, stored
+from kernelscope.views.answer import Facts, Many, answer
 
 _TIMEOUT_S = 120
 
@@ -113,8 +115,11 @@ def calibrate_main(arguments: argparse.Namespace) -> int:
     except KernelScopeError as error:  # what took half a minute to measure is shown all the same
         problem = error
     if arguments.json:
-        print(json.dumps({"file": None if problem else str(path), "calibrations": [each.to_json() for each in made]},
-                         indent=1))
+        print_answer(answer("calibration", {
+            "verdict": "; ".join(summary(each) for each in made) + ".", "file": None if problem else str(path),
+            "problem": None if problem is None else str(problem),
+            "calibrations": Many(made, lambda each: each.to_json())}, arguments.limit))
+        return 0 if problem is None else 1
     else:
         text = [line for each in made for line in measured_lines(each)]
         print("\n".join([*text, "" if problem else f"stored in {path}: recordings state this cost from now on"]))
@@ -319,10 +324,37 @@ def main(arguments: argparse.Namespace) -> int:
         return calibrate_main(arguments)
     found = examine()
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        print_answer(doctor_answer(found, arguments.limit))
     else:
         print("\n".join(lines(found)))
     return 0 if found["can_record"] else 1
+
+
+def doctor_answer(found: dict[str, Any], limit: int | None = None) -> dict[str, Any]:
+    """Return what `examine` found as an answer for programs; names and texts are this machine's, not a recording's."""
+    trial = found["gpu"]["trial"]
+
+    def calibration(row: dict[str, Any]) -> dict[str, Any]:
+        return {"summary": row["summary"], "days": row["days"], "ignored": row["ignored"]}
+
+    return answer("doctor", {
+        "verdict": _verdict(found), "can_record": found["can_record"], "missing": Many(found["missing"], weight=2),
+        "gpu": {
+            "problem": found["gpu"]["problem"], "driver": found["gpu"]["driver"],
+            "devices": Many(found["gpu"]["devices"]),
+            "trial_problem": None if trial is None else trial.get("problem"),
+            "trial_launches": None if trial is None else trial.get("launches")},
+        "counters": {name: found["counters"].get(name) for name in ("problem", "may_read", "why", "fix", "note")},
+        "dry_run": {"problem": found["dry_run"].get("problem"), "launches": found["dry_run"].get("launches")},
+        "simulator": found["simulator"], "recorder": found["recorder"], "at_start": found["at_start"],
+        "probes": Many(found["probes"], weight=2), "frameworks": Many(found["frameworks"], weight=2),
+        "own_cost": {
+            "file": found["own_cost"]["file"],
+            "calibrations": Many(found["own_cost"]["calibrations"], calibration),
+            "problems": Many(found["own_cost"]["problems"])},
+        "kernelscope": found["kernelscope"], "python": found["python"], "platform": found["platform"],
+        "packages": Facts(found["packages"], weight=4),
+        "libraries": Facts({**found["libraries"], "nvdisasm": found["nvdisasm"]}, weight=4)}, limit)
 
 
 def examine() -> dict[str, Any]:
@@ -502,7 +534,7 @@ def _section(title: str, texts: list[str]) -> list[str]:
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
-    parser.add_argument("--json", action="store_true", help="the same, for programs")
+    add_json(parser)
     parser.add_argument("--calibrate", action="store_true",
                         help="measure what recording costs a launch here, on the GPU or else on the dry run, for the "
                              "recordings to come to state; nothing else is examined")

@@ -6,21 +6,31 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelscope.analysis.stacks import METRICS
+from kernelscope.commands.output import print_written
 from kernelscope.commands.show import chosen
-from kernelscope.commands.verb import Verb, add_redaction
+from kernelscope.commands.verb import Verb, add_json, add_redaction
 from kernelscope.errors import KernelScopeError
 from kernelscope.views.base import checked
-from kernelscope.views.exports import EXPORTERS, exporter_named_by, exporter_of, help_text, listed, suffixes
+from kernelscope.views.exports import (
+    EXPORTERS,
+    Exporter,
+    exporter_named_by,
+    exporter_of,
+    help_text,
+    listed,
+    suffixes,
+)
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
     from kernelscope.recording.model import Recording
 
 _ABOUT = f"""\
-Write a .kscope file in another format, beside it unless -o says where.
+Write a .kscope file, or a saved study, in another format, beside it unless -o says where.
 
 {help_text()}
 
@@ -36,7 +46,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     if in_notebook:
         parser.add_argument("path", metavar="PATH", help="where to write: a file, or a folder for tables")
     else:
-        parser.add_argument("file", metavar="FILE.kscope")
+        parser.add_argument("file", metavar="FILE.kscope", help="a recording; of a study its FILE.json")
     without = f"; without it the one of the name: {listed(suffixes())}" if in_notebook else ""
     parser.add_argument("--to", required=not in_notebook, choices=tuple(EXPORTERS), help=f"the format{without}")
     parser.add_argument("--metric", choices=METRICS, help="what the numbers of --to collapsed are: time on the host, "
@@ -46,11 +56,12 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
         parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
         parser.add_argument("--framework", metavar="NAME", help="of one framework's kernels only, such as driver")
         add_redaction(parser)
+        add_json(parser, rows=False)
 
 
 def exported(recording: Recording, form: str, output: str | None, source: str | None = None,
-             metric: str | None = None) -> str:
-    """Write the recording in one of `EXPORTERS` and return a line that says where.
+             metric: str | None = None) -> tuple[Path, str]:
+    """Write the recording in one of `EXPORTERS`; return where, and what is to be said behind that, if anything.
 
     Parameters
     ----------
@@ -71,14 +82,34 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
         The name is that of another format, or it cannot be written.
     """
     exporter = EXPORTERS[form]
-    target = output or exporter.default_name(source or recording.name or "recording")
-    named = exporter_of(target)
-    if named is not None and named is not exporter:
-        raise KernelScopeError(f"{target!r} is the name of a file in the format {named.name}, and --to says {form}: "
-                               "change one of the two")
+    target = _target(exporter, output, source or recording.name or "recording")
     options = {"metric": metric} if metric else {}
     written = exporter.write(recording, checked(target), progress=progress_printer(), **options)
-    return f"wrote {written}{exporter.note(target, written)}"
+    return written, exporter.note(target, written)
+
+
+def _target(exporter: Exporter, output: str | None, source: str) -> str:
+    target = output or exporter.default_name(source)
+    named = exporter_of(target)
+    if named is not None and named is not exporter:
+        raise KernelScopeError(f"{target!r} is the name of a file in the format {named.name}, and --to says "
+                               f"{exporter.name}: change one of the two")
+    return target
+
+
+def _export_study(arguments: argparse.Namespace) -> Path:
+    """Write a saved study in another format, and return where."""
+    exporter = EXPORTERS[arguments.to]
+    if not exporter.of_studies:
+        able = listed([each.name for each in EXPORTERS.values() if each.of_studies])
+        arguments.parser.error(f"{arguments.file} is no .kscope file; a study can be written --to {able}")
+    for name in ("cell", "framework", "redact", "no_texts"):
+        if getattr(arguments, name):
+            arguments.parser.error(f"--{name.replace('_', '-')} is about recordings, and {arguments.file} is a study")
+    target = _target(exporter, arguments.output, arguments.file)
+    if Path(target).resolve() == Path(arguments.file).resolve():
+        arguments.parser.error(f"-o {target} would replace the study itself: name another file")
+    return exporter.write_study(arguments.file, str(checked(target)))
 
 
 def check_recording_name(path: str) -> None:
@@ -106,14 +137,19 @@ def progress_printer() -> Callable[[float, str], None]:
 def main(arguments: argparse.Namespace) -> int:
     """Export the file and print where; return the exit code."""
     _check_metric(arguments, arguments.to)
-    print(exported(chosen(arguments), arguments.to, arguments.output, arguments.file, arguments.metric))
+    if Path(arguments.file).suffix == ".json":
+        written, note = _export_study(arguments), ""
+    else:
+        written, note = exported(chosen(arguments), arguments.to, arguments.output, arguments.file, arguments.metric)
+    print_written(arguments, written, arguments.to, note)
     return 0
 
 
 def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     form = asked.to or exporter_named_by(asked.path).name
     _check_metric(asked, form)
-    print(f"kernelscope: {exported(session.whole('export'), form, asked.path, metric=asked.metric)}")
+    written, note = exported(session.whole("export"), form, asked.path, metric=asked.metric)
+    print(f"kernelscope: wrote {written}{note}")
 
 
 def _check_metric(asked: argparse.Namespace, form: str) -> None:

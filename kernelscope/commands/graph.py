@@ -6,10 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from kernelscope.commands.output import loaded
-from kernelscope.commands.verb import Verb, number
+from kernelscope.commands.output import loaded, print_answer, print_written
+from kernelscope.commands.verb import Verb, add_json, number
 from kernelscope.errors import UnknownGraphError
 from kernelscope.views.base import checked, whole_file
+from kernelscope.views.graph.answer import graph_answer
 from kernelscope.views.graph.model import find_graph
 from kernelscope.views.graph.svg import graph_svg
 from kernelscope.views.graph.text import graph_text, to_dot
@@ -34,10 +35,13 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
         form.add_argument("--dot", action="store_true", help="print it in Graphviz's language")
         form.add_argument("--svg", metavar="OUT.svg", help="write it as an SVG image")
         form.add_argument("--html", metavar="OUT.html", help="write a page in which it is moved, zoomed and opened")
+        add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Print or write the graph; return the exit code."""
+    if arguments.dot and arguments.json:
+        arguments.parser.error("--json prints nodes and edges as JSON; leave out --dot")
     recording = loaded(arguments.file)
     graph_id = find_graph(recording, arguments.graph)
     if arguments.dot:
@@ -46,12 +50,14 @@ def main(arguments: argparse.Namespace) -> int:
         target = checked(arguments.svg)
         with whole_file(target) as file:
             file.write(graph_svg(recording, graph_id).encode("utf-8"))
-        print(f"wrote {target}")
+        print_written(arguments, target, "svg")
     elif arguments.html:
         # A widget needs IPython's machinery, which text and pictures do without.
         from kernelscope.views.graph.widget import GraphWidget
 
-        print(f"wrote {GraphWidget(recording, graph_id).to_html(arguments.html)}")
+        print_written(arguments, GraphWidget(recording, graph_id).to_html(arguments.html), "html")
+    elif arguments.json:
+        print_answer(graph_answer(recording, graph_id, arguments.limit))
     else:
         print(graph_text(recording, graph_id))
     return 0

@@ -6,12 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.commands.output import loaded
-from kernelscope.commands.verb import Verb, number
+from kernelscope.commands.output import loaded, print_answer
+from kernelscope.commands.verb import Verb, add_json, number
 from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recorder import live
 from kernelscope.recording.file import load
@@ -22,6 +22,7 @@ from kernelscope.schema import TABLES
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import listed
 from kernelscope.views.base import clean, clean_code
+from kernelscope.views.inspector.answer import kernels_answer
 from kernelscope.views.inspector.model import (
     FORMS,
     Kernel,
@@ -48,7 +49,7 @@ configurations, occupancy, disk cache and reasons; of one specialization everyth
 KERNEL is a kernel's qualified name, the last part of it, or its row. Specializations are numbered by kernel, from 1.
 Code is in a file that was recorded with --code; SASS needs nvdisasm where it was not recorded.
 
---json prints one object: notice, and kernels with their specializations, uses, compiles and steps."""
+--json prints one object of at most 32 kB: the verdict, and kernels with their specializations, uses and compiles."""
 
 
 # What an inspector does not show, and what a session can have much of.
@@ -226,7 +227,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
                         help="how two specializations differ, with --code in their code too")
     parser.add_argument("--sort", choices=("launches", "compile", "registers"), default="launches",
                         help="what to sort kernels by, largest first (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="the same, for programs")
+    add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -247,7 +248,8 @@ def main(arguments: argparse.Namespace) -> int:
         # A file gets the code as it is; a terminal would obey escape sequences that a recording may hold.
         sys.stdout.write(clean_code(text) if sys.stdout.isatty() else text)
     elif arguments.json:
-        print(json.dumps(_as_json(shareable(recording), arguments), indent=1))
+        shared = shareable(recording)
+        print_answer(kernels_answer(shared, _chosen(shared, arguments), arguments.limit))
     else:
         print(inspection_text(recording, arguments.kernel, arguments.specialization, None, arguments.sort))
     return 0
@@ -280,12 +282,13 @@ def _found(recording: Recording, name: str | None) -> list[Kernel]:
     return kernels if name is None else find_kernels(kernels, name)
 
 
-def _as_json(recording: Recording, arguments: argparse.Namespace) -> dict[str, Any]:
+def _chosen(recording: Recording, arguments: argparse.Namespace) -> list[Kernel]:
+    """Return the kernels that a line asks for, or one with a single specialization."""
     kernels = sort_kernels(_found(recording, arguments.kernel), arguments.sort)
     if arguments.specialization is None:
-        return {"notice": recording.notice, "kernels": [asdict(each) for each in kernels]}
+        return kernels
     kernel, chosen = find_specialization(kernels, arguments.specialization)
-    return {"notice": recording.notice, "kernels": [asdict(kernel) | {"specializations": [asdict(chosen)]}]}
+    return [replace(kernel, specializations=(chosen,))]
 
 
 def _readable_types(text: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.owners import process_names
 from kernelscope.commands.export import check_recording_name
-from kernelscope.commands.verb import Verb
+from kernelscope.commands.output import print_answer
+from kernelscope.commands.verb import Verb, add_json
 from kernelscope.units import counted, listed
 from kernelscope.views.base import clean
 
@@ -34,6 +35,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("-o", "--output", metavar="FILE",
                         help="where to write; the first folder's name.kscope otherwise")
     parser.add_argument("-n", "--name", help="what to call the recording")
+    add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -46,10 +48,29 @@ def main(arguments: argparse.Namespace) -> int:
     check_recording_name(output)
     name = arguments.name or folders[0].resolve().stem
     merged = merge_files(found(folders), output, name=name, read=read)
+    if arguments.json:
+        print_answer(_answer(merged, arguments.limit))
+        return 1 if merged.missing else 0
     for part, problem in merged.missing.items():
         print(f"kernelscope: left out: {part}: {' '.join(problem.split())}", file=sys.stderr)
     print("\n".join([*map(clean, _told(merged)), f"wrote {merged.path}"]), flush=True)
     return 1 if merged.missing else 0
+
+
+def _answer(merged: MergedFile, limit: int | None) -> dict[str, Any]:
+    from kernelscope.views.answer import Many, answer, written
+
+    processes = merged.shared.rows("processes")
+    missing = [*merged.missing.items()]
+    return answer("merge", {
+        "verdict": ". ".join(_told(merged)) + ".", "notice": merged.shared.notice or None,
+        "complete": not missing and all(row["status"] == "ok" for row in processes),
+        "written": written([merged.path], "kscope"), "launches": merged.rows["launches"],
+        "kernels": merged.rows["dispatchers"], "compiles": merged.rows["compilations"],
+        "gpu_activities": merged.rows["activities"],
+        "processes": Many([*zip(process_names(merged.shared), processes, strict=True)], lambda each: {
+            "process": each[0], "status": each[1]["status"], "host": each[1]["host"], "pid": each[1]["pid"]}),
+        "missing": Many(missing, lambda each: {"part": each[0], "problem": each[1]})}, limit)
 
 
 def _told(merged: MergedFile) -> list[str]:

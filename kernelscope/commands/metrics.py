@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.commands.output import loaded, notifier, publish
-from kernelscope.commands.verb import Verb
+from kernelscope.commands.output import loaded, notifier, print_answer, publish
+from kernelscope.commands.verb import Verb, add_json
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recorder.blocks import record
 from kernelscope.recording.model import Recording
@@ -72,11 +72,16 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
         return
     parser.add_argument("file", metavar="FILE.kscope")
     parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="only this kernel, by its name or its last part")
+    add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the metrics; return the exit code."""
-    print(MetricsView(loaded(arguments.file), arguments.kernel))
+    view = MetricsView(loaded(arguments.file), arguments.kernel)
+    if arguments.json:
+        print_answer(view.answer(arguments.limit))
+    else:
+        print(view)
     return 0
 
 

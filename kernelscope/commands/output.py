@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from argparse import Namespace
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -38,6 +39,23 @@ def publish(shell: Any, text: str, html: Callable[[], str], **what: bool) -> Non
     if shows_html(shell):
         data["text/html"] = html()
     shell.display_pub.publish(data=data, metadata={"kernelscope": what} if what else {})
+
+
+def print_answer(made: Mapping[str, Any]) -> None:
+    """Print an answer for programs."""
+    from kernelscope.views.answer import encoded
+
+    print(encoded(made), flush=True)
+
+
+def print_written(arguments: Namespace, path: Path, form: str, note: str = "") -> None:
+    """Print where something was written, as a line or as an answer, as the line asked for."""
+    if not arguments.json:
+        print(f"wrote {path}{note}")
+        return
+    from kernelscope.views.answer import answer, written
+
+    print_answer(answer("written", {"verdict": f"wrote {path}{note}", "written": written([path], form)}))
 
 
 @contextmanager

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands import output
-from kernelscope.commands.verb import Verb
+from kernelscope.commands.verb import Verb, add_json
 from kernelscope.errors import JournalError, KernelScopeError
 from kernelscope.native.journal import default_folder, left_behind
-from kernelscope.units import MISSING, count, size
+from kernelscope.units import MISSING, count, counted, size
+from kernelscope.views.answer import Many, answer
+from kernelscope.views.answer import written as files_written
 from kernelscope.views.base import clean, columns, table, wrap
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ is named, or the newest that no process writes to.
 FOLDER is a folder of journals, a journal, or the name of one in the default folder. A journal that a process still
 writes to is never changed or removed; where it is named, its launches so far are written.
 
---json prints one object: folder; journals with name, state, process and counts; recovered, written, removed."""
+--json prints one object: folder; journals with name, state, process and counts; recovered, written, removed,
+and of what was recovered the verdict and its health."""
 
 _HEADERS = ("journal", "recording", "process", "launches", "unfinished", "lost", "cells", "size", "state")
 
@@ -82,7 +83,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
         parser.add_argument("--list", action="store_true", help="list what there is and do nothing else")
         parser.add_argument("-o", "--output", metavar="FILE",
                             help="where to write; the journal's name.kscope otherwise")
-        parser.add_argument("--json", action="store_true", help="the same, for programs")
+        add_json(parser)
     parser.add_argument("--remove", action="store_true", help="remove the journal when that is done")
 
 
@@ -170,14 +171,15 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--list only lists: it goes with neither --output nor --remove")
     found = look_in(arguments.folder)
     where = default_folder() if arguments.folder is None else arguments.folder
-    report: dict[str, Any] = {"folder": str(where), "journals": [_as_json(each) for each in found],
-                            "recovered": None, "written": None, "removed": False}
+    report: dict[str, Any] = {
+        "verdict": f"{counted(len(found), 'journal')} in {where}", "folder": str(where),
+        "journals": Many(found, _as_json), "recovered": None, "written": Many(()), "removed": False, "health": None}
     if not arguments.json:
         print(journals_text(found, where))
     if not arguments.list:
         _recover(arguments, found, report)
     if arguments.json:
-        print(json.dumps(report, indent=2))
+        output.print_answer(answer("journals", report, arguments.limit))
     return 0
 
 
@@ -194,11 +196,23 @@ def _recover(arguments: argparse.Namespace, found: list[Journal], report: dict[s
         remove_journal(journal.folder)
         if not arguments.json:
             print(f"removed {journal.folder}")
-    report.update(recovered=journal.name, written=str(written), removed=bool(arguments.remove))
+    if arguments.json:
+        from kernelscope.recording.redact import shareable
+        from kernelscope.views.card.answer import head
+        from kernelscope.views.card.model import overview
+
+        said = head(overview(shareable(recording)), recording)
+        report.update(verdict=f"recovered {journal.name}: {said['verdict']}", recovered=journal.name,
+                      written=files_written([written], "kscope"), removed=bool(arguments.remove),
+                      health=said["health"])
 
 
 def _as_json(journal: Journal) -> dict[str, Any]:
-    return {"name": journal.name, "state": state(journal), **dataclasses.asdict(journal), "folder": str(journal.folder)}
+    return {
+        "name": journal.name, "state": state(journal), "recording": journal.recording or None, "pid": journal.pid,
+        "launches": journal.launches, "unfinished": journal.unfinished, "lost": journal.lost,
+        "missing": journal.missing, "cells": journal.cells, "kernels": Many(journal.kernels),
+        "size_bytes": journal.size_bytes, "problem": journal.problem or None}
 
 
 VERBS = {"recover": Verb(_arguments, main, _magic, about=_ABOUT)}

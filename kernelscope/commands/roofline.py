@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kernelscope.commands.output import loaded
+from kernelscope.commands.output import loaded, print_answer, print_written
 from kernelscope.commands.show import find_cell
-from kernelscope.commands.verb import Verb
+from kernelscope.commands.verb import Verb, add_json
 from kernelscope.views.base import write_text
 from kernelscope.views.html import document
+from kernelscope.views.roofline.answer import roofline_answer
 from kernelscope.views.roofline.view import roofline
 
 if TYPE_CHECKING:
@@ -29,16 +30,20 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--svg", metavar="OUT.svg", help="write it as an SVG image")
     form.add_argument("--html", metavar="OUT.html", help="write a page with the figure")
+    add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Print or write the roofline; return the exit code."""
-    view = roofline(*[loaded(file) for file in arguments.files])
+    recordings = [loaded(file) for file in arguments.files]
+    view = roofline(*recordings)
     if arguments.svg:
-        print(f"wrote {write_text(arguments.svg, '.svg', view.to_svg())}")
+        print_written(arguments, write_text(arguments.svg, ".svg", view.to_svg()), "svg")
     elif arguments.html:
         page = document("Roofline · KernelScope", f"<main>{view._repr_html_()}</main>")
-        print(f"wrote {write_text(arguments.html, '.html', page)}")
+        print_written(arguments, write_text(arguments.html, ".html", page), "html")
+    elif arguments.json:
+        print_answer(roofline_answer(recordings, arguments.limit))
     else:
         print(view)
     return 0

@@ -12,17 +12,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from kernelscope.commands.output import notifier, report, written
 from kernelscope.commands.tracebacks import hide_frames
-from kernelscope.commands.verb import Verb, recording_options
+from kernelscope.commands.verb import Verb, add_json, recording_options
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder.options import RUN, add_arguments
 from kernelscope.suggestions import did_you_mean_file
 
 if TYPE_CHECKING:
     from kernelscope.recorder.recorder import Recorder
+    from kernelscope.recording.model import Recording
 
 
 _INTERRUPTED = 130
@@ -32,13 +33,15 @@ Run a Python script, or a module with -m, and record every CUDA kernel launch th
 
 The program runs as with `python script.py`: sys.argv, sys.path, __main__, its exit code and its errors are its own.
 Everything behind the script's name is passed to it, except a final `-o FILE.kscope`. The recording is saved however
-the program ends."""
+the program ends. With --json what the program prints goes to stderr, so that stdout is one JSON object: what
+`kernelscope show --json` prints of the recording, and where it is."""
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="where to save; script.kscope in this folder otherwise")
     add_arguments(parser, RUN)
     parser.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
+    add_json(parser)
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")
 
@@ -83,16 +86,47 @@ def main(arguments: argparse.Namespace) -> int:
         dryrun.enable()
     recorder = recorder_of(options)
     run = _prepared(program)
-    process = os.getpid()
+    process, tell = os.getpid(), _telling(arguments) if arguments.json else _told_as_text
     try:
-        return _record(recorder, name, run, program.output)
+        return _record(recorder, name, run, program.output, tell)
     finally:
         if recorder.is_recording and os.getpid() == process:  # a signal handler has raised beside the program
             recorder.stop()
 
 
-def _record(recorder: Recorder, name: str, run: Callable[[], object], output: str) -> int:
-    """Run, record, print the summary and save to `output`; return the program's exit code."""
+def _told_as_text(recording: Recording, target: Path | None) -> None:
+    print(recording.summary() + ("" if target is None else f"\nwrote {target}"), flush=True)
+
+
+def _telling(arguments: argparse.Namespace) -> Callable[[Recording, Path | None], None]:
+    """Send what is printed from now on to stderr; return what prints the answer where it would have gone."""
+    from kernelscope.views.answer import encoded, written
+    from kernelscope.views.card.answer import recording_answer
+
+    sys.stdout.flush()
+    out: int | TextIO
+    try:
+        number = sys.stdout.fileno()
+        out = os.dup(number)
+        os.dup2(sys.stderr.fileno(), number)
+    except (OSError, ValueError):  # stdout is no file, as in a test
+        out, sys.stdout = sys.stdout, sys.stderr
+
+    def tell(recording: Recording, target: Path | None) -> None:
+        members = {"written": None if target is None else written([target], "kscope")}
+        text = encoded(recording_answer(recording, arguments.limit, members=members))
+        if isinstance(out, int):
+            with open(out, "w", encoding="ascii") as file:
+                print(text, file=file)
+        else:
+            print(text, file=out, flush=True)
+
+    return tell
+
+
+def _record(recorder: Recorder, name: str, run: Callable[[], object], output: str,
+            tell: Callable[[Recording, Path | None], None]) -> int:
+    """Run, record, save to `output` and tell what was recorded; return the program's exit code."""
     process = os.getpid()
     recorder.start()
     recorder.begin_cell(name)
@@ -119,9 +153,9 @@ def _record(recorder: Recorder, name: str, run: Callable[[], object], output: st
         try:
             target = written(recording, output)
         except KernelScopeError:
-            print(recording.summary())
+            tell(recording, None)
             raise
-        print(f"{recording.summary()}\nwrote {target}", flush=True)
+        tell(recording, target)
     except Exception as problem:
         if code == 0 and isinstance(problem, KernelScopeError | BrokenPipeError):
             raise

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from kernelscope.analysis.launches import PHASES, CellSummary, by_cell
 from kernelscope.analysis.redaction import redacted
-from kernelscope.commands.output import loaded
+from kernelscope.commands.output import loaded, print_answer, print_written
 from kernelscope.commands.verb import Verb, add_redaction, number
 from kernelscope.errors import UnknownCellError
 from kernelscope.recording.model import Recording, select_cell
 from kernelscope.recording.redact import shareable
-from kernelscope.schema import SCHEMA_VERSION, TABLES
 from kernelscope.suggestions import did_you_mean
 from kernelscope.views.base import clean, shorten
+from kernelscope.views.card.answer import recording_answer
 from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_text
 from kernelscope.views.flame.text import call_paths_text
@@ -28,15 +23,13 @@ from kernelscope.views.lines import lines_text
 _ABOUT = """\
 Show a .kscope file. Without an option, print the card as text.
 
---json prints one object:
-  schema_version   version of the tables' columns, as the reference documents them
-  metadata         versions, detail, clock, dry_run: what was on
-  summary          one object a cell: label, status, launches, kernels, compiles, disk_hits, memory_hits,
-                   failed_compiles, errors, wall_ns, host_ns and <phase>_ns
-  tables           each table as a list of rows by column; null is what was not recorded"""
+--json prints what the card says as one object of at most 32 kB: schema and version, the verdict, what to do first,
+health (complete or not, dropped, dry_run, own_cost), counts, then time, compiles with reasons and fixes, kernels,
+lines, advice, and what else there is. left_out says how many rows each list has beside those; --limit ROWS changes
+that. null is what was not recorded. kernelscope export --to parquet writes all rows of all tables."""
 
-# Rows of a table that are Python objects at once; a million launches would be gigabytes.
-_ROWS_AT_ONCE = 10_000
+#: Launches that --launches prints where no number is given.
+_LAUNCHES = 100
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
@@ -46,15 +39,16 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     what.add_argument("--launches", action="store_true", help="one line a launch")
     what.add_argument("--lines", action="store_true", help="one line a line of code that launched or compiled")
     what.add_argument("--stacks", action="store_true", help="the heaviest call paths, as a tree")
-    what.add_argument("--json", action="store_true", help="everything, for programs")
+    what.add_argument("--json", action="store_true", help="what the card says as one JSON object, for programs")
     parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
     parser.add_argument("--framework", metavar="NAME",
                         help="of one framework's kernels only, such as numba-cuda; driver for those that no probe "
                              "knows, or their library, such as PyTorch")
     add_redaction(parser)
     parser.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact or --no-texts: write it as a file")
-    parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows", 0), default=100,
-                        help="how many launches --launches prints; 0 for all (default: 100)")
+    parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows", 0),
+                        help="how many launches --launches prints (default: 100), and how many rows each list of "
+                             "--json has (default: as many as fit into 32 kB); 0 for all")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -66,11 +60,11 @@ def main(arguments: argparse.Namespace) -> int:
     recording = shareable(chosen(arguments))
     if arguments.output is not None:
         path = recording.save(arguments.output)
-        print(f"wrote {path} without source, code and {'names' if arguments.redact else 'messages of exceptions'}")
+        without = f" without source, code and {'names' if arguments.redact else 'messages of exceptions'}"
+        print_written(arguments, path, "kscope", without)
         return 0
     if arguments.json:
-        for part in json_parts(recording):
-            sys.stdout.write(part)
+        print_answer(recording_answer(recording, arguments.limit))
     elif arguments.cells:
         print(cells_text([recording]))
     elif arguments.lines:
@@ -78,7 +72,8 @@ def main(arguments: argparse.Namespace) -> int:
     elif arguments.stacks:
         print(call_paths_text(recording))
     elif arguments.launches:
-        print(launches_table(recording, arguments.limit or recording.arrow("launches").num_rows))
+        most = _LAUNCHES if arguments.limit is None else arguments.limit
+        print(launches_table(recording, most or recording.arrow("launches").num_rows))
     else:
         print(recording.summary())
     return 0
@@ -92,31 +87,6 @@ def chosen(arguments: argparse.Namespace) -> Recording:
     if arguments.framework is not None:
         recording = recording.select(framework=arguments.framework)
     return redacted(recording, names=arguments.redact) if arguments.redact or arguments.no_texts else recording
-
-
-def json_parts(recording: Recording) -> Iterator[str]:
-    """Yield one JSON object in pieces: ``schema_version``, ``metadata``, ``summary`` by cell, and ``tables``."""
-    head = {
-        "schema_version": SCHEMA_VERSION,
-        "metadata": dict(recording.metadata),
-        "summary": [_summary(cell) for cell in by_cell(recording)],
-    }
-    yield json.dumps(head, indent=1)[:-2] + ',\n "tables": {'
-    for place, name in enumerate(TABLES):
-        yield f"{',' if place else ''}\n  {json.dumps(name)}: ["
-        table = recording.arrow(name)
-        for start in range(0, table.num_rows, _ROWS_AT_ONCE):
-            rows = table.slice(start, _ROWS_AT_ONCE).to_pylist()
-            yield ("," if start else "") + ",".join(f"\n   {json.dumps(row)}" for row in rows)
-        yield "\n  ]" if table.num_rows else "]"
-    yield "\n }\n}\n"
-
-
-def _summary(cell: CellSummary) -> dict[str, Any]:
-    row = asdict(cell)
-    totals = row.pop("totals")
-    times = {"host_ns": totals["host_ns"], **{f"{name}_ns": totals[f"{name}_ns"] for name in PHASES}}
-    return {"label": cell.label, **row, **times}
 
 
 # Finding one of the recorded cells: for ``%kernelscope``, and for the command line.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands import output
-from kernelscope.commands.verb import Verb, decimal, number
+from kernelscope.commands.verb import Verb, add_json, decimal, number
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.units import counted
 from kernelscope.views.base import checked
@@ -119,7 +119,9 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     suite.add_argument("--max-time", metavar="SECONDS", type=_seconds, help="for each benchmark in a run")
     suite.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long one run may take")
     _machine(suite)
-    add("clean", "remove the environments that studies keep", _CLEAN)
+    clean = add("clean", "remove the environments that studies keep", _CLEAN)
+    if not in_notebook:
+        add_json(clean)
     for each in (launch, against, show, compare, suite):
         each.add_argument("--fail-over", metavar="P%", type=_percent, help="exit code 3 for a slowdown above this")
     for each in (launch, against, anatomy, suite):
@@ -131,7 +133,11 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
             if each is not compare:
                 each.add_argument("--charts", action="store_true", help="show the figures under the card")
         else:
-            each.add_argument("--json", action="store_true", help="print JSON instead of the table")
+            # --limit is a time for what measures.
+            add_json(each, rows=False)
+            rows = "--rows" if each in (launch, against, anatomy) else "--limit"
+            each.add_argument(rows, metavar="ROWS", dest="rows", type=number("a number of rows", 0),
+                              help="how many rows each list of --json has; 0 for all (default: as many as fit)")
     for each in (launch, against, anatomy, suite):
         each.add_argument("-q", "--quiet", action="store_true", help="show no progress and no notes")
 
@@ -213,6 +219,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _main(arguments: argparse.Namespace) -> int:
+    is_json, limit = bool(getattr(arguments, "json", False)), getattr(arguments, "rows", None)
+    made = _text_only_answer(arguments, limit) if is_json else None
+    if made is not None:
+        output.print_answer(made)
+        return 0
     printed = text_only(arguments)
     if printed is not None:
         print(printed)
@@ -220,21 +231,28 @@ def _main(arguments: argparse.Namespace) -> int:
     check_outputs(arguments)
     result, is_partial = measured(arguments)
     try:
-        notes = write(result, arguments)
+        files = write(result, arguments)
     except StudyError:
         # Minutes of measuring: what cannot be written is shown at least.
-        print(result)
+        print(result, file=sys.stderr if is_json else sys.stdout)
         raise
-    print(result.to_json() if getattr(arguments, "json", False) else result, flush=True)
+    check = None if is_partial else limit_check(result, arguments)
+    if is_json:
+        from kernelscope.studies.answer import study_answer
+        from kernelscope.views.answer import written
+
+        output.print_answer(study_answer(result, limit, check=check, written=written(files)))
+    else:
+        print(result, flush=True)
     if not getattr(arguments, "quiet", False):
-        for note in notes:
-            print(note, file=sys.stderr)
+        for path in files:
+            print(f"wrote {path}", file=sys.stderr)
     if is_partial:
         print("kernelscope: interrupted; what was measured until then is shown", file=sys.stderr)
         return INTERRUPTED
-    check = limit_check(result, arguments)
     if check is not None:
-        print(check, file=sys.stderr)
+        if not is_json:
+            print(check, file=sys.stderr)
         if check.failed:
             return OVER
     targets = getattr(getattr(result, "measured", None), "targets", ())
@@ -343,14 +361,14 @@ def check_outputs(arguments: argparse.Namespace) -> None:
         taken[target.resolve()] = path
 
 
-def write(result: Any, arguments: argparse.Namespace) -> list[str]:
-    """Write the requested files, and return a line about each."""
-    notes: list[str] = []
+def write(result: Any, arguments: argparse.Namespace) -> list[Path]:
+    """Write the requested files, and return where they are."""
+    files: list[Path] = []
     if getattr(arguments, "output", None):
-        notes.append(f"wrote {result.save(arguments.output)}")
+        files.append(result.save(arguments.output))
     if arguments.html:
-        notes.append(f"wrote {result.to_html(arguments.html)}")
-    return notes
+        files.append(result.to_html(arguments.html))
+    return files
 
 
 def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
@@ -361,6 +379,24 @@ def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
     if not hasattr(result, "check"):
         raise StudyArgumentError("--fail-over is about a study's differences, and this is an anatomy")
     return result.check(limit)
+
+
+def _text_only_answer(arguments: argparse.Namespace, limit: int | None) -> dict[str, Any] | None:
+    """Return the answer where there is nothing to measure and to show, having done it; None where there is."""
+    from kernelscope.views.answer import Many, answer
+
+    if arguments.study == "clean":
+        lines = cleaned_text().splitlines()
+        return answer("study_clean", {"verdict": lines[-1], "lines": Many(lines[:-1])}, arguments.limit)
+    if not getattr(arguments, "list_cases", False):
+        return None
+    from kernelscope import studies
+
+    known = studies.built_in_cases()
+    return answer("study_cases", {
+        "verdict": f"{counted(len(known), 'built-in case')}.",
+        "cases": Many([*known.items()], lambda each: {
+            "case": each[0], "group": each[1].group, "against": each[1].against}, weight=10)}, limit)
 
 
 def cases_text() -> str:
@@ -452,7 +488,8 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     if getattr(asked, "charts", False):
         output.show_figures(session.shell, "figures", lambda: _figures(result), f"{VARIABLE}.figures() has them")
     check = None if is_partial else limit_check(result, asked)
-    for line in [*write(result, asked), *(str(check).splitlines() if check is not None else [])]:
+    lines = [f"wrote {path}" for path in write(result, asked)]
+    for line in [*lines, *(str(check).splitlines() if check is not None else [])]:
         print(f"kernelscope: {line}")
     if is_partial:
         # The notebook's next cells must not run as if the study were whole.

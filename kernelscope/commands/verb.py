@@ -34,6 +34,7 @@ COMMANDS = {
     "study": "measure what a launch costs the host, in several versions",
     "recover": "bring back what a killed process had recorded",
     "merge": "make one file of the processes that recorded themselves into a folder",
+    "mcp": "serve the recordings of a folder to an assistant, read only",
     "demo": "run the quickstart notebook and write it as HTML",
     "doctor": "say what is installed and what would work",
 }
@@ -134,6 +135,17 @@ class Parser(argparse.ArgumentParser):
     def fail(self, line: str) -> NoReturn:
         """Print the line to stderr and end the process with exit code 2."""
         self.exit(2, f"{self.prog}: error: {line}\n")
+
+
+class JsonParser(Parser):
+    """Says what is wrong with arguments as JSON, to the program that reads stdout."""
+
+    def fail(self, line: str) -> NoReturn:
+        """Print the line as an error's answer and end the process with exit code 2."""
+        from kernelscope.views.answer import encoded, error_answer
+
+        print(encoded(error_answer(line, "UsageError")))
+        self.exit(2)
 
 
 class HelpAsked(Exception):
@@ -241,6 +253,14 @@ def decimal(what: str, unit: str, is_allowed: Callable[[float], bool]) -> Callab
         return value
 
     return read
+
+
+def add_json(parser: argparse.ArgumentParser, *, rows: bool = True) -> None:
+    """Add ``--json``, and with `rows` the ``--limit`` of its lists."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object for programs, of at most 32 kB")
+    if rows:
+        parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows", 0),
+                            help="how many rows each list of --json has; 0 for all (default: as many as fit)")
 
 
 def add_redaction(parser: argparse.ArgumentParser) -> None:

@@ -185,12 +185,12 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     from kernelscope.studies.text import differences_table
 
     width = columns(width)
-    lines = [_title(comparison)]
+    lines = [title(comparison)]
     if comparison.differences:
-        lines += [wrap(f"{label}: {messages}", width) for label, messages in _conclusions(comparison)]
+        lines += [wrap(f"{label}: {messages}", width) for label, messages in conclusions(comparison)]
         lines += ["", differences_table(comparison.differences, "case", {}, width)]
-    for title, sentences in _sections(comparison):
-        lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
+    for label, sentences in _sections(comparison):
+        lines += ["", label, *(wrap(each, width, 2, hanging=2) for each in sentences)]
     notice = studies_text.NOTICE if comparison.is_dry_run else ""
     return with_notice(notice, "\n".join(lines))
 
@@ -199,7 +199,7 @@ def page(comparison: Comparison) -> str:
     """Return a self-contained HTML document: the card."""
     from kernelscope.studies.card import page_of
 
-    return page_of(_title(comparison), card(comparison))
+    return page_of(title(comparison), card(comparison))
 
 
 def card(comparison: Comparison) -> str:
@@ -210,13 +210,13 @@ def card(comparison: Comparison) -> str:
         return ", ".join(median(study.by_place[each.target, each.case]) for study in (comparison.old, comparison.new))
 
     new = comparison.new
-    parts = [head(_title(comparison), new.measured, studies_text.NOTICE if comparison.is_dry_run else ""),
-             listed(_conclusions(comparison))]
+    parts = [head(title(comparison), new.measured, studies_text.NOTICE if comparison.is_dry_run else ""),
+             listed(conclusions(comparison))]
     if comparison.differences:
         targets = [each.label for each in new.targets]
         parts += [heading("Host time of a launch"), differences_table(comparison.differences, targets, medians)]
-    for title, sentences in _sections(comparison):
-        parts += [heading(title), plain_list(sentences)]
+    for label, sentences in _sections(comparison):
+        parts += [heading(label), plain_list(sentences)]
     return framed("".join(parts))
 
 
@@ -243,7 +243,8 @@ def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def _title(comparison: Comparison) -> str:
+def title(comparison: Comparison) -> str:
+    """Return which studies are compared."""
     dates, names = _dates(comparison), [studies_text.name(each) for each in comparison.files]
     labels = ["the older study", "the newer study"]
     for place in range(2):
@@ -273,7 +274,8 @@ def _dates(comparison: Comparison) -> list[str]:
     return ["", ""]
 
 
-def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
+def conclusions(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return the label of each target, and a sentence that compares it with its older self."""
     messages: list[tuple[str, str]] = []
     for target in comparison.new.targets:
         found = [each for each in comparison.differences if each.target == target.label]

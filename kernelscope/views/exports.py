@@ -43,6 +43,9 @@ class Exporter:
         What is written where that is missing, and how to get it.
     metrics : tuple of str
         What its numbers can be, as ``--metric`` has it: `function` takes one of them by the name ``metric``.
+    of_studies : str
+        Module and function that write a saved study in this format: it takes the study's file and a path. Empty where
+        only recordings can be written.
     """
 
     name: str
@@ -54,24 +57,34 @@ class Exporter:
     needs: str = ""
     without: str = ""
     metrics: tuple[str, ...] = ()
+    of_studies: str = ""
 
     @property
     def write(self) -> Callable[..., Path]:
         """Return the function that writes the format."""
-        module, _, name = self.function.partition(":")
-        found: Callable[..., Path] = getattr(importlib.import_module(module), name)
-        return found
+        return _function(self.function)
+
+    @property
+    def write_study(self) -> Callable[[str, str], Path]:
+        """Return the function that writes a saved study in the format."""
+        return _function(self.of_studies)
 
     def default_name(self, source: str) -> str:
         """Return the name beside the recording's file that an export gets when none is given."""
         path = Path(source)
-        stem = path.stem if path.suffix == ".kscope" else path.name
+        stem = path.stem if path.suffix in (".kscope", ".json") else path.name
         return str(path.with_name((stem or "recording") + self.ending))
 
     def note(self, asked: str, written: Path) -> str:
         """Return what to say where something else was written than was asked for; usually nothing."""
         is_other = bool(self.without) and written.suffix not in (self.ending, Path(asked).suffix)
         return f" ({self.without})" if is_other else ""
+
+
+def _function(name: str) -> Callable[..., Path]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Path] = getattr(importlib.import_module(module), function)
+    return found
 
 
 #: Exporters by name.
@@ -98,6 +111,16 @@ EXPORTERS = {each.name: each for each in (
     Exporter(
         "csv", "kernelscope.views.tables:to_csv", "-csv",
         "a folder with one CSV file a table", "spreadsheets, anything"),
+    Exporter(
+        "bmf", "kernelscope.views.benchmarks:to_bmf", ".bmf.json",
+        "Bencher Metric Format: launch, compile and GPU time by kernel, or the cases of a study",
+        "[Bencher](https://bencher.dev), `bencher run --adapter json`", (".bmf.json",),
+        of_studies="kernelscope.studies.benchmarks:to_bmf"),
+    Exporter(
+        "pytest-benchmark", "kernelscope.views.benchmarks:to_pytest_benchmark", ".benchmark.json",
+        "pytest-benchmark's JSON: launch times by kernel, or the cases of a study",
+        "`pytest-benchmark compare`, what reads `pytest --benchmark-json`", (".benchmark.json",),
+        of_studies="kernelscope.studies.benchmarks:to_pytest_benchmark"),
 )}
 
 
@@ -155,5 +178,5 @@ def reference_table() -> str:
 
 def method(name: str) -> Callable[..., Any] | None:
     """Return what a recording's method of that name calls: ``to_`` and an exporter's name; None for any other."""
-    found = EXPORTERS.get(name.removeprefix("to_")) if name.startswith("to_") else None
+    found = EXPORTERS.get(name.removeprefix("to_").replace("_", "-")) if name.startswith("to_") else None
     return None if found is None else found.write

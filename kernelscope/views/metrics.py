@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
 from kernelscope.analysis.counters import KernelCounters, arguments_of, measured
 from kernelscope.counter_sets import unit_of
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recording.model import Recording
-from kernelscope.units import MISSING, counted, duration, percent, scaled
+from kernelscope.units import MISSING, counted, duration, listed, percent, scaled
+from kernelscope.views.answer import Many, answer
 from kernelscope.views.base import clean, columns, escape, table, with_notice, wrap
 from kernelscope.views.html import folded, heading, sentence, style, style_element, table_of
 
@@ -118,6 +119,21 @@ class MetricsView:
              "value": each.values.get(name), "unit": unit_of(name), "launches": each.count}
             for each in self.kernels for name in (*each.values, *each.missing)
         ], columns=["kernel", "specialization_id", "metric", "value", "unit", "launches"])
+
+    def answer(self, limit: int | None = None) -> dict[str, Any]:
+        """Return the same as an answer for programs; `limit` is that of `kernelscope.views.answer.answer`."""
+        from kernelscope.views.card.answer import health_of
+
+        names = listed([clean(each.kernel) for each in self.kernels])
+        return answer("metrics", {
+            "verdict": f"{counted(len(self.kernels), 'kernel specialization')} measured: {names}." if self.kernels
+            else _NOTHING, "health": health_of(self.recording),
+            "kernels": Many(self.kernels, lambda each: {
+                "kernel": each.kernel, "specialization_id": each.specialization_id, "launches": each.count,
+                "duration_ns": each.duration_ns,
+                "metrics": Many([*each.values.items()], lambda pair: {
+                    "metric": pair[0], "value": pair[1], "unit": unit_of(pair[0])}, weight=8),
+                "missing": Many(each.missing, weight=2)})}, limit)
 
     def __repr__(self) -> str:
         width = columns(None)

@@ -27,12 +27,11 @@ from kernelscope.commands.verb import COMMANDS, Verb
     (["graph", "a", "--dot", "--svg", "a.svg"], "not allowed with"),
     (["inspect", "a", "--diff", "1", "x"], "'x' is not a number of a specialization"),
     (["inspect", "a", "--specialization", "0"], "'0' is not a number of a specialization"),
-    (["inspect", "a", "--json", "--diff", "1", "2"], "--json"),
     (["inspect", "a", "--diff", "1", "2", "--specialization", "1"], "--diff names both specializations"),
     (["run"], "name a script to run"),
     (["run", "-m"], "name a module to run"),
     (["run", "missing.py"], "there is no file 'missing.py'"),
-    (["show", "a", "--cells", "--json"], "not allowed with"),
+    (["show", "a", "--cells", "--lines"], "not allowed with"),
     (["show", "a", "--limit", "-1"], "'-1' is not a number of rows"),
 ])
 def test_wrong_arguments_are_one_line_and_code_2(cli: Any, arguments: list[str], said: str) -> None:
@@ -79,7 +78,7 @@ def test_version_and_help(cli: Any, process: Any) -> None:
     assert process("--version").stdout == f"kernelscope {kernelscope.__version__}\n"
     listed = [line.split()[0] for line in cli("--help").stdout.splitlines() if line.startswith("    ")]
     assert listed[:len(COMMANDS)] == [*COMMANDS]
-    for verb, word in (("run", "-m module"), ("show", "schema_version"), ("demo", "--out"), ("doctor", "--json")):
+    for verb, word in (("run", "-m module"), ("show", "left_out"), ("demo", "--out"), ("doctor", "--json")):
         assert word in cli(verb, "--help").stdout
 
 

@@ -36,8 +36,9 @@ def test_perfetto(cli: Any, two: Path) -> None:
 
 def test_without_the_perfetto_package(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernelscope.views.timeline.perfetto.has_package", lambda: False)
-    said = export.exported(load(two), "perfetto", None, str(two))
-    assert said.startswith(f"wrote {two.with_suffix('.json')} (Chrome JSON, since the perfetto package is missing: ")
+    written, note = export.exported(load(two), "perfetto", None, str(two))
+    assert written == two.with_suffix(".json")
+    assert note.startswith(" (Chrome JSON, since the perfetto package is missing: ")
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])

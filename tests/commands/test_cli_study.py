@@ -155,7 +155,8 @@ def test_what_cannot_be_written_is_shown(
 def test_json_is_all_of_stdout(asked: Studies, tmp_path: Path, capsys: Captured) -> None:
     assert main(["study", "launch", "--json", "--html", str(tmp_path / "page.html")]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out)["format"] == "kernelscope-study"
+    found = json.loads(out)
+    assert found["kind"] == "study" and found["written"][0]["path"] == str(tmp_path / "page.html")
     assert err == f"wrote {tmp_path / 'page.html'}\n"
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
@@ -212,7 +213,7 @@ def test_show(asked: Studies, tmp_path: Path, capsys: Captured) -> None:
     assert capsys.readouterr() == (f"{asked.result}\n", "")
     page = tmp_path / "page.html"
     assert main(["study", "show", str(saved), "--html", str(page), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["format"] == "kernelscope-study" and page.exists()
+    assert json.loads(capsys.readouterr().out)["kind"] == "study" and page.exists()
     assert main(["study", "show", str(tmp_path / "none.json")]) == 1
     assert "none.json" in capsys.readouterr().err
     page.write_text("{}")
@@ -257,7 +258,7 @@ def test_a_comparison_as_json(slower: Studies, tmp_path: Path, capsys: Captured)
     old = slower.result.save(tmp_path / "old.json")
     assert main(["study", "compare", str(old), str(old), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["format"] == "kernelscope-study-comparison" and found["old"]["targets"] == ["baseline", "contextvar"]
+    assert found["kind"] == "study_comparison" and found["old"]["targets"] == ["baseline", "contextvar"]
     first = found["differences"][0]
     assert first["verdict"] == "no difference seen" and first["old_us"] == first["new_us"] > 0
     assert len(found["differences"]) == 10

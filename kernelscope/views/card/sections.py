@@ -493,11 +493,12 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
     """
     shown = shareable(recording, paths=paths)
     if shown not in _cards:
-        _cards[shown] = _card(overview(shown))
+        _cards[shown] = card_from(overview(shown))
     return _cards[shown]
 
 
-def _card(shown: Overview) -> Card:
+def card_from(shown: Overview) -> Card:
+    """Return the card of what a summary shows."""
     if shown.is_empty:
         checks = Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),),
                          "why a cell may have no launches", is_open=True)
@@ -1127,7 +1128,7 @@ def lines_section(shown: Overview) -> Section | None:
     """Return the code of the lines that did anything, with what they did; on a terminal those that took longest."""
     if shown.code is None or shown.code.longest is None:
         return None
-    listing, ranked = code_listing(shown.code, len(shown.by_cell)), _ranked(shown.code)
+    listing, ranked = code_listing(shown.code, len(shown.by_cell)), ranked_lines(shown.code)
     rows: list[Row] = []
     for source, line, done in ranked[:FIRST_LINES]:
         said = shorten((line.text or done.function or "").strip(), _CODE_WIDTH)
@@ -1187,7 +1188,7 @@ def line_values(done: LineSummary) -> dict[str, str]:
 
 def code_listing(code: AnnotatedCode, cells: int) -> Listing:
     """Return code with a gutter; `cells` is how many the recording has."""
-    ranked, room = _ranked(code), MOST_LETTERS
+    ranked, room = ranked_lines(code), MOST_LETTERS
     kept = {(id(source), line.number) for source, line, _ in ranked[:MOST_LINES]}
     sources: list[tuple[str, tuple[CodeLine | FoldedLines, ...]]] = []
     for source in code.sources:
@@ -1205,8 +1206,8 @@ def code_listing(code: AnnotatedCode, cells: int) -> Listing:
                    max([each[2].cost_ns for each in ranked], default=0))
 
 
-def _ranked(code: AnnotatedCode) -> list[tuple[Source, SourceLine, LineSummary]]:
-    """The lines that did anything, what took longest first."""
+def ranked_lines(code: AnnotatedCode) -> list[tuple[Source, SourceLine, LineSummary]]:
+    """Return the lines that did anything, what took longest first."""
     found = [(source, line, line.done) for source in code.sources for line in source.lines if line.done]
     return sorted(found, key=lambda each: (-each[2].cost_ns, -(each[2].gpu_ns or 0)))
 
@@ -1311,7 +1312,7 @@ def compiles_section(shown: Overview) -> Section | None:
         return None
     number = f"{count(len(shown.compilations))}, {duration(shown.compile_ns)}"
     notes = tuple(labels.compile_notes(shown))
-    alike = _alike(shown)
+    alike = alike_compiles(shown)
     rest = [each for own in alike[FIRST_FINDINGS:] for each in own]
     found = _findings(
         Findings(tuple([_compile(own, shown) for own in alike[:FIRST_FINDINGS + MOST_ROWS]])), len(alike),
@@ -1321,7 +1322,7 @@ def compiles_section(shown: Overview) -> Section | None:
                    "compiles and loads from a disk cache, in launches and outside, the longest first")
 
 
-def _alike(shown: Overview) -> list[list[CompilationSummary]]:
+def alike_compiles(shown: Overview) -> list[list[CompilationSummary]]:
     """Return the compiles, longest first; those that an autotuner asked for together, by what it was choosing for.
 
     Of several processes those are together that were the same in each.

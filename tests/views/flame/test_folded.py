@@ -75,8 +75,8 @@ def test_a_file_of_speedscope_keeps_the_rules_of_its_schema(tmp_path: Path) -> N
 
 def test_the_command_line_names_the_files(tmp_path: Path) -> None:
     source = simulation().save(tmp_path / "run.kscope")
-    assert exported(load(source), "speedscope", None, str(source)) == f"wrote {tmp_path / 'run.speedscope.json'}"
-    assert exported(load(source), "collapsed", None, str(source)) == f"wrote {tmp_path / 'run.folded'}"
+    assert exported(load(source), "speedscope", None, str(source)) == (tmp_path / "run.speedscope.json", "")
+    assert exported(load(source), "collapsed", None, str(source)) == (tmp_path / "run.folded", "")
     assert exporter_named_by("a.speedscope.json").name == "speedscope"
     assert exporter_named_by("a.json").name == "perfetto"
 
