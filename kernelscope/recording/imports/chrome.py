@@ -413,18 +413,16 @@ class _Reader:
         owner = self._owners(activities, calls)
         labels: list[Row] = [{"name": name, "domain": None, "category": None, "color": None, "payload": None}
                              for name in self._labels.held]
-        pids = [number for number in range(len(self._pids.held)) if any(
-            (each == number).any() for each in (owner, *(columns["process"] for columns in (calls, ranges))))]
-        host = [number for number in pids if number >= 0]
+        numbers = np.union1d(calls["process"], ranges["process"])
+        if len(numbers) <= 1:  # there is one process only
+            owner[owner == UNKNOWN] = numbers[0] if len(numbers) else UNKNOWN
         graphs = False
-        for number in host or [UNKNOWN]:
+        for number in np.union1d(numbers, owner).tolist():
             process = Process(labels=labels)
-            own = [_of(columns, columns["process"] == number, names) for columns, names in (
-                (calls, CALL_COLUMNS), (ranges, RANGE_COLUMNS))]
-            process.calls, process.ranges = own
-            mine = owner == number if number != host[0:1] or not host else (owner == number) | (owner == UNKNOWN)
-            process.activities = _of(activities, mine, (*ACTIVITY_COLUMNS, "static"))
-            if not (process.activities.get("kind", np.empty(0)) == SYNC).any():
+            process.calls, process.ranges = (_of(columns, columns["process"] == number, names) for columns, names in (
+                (calls, CALL_COLUMNS), (ranges, RANGE_COLUMNS)))
+            process.activities = _of(activities, owner == number, (*ACTIVITY_COLUMNS, "static"))
+            if process.calls and not (process.activities.get("kind", np.empty(0)) == SYNC).any():
                 process.activities = joined([process.activities, waits(process.calls, made.names)],
                                             (*ACTIVITY_COLUMNS, "static"))
             graphs |= number_graphs(process.activities, process.calls, made.names)
@@ -453,7 +451,7 @@ class _Reader:
         """The process of each activity: that of the call with its correlation id; -1 where several are possible."""
         hosts = np.unique(calls["process"])
         if len(hosts) == 1:
-            return np.full(len(activities["start_ns"]), hosts[0])
+            return np.full(len(activities["start_ns"]), int(hosts[0]))
         found = np.full(len(activities["start_ns"]), UNKNOWN)
         known = np.zeros(len(found), np.int64)
         for number in hosts.tolist():

@@ -587,7 +587,8 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
                   "that launch several")] if executed not in (0, shown.launches) else []),
         Figure(counted(shown.kernels, "kernel"), f"kernel functions that were launched or compiled, in "
                f"{counted(shown.specializations, 'specialization')}: compiled versions, by argument types"),
-        Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}"),
+        *([Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}")]
+          if shown.compiles or not shown.is_imported else []),
     ]
     if shown.failed_compiles:
         found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised an exception"))
