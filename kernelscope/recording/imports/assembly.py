@@ -221,6 +221,9 @@ def _raw(trace: Trace, process: Process, shift: int) -> RawRecording:
                   for name in ACTIVITY_COLUMNS}
     calls = {name: process.calls.get(name, np.broadcast_to(np.int64(UNKNOWN), _count(process.calls)))
              for name in CALL_COLUMNS}
+    if (activities["name"] == UNKNOWN).any():
+        trace.names.append("?")
+        activities["name"] = np.where(activities["name"] == UNKNOWN, len(trace.names) - 1, activities["name"])
     if shift:
         for columns in (activities, calls, process.ranges):
             for name in ("start_ns", "end_ns"):
@@ -344,13 +347,16 @@ def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> 
     return True
 
 
-def without_reversed(columns: Columns, what: str, problems: list[str]) -> Columns:
-    """Return the rows that do not end before they start, and say how many do."""
-    over = (columns["end_ns"] != UNKNOWN) & (columns["end_ns"] < columns["start_ns"]) if _count(columns) else None
-    if over is None or not over.any():
+def in_time(columns: Columns, what: tuple[str, str], problems: list[str]) -> Columns:
+    """Return the rows that have a start and do not end before it, and say how many there are of others, called `what`."""
+    if not _count(columns):
         return columns
-    problems.append(f"{counted(int(over.sum()), what)} that end before they start are left out")
-    return {name: values[~over] for name, values in columns.items()}
+    start, end = columns["start_ns"], columns["end_ns"]
+    wrong = (start == UNKNOWN) | ((end != UNKNOWN) & (end < start))
+    if not wrong.any():
+        return columns
+    problems.append(f"left out: {counted(int(wrong.sum()), *what)} without a start, or with an end before it")
+    return {name: values[~wrong] for name, values in columns.items()}
 
 
 def _metadata(trace: Trace, file: str, shift: int) -> Row:

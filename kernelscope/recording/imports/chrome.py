@@ -38,11 +38,11 @@ from kernelscope.recording.imports.assembly import (
     Process,
     Trace,
     clean_text,
+    in_time,
     joined,
     number_graphs,
     recording_of,
     waits,
-    without_reversed,
 )
 from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS
 from kernelscope.recording.model import Recording
@@ -202,7 +202,7 @@ def _sizes(value: Any) -> tuple[int | None, ...]:
     if not isinstance(value, list):
         return None, None, None
     found = [_whole(each, MAX_COUNT) for each in cast("list[Any]", value)[:3]]
-    return tuple(each if each > 0 else None for each in [*found, UNKNOWN, UNKNOWN][:3])
+    return tuple(each if each > 0 else None for each in [*found, *[UNKNOWN] * 3][:3])
 
 
 #: Of one activity, beside the process's number.
@@ -361,7 +361,7 @@ class _Reader:
         self._add(
             "activities", event, kind=kind, name=self._names.place(name), entry=entry, memory=memory, shape=shape,
             size_bytes=size, device=_whole(said.get("device"), MAX_COUNT) if device is None else device,
-            stream=_whole(said.get("stream")) if stream is None else stream,
+            stream=_stream(said.get("stream")) if stream is None else stream,
             correlation_id=_correlation(said), static=_whole(details.get("static_shared"), MAX_TIME_NS),
             regs=_whole(said.get("registers per thread", details.get("regs")), MAX_COUNT))
 
@@ -406,7 +406,7 @@ class _Reader:
         """Return what was read, by process."""
         made, tables = self._made, {table: {name: np.frombuffer(values, np.int64) for name, values in columns.items()}
                                     for table, columns in self._columns.items()}
-        activities, calls, ranges = (without_reversed(tables[name], word, made.problems) for name, word in (
+        activities, calls, ranges = (in_time(tables[name], (word, name), made.problems) for name, word in (
             ("activities", "activity"), ("calls", "call"), ("ranges", "range")))
         operators = tables["operators"]
         base = self._origin([activities, calls, ranges, operators])
@@ -518,6 +518,8 @@ _PROPERTIES = {
 _PASSED_OVER = ("ac2g", "fwdbwd", "Trace", "gpu_user_annotation")
 #: Beginnings, ends, marks, counters and asynchronous events.
 _OTHER_PHASES = ("B", "E", "C", "b", "e", "n")
+#: CUPTI's number of no stream, in 32 bits.
+_NO_STREAM = 0xFFFFFFFF
 _YEAR_2000_NS = 946_684_800 * 10**9
 #: Above all numbers that Linux gives to threads.
 _FIRST_IDENT = 1 << 22
@@ -535,6 +537,11 @@ def _said(event: Row) -> Row:
 def _name(event: Row) -> str:
     name = event.get("name")
     return clean_text(name) if isinstance(name, str) else "?"
+
+
+def _stream(value: Any) -> int:
+    found = _whole(value)
+    return UNKNOWN if found == _NO_STREAM else found
 
 
 def _correlation(said: Row) -> int:

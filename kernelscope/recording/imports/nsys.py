@@ -35,10 +35,10 @@ from kernelscope.recording.imports.assembly import (
     Process,
     Trace,
     clean_text,
+    in_time,
     joined,
     recording_of,
     waits,
-    without_reversed,
 )
 from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS
 from kernelscope.recording.model import Recording
@@ -382,7 +382,7 @@ class _Reader:
         if graph is not None:
             found["cupti_graph_id"] = np.where(graph > 0, graph, UNKNOWN)
         found |= {name: values for name, values in made.items() if values is not None}
-        return without_reversed(found, "activity", self.trace.problems)
+        return in_time(found, ("activity", "activities"), self.trace.problems)
 
     def kernels(self) -> Columns:
         seen = self.held(_KERNELS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "demangledName",
@@ -472,7 +472,7 @@ class _Reader:
         for ours, theirs in (("correlation_id", "correlationId"), ("result", "returnValue")):
             if theirs in seen:
                 made[ours] = seen[theirs]
-        return without_reversed(made, "call", self.trace.problems)
+        return in_time(made, ("call", "calls"), self.trace.problems)
 
     def ranges(self) -> tuple[Columns, list[Row]]:
         seen = self.held(_RANGES, "start", "end", "eventType", "globalTid", "textId", "domainId", "category", "color")
@@ -526,7 +526,7 @@ class _Reader:
             "kind": np.select([kind[rows] == code for code in _EVENT_KINDS], list(_EVENT_KINDS.values())),
             "ident": seen["globalTid"][rows] & ((1 << _THREAD_BITS) - 1), "label": code,
             "start_ns": seen["start"][rows], "end_ns": np.where(end <= 0, UNKNOWN, end), "process": of_process[rows]}
-        return without_reversed(made, "range", self.trace.problems), labels
+        return in_time(made, ("range", "ranges"), self.trace.problems), labels
 
     def split(self, activities: Columns, calls: Columns, ranges: Columns, labels: list[Row], *, has_waits: bool) -> None:
         """Give each process its own."""
