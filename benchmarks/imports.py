@@ -76,15 +76,17 @@ def write_trace(path: Path, size: int) -> None:
             at += float(rng.integers(10, 30))
             name = _NAMES[number % 40]
             written += file.write(
-                f'{{"ph": "X", "cat": "cpu_op", "name": "aten::op_{number % 30}", "pid": 572, "tid": 572, "ts": {at:.3f}, '
-                f'"dur": 9.125, "args": {{"External id": {number}, "Record function id": 0, "Ev Idx": {number}}}}},\n'
+                f'{{"ph": "X", "cat": "cpu_op", "name": "aten::op_{number % 30}", "pid": 572, "tid": 572, '
+                f'"ts": {at:.3f}, "dur": 9.125, '
+                f'"args": {{"External id": {number}, "Record function id": 0, "Ev Idx": {number}}}}},\n'
                 f'{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 572, "tid": 572, '
                 f'"ts": {at + 2:.3f}, "dur": 4.003, "args": {{"External id": {number}, "cbid": 211, '
                 f'"correlation": {number}}}}},\n'
                 f'{{"ph": "s", "id": {number}, "pid": 572, "tid": 572, "ts": {at + 2:.3f}, "cat": "ac2g", '
-                f'"name": "ac2g"}},\n{{"ph": "f", "id": {number}, "pid": 0, "tid": 7, "ts": {at + 8:.3f}, "cat": "ac2g", '
-                f'"name": "ac2g", "bp": "e"}},\n'
-                f'{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {at + 8:.3f}, "dur": 1.024, '
+                f'"name": "ac2g"}},\n{{"ph": "f", "id": {number}, "pid": 0, "tid": 7, "ts": {at + 8:.3f}, '
+                f'"cat": "ac2g", "name": "ac2g", "bp": "e"}},\n'
+                f'{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {at + 8:.3f}, '
+                f'"dur": 1.024, '
                 f'"args": {{"External id": {number}, "queued": 0, "device": 0, "context": 1, "stream": 7, '
                 f'"correlation": {number}, "registers per thread": 32, "shared memory": 0, "blocks per SM": 0.007576, '
                 f'"warps per SM": 0.030303, "grid": [{number % 4 + 1}, 1, 1], "block": [128, 1, 1], '

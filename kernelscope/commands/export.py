@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
 
 _ABOUT = f"""\
-Write a .kscope file in another format, beside it unless -o says where.
+Write a .kscope file, or the trace of another tool, in another format, beside it unless -o says where.
 
 {help_text()}
 

@@ -26,7 +26,8 @@ from kernelscope.views.flame.text import call_paths_text
 from kernelscope.views.lines import lines_text
 
 _ABOUT = """\
-Show a .kscope file. Without an option, print the card as text.
+Show a .kscope file, or the trace of another tool: an export of Nsight Systems (SQLite or Parquet), a trace of
+torch.profiler, of JAX's profiler or another one in Chrome's JSON. Without an option, print the card as text.
 
 --json prints one object:
   schema_version   version of the tables' columns, as the reference documents them

@@ -161,16 +161,13 @@ def nested_events(is_pushed: np.ndarray, is_mark: np.ndarray, start: np.ndarray,
         As in the events.
     """
     pushed = is_pushed & (end != UNKNOWN)
-    crossing = 0
-    for _ in range(_MOST_ROUNDS):
-        wrong = _crossing_rows(start, end, lane, np.flatnonzero(pushed))
-        pushed[wrong] = False
-        crossing += len(wrong)
+    wrong = _crossing_rows(start, end, lane, np.flatnonzero(pushed))
+    crossing = len(wrong)
+    for left in reversed(range(_MOST_ROUNDS)):
         if not len(wrong):
             break
-    else:
-        wrong = np.flatnonzero(pushed & np.isin(lane, lane[wrong]))
-        pushed[wrong] = False
+        pushed[wrong if left else np.isin(lane, lane[wrong])] = False
+        wrong = _crossing_rows(start, end, lane, np.flatnonzero(pushed))
         crossing += len(wrong)
     others = np.flatnonzero(~pushed & ~is_mark)
     code = np.full(len(start), _PUSH, np.int64)

@@ -32,8 +32,10 @@ def nsys_tables(*, version: int = 2024, processes: int = 1, launches: int = 4) -
     `version` is 2024, or 2020: without globalPid, mangled names, graphs, enumerations, devices and ids of NVTX texts.
     """
     is_new = version >= 2024
-    strings = ["cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaStreamSynchronize_v3020", "cudaGraphLaunch_v10000",
-               "void axpy<float>(int, float*)", "axpy", "_Z4axpyIfEviPf", "scale(float*)", "scale", "_Z5scalePf",
+    strings = ["cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaStreamSynchronize_v3020",
+               "cudaGraphLaunch_v10000",
+               "void axpy<float>(int, float*)", "axpy", "_Z4axpyIfEviPf", "scale(float*)",
+               "scale", "_Z5scalePf",
                "main", "step", "copy in", "cudaMalloc_v3020", "loader"]
     place = {text: at + 1 for at, text in enumerate(strings)}
     kernels, copies, sets, syncs, calls, ranges, devices = ([] for _ in range(7))
@@ -42,9 +44,9 @@ def nsys_tables(*, version: int = 2024, processes: int = 1, launches: int = 4) -
         tid, process = global_id(pid, pid), global_id(pid)
         now = 10 * MS + number * 100 * US
 
-        def call(name: str, lasts: int = 5 * US) -> int:
+        def call(name: str, lasts: int = 5 * US, tid: int = tid) -> int:
             nonlocal now
-            correlation = len(calls) // processes * processes + 100 + sum(each[2] == tid for each in calls)
+            correlation = 100 + sum(each[2] == tid for each in calls)  # the same ones in all processes
             calls.append((now, now + lasts, tid, correlation, place[name], 0, 0))
             now += lasts + 2 * US
             return correlation
@@ -68,8 +70,8 @@ def nsys_tables(*, version: int = 2024, processes: int = 1, launches: int = 4) -
             launched = call("cudaGraphLaunch_v10000")
             for node in (1, 2):
                 kernels.append((now + node * 5 * US, now + node * 5 * US + 2 * US, 0, 1, 7, launched, process,
-                                place["scale(float*)"], place["scale"], place["_Z5scalePf"], 25, 8, 1, 1, 256, 1, 1, 128,
-                                64, 16, 9 << 32 | node))
+                                place["scale(float*)"], place["scale"], place["_Z5scalePf"], 25, 8, 1, 1, 256, 1, 1,
+                                128, 64, 16, 9 << 32 | node))
         sets.append((now, now + US, 0, 1, 7, 9_999, process, 512, 2))
         correlation = call("cudaStreamSynchronize_v3020", 40 * US)
         syncs.append((now - 42 * US, now - 2 * US, 0, 1, 7, correlation, process, 3))
@@ -88,7 +90,8 @@ def nsys_tables(*, version: int = 2024, processes: int = 1, launches: int = 4) -
             "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes", "copyKind",
             "srcKind", "dstKind"), copies),
         "CUPTI_ACTIVITY_KIND_MEMSET": ((
-            "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes", "memKind"), sets),
+            "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes",
+            "memKind"), sets),
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": ((
             "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "syncType"), syncs),
         "CUPTI_ACTIVITY_KIND_RUNTIME": ((

@@ -97,8 +97,9 @@ def test_numbers_that_are_none_are_unknown(tmp_path: Path, name: str, value: Any
 
 
 @pytest.mark.parametrize("wrong", [
-    {"ph": "X"}, {"ph": []}, {"ph": "X", "cat": []}, {"ph": "M", "args": 7}, {"ph": "M", "name": "process_name", "args": {
-        "name": "/device:GPU:0"}, "pid": {}}, {"ph": "X", "cat": "overhead\x1b" * 50}, 7, None, [[]],
+    {"ph": "X"}, {"ph": []}, {"ph": "X", "cat": []}, {"ph": "M", "args": 7}, 7, None, [[]],
+    {"ph": "M", "name": "process_name", "args": {"name": "/device:GPU:0"}, "pid": {}},
+    {"ph": "X", "cat": "overhead\x1b" * 50},
 ])
 def test_events_that_are_none_are_left_out(tmp_path: Path, wrong: Any) -> None:
     path = write_json(tmp_path / "trace.json", [wrong, *launched("f", 10, 5)])
@@ -140,7 +141,8 @@ def test_a_gzip_of_something_else(tmp_path: Path) -> None:
 
 
 def test_a_database_of_something_else(tmp_path: Path) -> None:
-    refused(write_sqlite(tmp_path / "x.sqlite", {"users": (("id",), [(1,)])}), "no table of Nsight Systems .* of 1 tables")
+    path = write_sqlite(tmp_path / "x.sqlite", {"users": (("id",), [(1,)])})
+    refused(path, "no table of Nsight Systems .* of 1 tables")
 
 
 def test_an_export_without_cuda(tmp_path: Path) -> None:
@@ -196,7 +198,8 @@ def test_a_view_that_never_ends_is_not_read(tmp_path: Path) -> None:
 def test_generated_columns_are_not_computed(tmp_path: Path) -> None:
     path = write_sqlite(tmp_path / "x.sqlite", nsys_tables())
     connection = sqlite3.connect(path)
-    connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_MEMSET ADD COLUMN graphId INTEGER AS (abs(-9223372036854775808))")
+    connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_MEMSET ADD COLUMN graphId INTEGER AS "
+                       "(abs(-9223372036854775808))")
     connection.commit()
     connection.close()
     assert "memset" in kernelscope.load(path).column("activities", "kind").tolist()

@@ -348,7 +348,7 @@ def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> 
 
 
 def in_time(columns: Columns, what: tuple[str, str], problems: list[str]) -> Columns:
-    """Return the rows that have a start and do not end before it, and say how many there are of others, called `what`."""
+    """Return the rows that have a start and do not end before it, and say how many others there are, called `what`."""
     if not _count(columns):
         return columns
     start, end = columns["start_ns"], columns["end_ns"]

@@ -28,7 +28,6 @@ from kernelscope.progress import Progress
 from kernelscope.recording.columns import Columns, Row
 from kernelscope.recording.imports.assembly import (
     KERNEL,
-    MARK,
     MEMCPY,
     MEMSET,
     PUSH_POP,
@@ -107,7 +106,8 @@ def _text(path: Path) -> str:
                         f"has more than {most >> 20} MiB of text, which is more than is opened of a file of {size} "
                         "bytes: trace a shorter time")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise RecordingFileError(f"is damaged after {len(held)} bytes of its text: {error}; copy it again") from None
+            raise RecordingFileError(
+                f"is damaged after {len(held)} bytes of its text: {error}; copy it again") from None
     try:
         return held.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -180,8 +180,8 @@ def _ns(value: Any, what: str, event: Row) -> int:
     else:
         found = None
     if found is None or abs(found) > MAX_TIME_NS:
-        raise RecordingFileError(f"event {_shown(event.get('name'))} has {_shown(value)} as its {what}, which is no time "
-                                 "in microseconds: the file is damaged, or was made to harm")
+        raise RecordingFileError(f"event {_shown(event.get('name'))} has {_shown(value)} as its {what}, which is no "
+                                 "time in microseconds: the file is damaged, or was made to harm")
     return found
 
 
@@ -270,14 +270,13 @@ class _Reader:
             raise RecordingFileError("is JSON, but neither a recording nor a trace: it has no traceEvents")
 
     def _events(self, text: str, at: int, progress: Progress | None, *, may_stop: bool = False) -> int:
-        count = 0
-        for event, at in _listed_values(text, at, may_stop=may_stop):
+        end = at
+        for count, (event, end) in enumerate(_listed_values(text, at, may_stop=may_stop)):
             if isinstance(event, dict):
                 self._event(cast("Row", event))
-            count += 1
             if progress and count % _EVENTS_BETWEEN == 0:
-                progress(0.8 * at / len(text), f"reading {count} events")
-        return at
+                progress(0.8 * end / len(text), f"reading {count} events")
+        return end
 
     def _event(self, event: Row) -> None:
         phase, kind = event.get("ph"), event.get("cat")
@@ -293,7 +292,7 @@ class _Reader:
             elif kind in _OPERATORS:
                 self._add("operators", event, name=self._operators.place(_name(event)))
             elif kind in _ANNOTATIONS:
-                self._range(event, PUSH_POP)
+                self._add("ranges", event, kind=PUSH_POP, label=self._labels.place(_name(event)))
             elif kind not in _PASSED_OVER:
                 self._skipped[clean_text(kind)[:40]] += 1
         elif phase in _OTHER_PHASES and kind not in _PASSED_OVER:
@@ -324,7 +323,8 @@ class _Reader:
             if stream is None:
                 self._skipped["events of tracks that are made of others"] += 1
                 return
-            kind = MEMCPY if name.lower().startswith("memcpy") else MEMSET if name.lower().startswith("memset") else KERNEL
+            word = name[:6].lower()
+            kind = MEMCPY if word == "memcpy" else MEMSET if word == "memset" else KERNEL
             self._activity(kind, event, self._devices[pid], stream)
         elif _CALL_NAME.fullmatch(name):
             self._call(event)
@@ -375,10 +375,6 @@ class _Reader:
 
     def _call(self, event: Row) -> None:
         self._add("calls", event, name=self._names.place(_name(event)), correlation_id=_correlation(_said(event)))
-
-    def _range(self, event: Row, kind: int) -> None:
-        label = self._labels.place(_name(event))
-        self._add("ranges", event, kind=kind, label=label)
 
     def _add(self, table: str, event: Row, **values: int) -> None:
         start = _ns(event.get("ts"), "ts", event)
@@ -461,8 +457,8 @@ class _Reader:
             found[mine] = number
         found[known != 1] = UNKNOWN
         if len(hosts) and (known > 1).any():
-            self._made.problems.append(f"{int((known > 1).sum()):,} activities may be of several processes, whose calls "
-                                       "have the same correlation ids: they have no launch")
+            self._made.problems.append(f"{int((known > 1).sum()):,} activities may be of several processes, whose "
+                                       "calls have the same correlation ids: they have no launch")
         return found
 
     def _used(self, process: Process) -> list[int]:
@@ -564,7 +560,7 @@ def _operators(columns: Columns, names: Sequence[str]) -> list[ThreadOperators]:
         places: dict[tuple[int, int], int] = {}
         events: list[tuple[int, int]] = []
         stack: list[tuple[int, int]] = []
-        times = (columns[name][rows].tolist() for name in ("start_ns", "end_ns", "name"))
+        times: list[list[int]] = [columns[name][rows].tolist() for name in ("start_ns", "end_ns", "name")]
         for start, end, name in zip(*times, strict=True):
             while stack and stack[-1][0] <= start:
                 events.append((stack.pop()[0], stack[-1][1] if stack else UNKNOWN))
@@ -572,7 +568,7 @@ def _operators(columns: Columns, names: Sequence[str]) -> list[ThreadOperators]:
             node = places.get((around, name))
             if node is None:
                 node = places[around, name] = len(nodes)
-                nodes.append((around, names[name]))
+                nodes.append((around, str(names[name])))
             stack.append((min(end, stack[-1][0]) if stack else end, node))
             events.append((start, node))
         while stack:

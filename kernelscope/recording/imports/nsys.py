@@ -40,7 +40,7 @@ from kernelscope.recording.imports.assembly import (
     recording_of,
     waits,
 )
-from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS
+from kernelscope.recording.joins import ACTIVITY_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import Budget
 from kernelscope.schema import MAX_COUNT, UNKNOWN
@@ -201,8 +201,8 @@ class _Sqlite:
             for name, text in zip(names, texts, strict=True):
                 values = np.fromstring(text, np.int64, sep=",") if "x" not in text else np.empty(0, np.int64)
                 if len(values) != count:
-                    raise RecordingFileError(f"column {table}.{name} has something else than whole numbers between rows "
-                                             f"{done} and {done + count}")
+                    raise RecordingFileError(f"column {table}.{name} has something else than whole numbers between "
+                                             f"rows {done} and {done + count}")
                 found[name].append(values)
             done, last = done + count, reached
             tell(min(done / total, 1.0))
@@ -219,7 +219,8 @@ class _Sqlite:
         places = Places([])
         codes: list[np.ndarray] = []
         while rows := cursor.fetchmany(_CHUNK):
-            codes.append(np.array([UNKNOWN if each is None else places.place(_shown(each)) for (each,) in rows], np.int64))
+            codes.append(np.array([UNKNOWN if each is None else places.place(_shown(each)) for (each,) in rows],
+                                  np.int64))
         return np.concatenate(codes) if codes else np.empty(0, np.int64), places.held
 
     def rows(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -385,9 +386,9 @@ class _Reader:
         return in_time(found, ("activity", "activities"), self.trace.problems)
 
     def kernels(self) -> Columns:
-        seen = self.held(_KERNELS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "demangledName",
-                         "mangledName", "shortName", "registersPerThread", *_GRID, "staticSharedMemory",
-                         "localMemoryPerThread", "graphNodeId", "graphId")
+        seen = self.held(_KERNELS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid",
+                         "demangledName", "mangledName", "shortName", "registersPerThread", *_GRID,
+                         "staticSharedMemory", "localMemoryPerThread", "graphNodeId", "graphId")
         if not seen:
             return {}
         name = next((seen[each] for each in ("demangledName", "shortName") if each in seen), None)
@@ -405,8 +406,9 @@ class _Reader:
             values, which = distinct(seen[name])
             if not all(UNKNOWN <= each <= MAX_COUNT for each in values):
                 wrong = next(each for each in values if not UNKNOWN <= each <= MAX_COUNT)
-                raise RecordingFileError(f"column {_KERNELS}.{name} has {wrong}, which is not between 0 and {MAX_COUNT}")
-            codes, code = np.unique(code * len(values) + which, return_inverse=True)
+                raise RecordingFileError(f"column {_KERNELS}.{name} has {wrong}, which is not between 0 and "
+                                         f"{MAX_COUNT}: the file is damaged, or was made to harm")
+            _, code = np.unique(code * len(values) + which, return_inverse=True)
             code = code.ravel()
         first = np.unique(code, return_index=True)[1].tolist()
         places: list[int] = []
@@ -432,8 +434,8 @@ class _Reader:
         return self.common(MEMCPY, seen, name=name, memory=memory)
 
     def sets(self) -> Columns:
-        seen = self.held(_SETS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", "memKind",
-                         "graphNodeId", "graphId")
+        seen = self.held(_SETS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes",
+                         "memKind", "graphNodeId", "graphId")
         if not seen:
             return {}
         kinds, memory = self.memory_kinds(), None
@@ -528,7 +530,8 @@ class _Reader:
             "start_ns": seen["start"][rows], "end_ns": np.where(end <= 0, UNKNOWN, end), "process": of_process[rows]}
         return in_time(made, ("range", "ranges"), self.trace.problems), labels
 
-    def split(self, activities: Columns, calls: Columns, ranges: Columns, labels: list[Row], *, has_waits: bool) -> None:
+    def split(self, activities: Columns, calls: Columns, ranges: Columns, labels: list[Row], *,
+              has_waits: bool) -> None:
         """Give each process its own."""
         tables = [activities, calls, ranges]
         numbers = sorted({*(each for columns in tables if columns for each in distinct(columns["process"])[0])})
@@ -628,7 +631,8 @@ def _device(gpu: Sequence[Any], uuid: Any, count: Any) -> Row:
         "max_threads_per_multiprocessor": warp * warps if _is_count(warp) and _is_count(warps) else None,
         "max_blocks_per_multiprocessor": blocks, "registers_per_multiprocessor": registers,
         "shared_per_multiprocessor_bytes": shared}
-    return {key: value if isinstance(value, str) or (_is_count(value) and value) else None for key, value in row.items()}
+    return {key: value if isinstance(value, str) or (_is_count(value) and value) else None
+            for key, value in row.items()}
 
 
 def _read(tables: Tables, path: Path, form: str, progress: Progress | None) -> Recording:

@@ -930,7 +930,8 @@ def _process_row(each: ProcessSummary, found: Comparison, *, knows_compiles: boo
     return Row(clean(each.label), {
         "launches": count(each.launches), "compiles": count(each.compiles) if knows_compiles else MISSING,
         "host": duration(each.host_ns),
-        "compile": duration(each.compile_ns if knows_compiles else None), "busy": duration(each.busy_ns), "wait": duration(each.wait_ns),
+        "compile": duration(each.compile_ns if knows_compiles else None),
+        "busy": duration(each.busy_ns), "wait": duration(each.wait_ns),
         "communication": duration(each.communication_ns), "exposed": duration(each.exposed_ns),
         "hidden": duration(hidden),
         "status": row["status"], "clock": duration(row["clock_bound_ns"]),
