@@ -8,7 +8,7 @@ and a trace of torch.profiler of 100 MB, plain and compressed, and opens each in
 from __future__ import annotations
 
 import gzip
-import resource
+import re
 import sqlite3
 import subprocess
 import sys
@@ -102,7 +102,8 @@ def opened(path: str) -> None:
     begun = time.perf_counter()
     recording = kernelscope.load(path)
     took = time.perf_counter() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    # What getrusage says a process has from the one that started it.
+    peak = int(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) / 2**10
     rows = {name: recording.arrow(name).num_rows for name in ("activities", "launches", "ranges")}
     print(f"{Path(path).name:24}{took:8.2f} s{peak:8.0f} MiB   "
           + ", ".join(f"{count:,} {name}" for name, count in rows.items()), flush=True)

@@ -100,7 +100,8 @@ def json_parts(recording: Recording) -> Iterator[str]:
     head = {
         "schema_version": SCHEMA_VERSION,
         "metadata": dict(recording.metadata),
-        "summary": [_summary(cell) for cell in by_cell(recording)],
+        "summary": [_summary(cell) | (dict.fromkeys(_OF_COMPILES) if recording.is_imported else {})
+                    for cell in by_cell(recording)],
     }
     yield json.dumps(head, indent=1)[:-2] + ',\n "tables": {'
     for place, name in enumerate(TABLES):
@@ -111,6 +112,10 @@ def json_parts(recording: Recording) -> Iterator[str]:
             yield ("," if start else "") + ",".join(f"\n   {json.dumps(row)}" for row in rows)
         yield "\n  ]" if table.num_rows else "]"
     yield "\n }\n}\n"
+
+
+#: Of a summary, what the trace of another tool does not say.
+_OF_COMPILES = ("compiles", "disk_hits", "memory_hits", "failed_compiles")
 
 
 def _summary(cell: CellSummary) -> dict[str, Any]:

@@ -979,12 +979,16 @@ def _task_values(found: Sequence[TaskSummary]) -> dict[str, str]:
             "compile": duration(total("compile_ns")), "gpu": duration(total("gpu_ns"))}
 
 
-def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
-    """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
+def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "", *, is_imported: bool = False) -> Row:
+    """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time.
+
+    What is imported says nothing of compiles.
+    """
+    outcomes = {"compiles": each.compiles, "disk": each.disk_hits, "memory": each.memory_hits}
     is_alike = each.process in ("", each.label)
     return Row(each.label if is_alike else f"{each.label} of {clean(each.process)}", _phase_values(each.totals) | {
-        "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
-        "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
+        "launches": count(each.launches), "kernels": count(each.kernels), "host": duration(each.totals.host_ns),
+        **{name: MISSING if is_imported else count(number) for name, number in outcomes.items()},
         "wall": duration(each.wall_ns), "status": labels.cell_problem(each), "gpu": percent(busy),
     }, bars=phase_bars(each.totals), at=at, command=command)
 
