@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import sqlite3
@@ -205,6 +206,14 @@ def test_generated_columns_are_not_computed(tmp_path: Path) -> None:
     assert "memset" in kernelscope.load(path).column("activities", "kind").tolist()
 
 
+@pytest.mark.parametrize("value", [7, "text", None])
+def test_a_table_with_row_numbers_of_its_own(tmp_path: Path, value: Any) -> None:
+    tables = nsys_tables()
+    names, rows = tables["CUPTI_ACTIVITY_KIND_MEMSET"]
+    tables["CUPTI_ACTIVITY_KIND_MEMSET"] = (*names, "_rowid_"), [(*row, value) for row in rows * 70_000]
+    refused(write_sqlite(tmp_path / "x.sqlite", tables), "ends after .* of its 70000 rows")
+
+
 def test_a_damaged_database(tmp_path: Path) -> None:
     path = write_sqlite(tmp_path / "x.sqlite", nsys_tables(launches=3_000))
     whole = path.read_bytes()
@@ -252,6 +261,16 @@ def test_a_damaged_parquet_file(tmp_path: Path, data: bytes) -> None:
     path = write_folder(tmp_path / "x_pqtdir", nsys_tables())
     (path / f"{KERNELS}.parquet").write_bytes(data)
     refused(path, "cannot be read as Parquet")
+
+
+def test_a_parquet_file_with_any_byte_changed(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "x_pqtdir", nsys_tables())
+    file = path / "CUPTI_ACTIVITY_KIND_MEMSET.parquet"
+    whole = file.read_bytes()
+    for place in range(7, len(whole), len(whole) // 60):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1:])
+        with contextlib.suppress(RecordingFileError):
+            kernelscope.load(path)
 
 
 # What is none of these, is refused as ever.

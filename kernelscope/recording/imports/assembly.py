@@ -34,6 +34,8 @@ PUSH_POP, START_END, MARK = range(3)
 MOST_LETTERS = 1 << 16
 #: What is listed of what was skipped.
 _LISTED = 8
+#: How much of another's message is quoted.
+_MOST_QUOTED = 200
 _SURROGATES = re.compile("[\ud800-\udfff]")
 #: The least and the most that numbers of a trace may be.
 _LIMITS = {
@@ -139,6 +141,11 @@ class Places:
 def clean_text(value: str) -> str:
     """Return a text of a trace as one that can be written: without halves of letters, and not endless."""
     return _SURROGATES.sub("\ufffd", value[:MOST_LETTERS])
+
+
+def one_line(error: Exception) -> str:
+    """Return what an exception says of a file, of which it may quote anything, for a message."""
+    return "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split()))[:_MOST_QUOTED]
 
 
 def check_numbers(what: str, columns: Mapping[str, np.ndarray]) -> None:

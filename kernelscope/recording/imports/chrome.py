@@ -40,6 +40,7 @@ from kernelscope.recording.imports.assembly import (
     in_time,
     joined,
     number_graphs,
+    one_line,
     recording_of,
     waits,
 )
@@ -107,7 +108,7 @@ def _text(path: Path) -> str:
                         "bytes: trace a shorter time")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise RecordingFileError(
-                f"is damaged after {len(held)} bytes of its text: {error}; copy it again") from None
+                f"is damaged after {len(held)} bytes of its text: {one_line(error)}; copy it again") from None
     try:
         return held.decode("utf-8-sig")
     except UnicodeDecodeError as error:

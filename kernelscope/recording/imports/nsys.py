@@ -37,6 +37,7 @@ from kernelscope.recording.imports.assembly import (
     clean_text,
     in_time,
     joined,
+    one_line,
     recording_of,
     waits,
 )
@@ -118,8 +119,8 @@ def read_sqlite(path: Path, progress: Progress | None = None) -> Recording:
             return _read(_Sqlite(connection, path.stat().st_size), path, "a SQLite export", progress)
     except RecordingFileError as error:
         raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
-    except (sqlite3.Error, OSError, OverflowError) as error:
-        raise RecordingFileError(f"{path.name}: cannot be read as SQLite: {error}; export it again with nsys export "
+    except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
+        raise RecordingFileError(f"{path.name}: cannot be read as SQLite: {one_line(error)}; export it again with nsys export "
                                  "--type sqlite") from error
 
 
@@ -135,8 +136,8 @@ def read_folder(path: Path, progress: Progress | None = None) -> Recording:
         return _read(_Folder(path), path, "a Parquet export", progress)
     except RecordingFileError as error:
         raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
-    except (pa.ArrowException, OSError) as error:
-        raise RecordingFileError(f"{path.name}: cannot be read as Parquet: {str(error)[:200]}; export it again with "
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise RecordingFileError(f"{path.name}: cannot be read as Parquet: {one_line(error)}; export it again with "
                                  "nsys export --type parquetdir") from error
 
 
@@ -196,8 +197,8 @@ class _Sqlite:
         done, last = 0, -(1 << 63)
         while done < total:
             count, reached, *texts = self._connection.execute(query, (last,)).fetchone()
-            if not count or reached <= last:
-                break
+            if not count or not isinstance(reached, int) or reached <= last:
+                raise RecordingFileError(f"table {table!r} ends after {done} of its {total} rows: export it again")
             for name, text in zip(names, texts, strict=True):
                 values = np.fromstring(text, np.int64, sep=",") if "x" not in text else np.empty(0, np.int64)
                 if len(values) != count:
@@ -295,11 +296,9 @@ class _Folder:
 
     def _table(self, table: str, names: Sequence[str]) -> pa.Table:
         file = self._files[table]
-        held = [column for group in range(file.metadata.num_row_groups)
-                for column in (file.metadata.row_group(group).column(at) for at in range(file.metadata.num_columns))
-                if column.path_in_schema in names]
-        size = max(self.count(table) * _BYTES * len(names), sum(column.total_uncompressed_size for column in held))
-        self._budget.take(size, f"table {table!r}")
+        # What a column's own metadata say is not asked for: pyarrow ends the process where they are damaged.
+        size = sum(file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups))
+        self._budget.take(max(self.count(table) * _BYTES * len(names), size), f"table {table!r}")
         return file.read(columns=list(names))
 
 
@@ -623,16 +622,16 @@ def _is_count(value: Any) -> bool:
 def _device(gpu: Sequence[Any], uuid: Any, count: Any) -> Row:
     name, own, sms, major, minor, warp, warps, blocks, registers, shared = gpu
     uuid = own if isinstance(own, str) and own else uuid
-    row: Row = {
-        "name": clean_text(name) if isinstance(name, str) else None,
-        "uuid": f"GPU-{clean_text(uuid).removeprefix('GPU-')}" if isinstance(uuid, str) and uuid else None,
-        "compute_capability": f"{major}.{minor}" if _is_count(major) and _is_count(minor) else None,
+    numbers = {
         "multiprocessors": sms or count,
         "max_threads_per_multiprocessor": warp * warps if _is_count(warp) and _is_count(warps) else None,
         "max_blocks_per_multiprocessor": blocks, "registers_per_multiprocessor": registers,
         "shared_per_multiprocessor_bytes": shared}
-    return {key: value if isinstance(value, str) or (_is_count(value) and value) else None
-            for key, value in row.items()}
+    return {
+        "name": clean_text(name) if isinstance(name, str) else None,
+        "uuid": f"GPU-{clean_text(uuid).removeprefix('GPU-')}" if isinstance(uuid, str) and uuid else None,
+        "compute_capability": f"{major}.{minor}" if _is_count(major) and _is_count(minor) else None,
+        **{key: value for key, value in numbers.items() if _is_count(value) and value}}
 
 
 def _read(tables: Tables, path: Path, form: str, progress: Progress | None) -> Recording:
