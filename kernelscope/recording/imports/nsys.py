@@ -120,8 +120,8 @@ def read_sqlite(path: Path, progress: Progress | None = None) -> Recording:
     except RecordingFileError as error:
         raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
     except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
-        raise RecordingFileError(f"{path.name}: cannot be read as SQLite: {one_line(error)}; export it again with nsys export "
-                                 "--type sqlite") from error
+        raise RecordingFileError(f"{path.name}: cannot be read as SQLite: {one_line(error)}; export it again with nsys "
+                                 "export --type sqlite") from error
 
 
 def read_folder(path: Path, progress: Progress | None = None) -> Recording:

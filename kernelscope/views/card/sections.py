@@ -674,8 +674,8 @@ def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
     return bars
 
 
-def _parts(segments: Sequence[tuple[str, int]]) -> tuple[Part, ...]:
-    return tuple([Part(name, labels.part_label(name), value) for name, value in segments])
+def _parts(segments: Sequence[tuple[str, int]], *, is_imported: bool = False) -> tuple[Part, ...]:
+    return tuple([Part(name, labels.part_label(name, is_imported=is_imported), value) for name, value in segments])
 
 
 def _phase_values(totals: PhaseTotals) -> dict[str, str]:
@@ -717,7 +717,7 @@ def _gpu_shares(shown: Overview) -> tuple[Shares, ...]:
         bars, note, lines = [Bar(parts, busy.window_ns)], "", [f"{where or 'GPU'}: {text}"]
         lane = idle.get(busy.device_id)
         if lane is not None and lane.idle_ns:
-            states = _parts(labels.states(lane))
+            states = _parts(labels.states(lane), is_imported=shown.is_imported)
             bars.append(Bar(states, lane.idle_ns, "while idle: "))
             note = labels.idle_line(lane, busy.window_ns)
             spent = ", ".join([f"{each.label} {duration(each.duration_ns)}" for each in states])
