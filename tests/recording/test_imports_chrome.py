@@ -91,6 +91,33 @@ def test_jax_says_its_kernels_configurations() -> None:
     assert "clock" not in recording.metadata
 
 
+def xla(tid: int, name: str, ts: float, **said: str) -> dict[str, Any]:
+    return {"ph": "X", "pid": 1, "tid": tid, "ts": ts, "dur": 2.5, "name": name, "args": said}
+
+
+def test_copies_and_tracks_of_xla(tmp_path: Path) -> None:
+    def named(kind: str, name: str, **where: int) -> dict[str, Any]:
+        return {"ph": "M", "pid": 1, "name": kind, "args": {"name": name}, **where}
+
+    recording = opened(tmp_path, {"displayTimeUnit": "ns", "traceEvents": [
+        named("process_name", "/device:GPU:3 Compute"), named("thread_name", "Stream #14(MemcpyH2D,Compute)", tid=14),
+        named("thread_name", "XLA Ops", tid=90),
+        xla(14, "MemcpyH2D", 1.5, correlation_id="7",
+            memcpy_details="kind_src:pageable kind_dst:device size:4096 dest:3 async:1"),
+        xla(14, "MemcpyD2H", 9, memcpy_details="kind:pageable size:8 dest:0 async:1"),
+        xla(14, "Memset", 11.25), xla(90, "fusion", 20),
+        {"ph": "X", "pid": 2, "tid": 5, "ts": 0, "dur": 1, "name": "cuMemcpyHtoDAsync_v2",
+         "args": {"correlation_id": 7}},
+        {"ph": "X", "pid": 2, "tid": 5, "ts": 0, "dur": 1, "name": "PjitFunction(f)"}, {}]})
+    first, second, third = recording.rows("activities")
+    assert [first[name] for name in ("kind", "name", "memory", "size_bytes", "stream", "start_ns", "api")] == [
+        "memcpy", "HtoD", "pageable to device", 4096, 14, 1_500, "cuMemcpyHtoDAsync_v2"]
+    assert [second[name] for name in ("name", "memory", "size_bytes", "api")] == ["DtoH", None, 8, None]
+    assert (third["kind"], third["size_bytes"], recording.rows("devices")[0]["ordinal"]) == ("memset", None, 3)
+    assert recording.metadata["imported"]["skipped"] == {
+        "events of tracks that are made of others": 1, "events of the host": 1}
+
+
 def test_times_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
     # As floats, both times would be a multiple of 250 ns.
     text = json.dumps({"schemaVersion": 1, "traceEvents": launched("f", 0, 5)})

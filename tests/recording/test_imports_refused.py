@@ -286,6 +286,13 @@ def test_other_things(tmp_path: Path, make: Callable[[Path], Any], message: str)
     refused(tmp_path / "thing", message)
 
 
+def test_a_report_that_was_not_exported(tmp_path: Path) -> None:
+    (tmp_path / "report.nsys-rep").write_bytes(b"\x01\x02whatever")
+    refused(tmp_path / "report.nsys-rep", "nsys export --type sqlite")
+    (tmp_path / "report.qdrep").write_bytes(write_sqlite(tmp_path / "x.sqlite", nsys_tables()).read_bytes())
+    assert len(kernelscope.load(tmp_path / "report.qdrep").rows("launches")) == 4  # what it is called is not what it is
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     write_json(tmp_path / "trace.json", launched("f", 10, 5))
     (tmp_path / "link.json").symlink_to("trace.json")

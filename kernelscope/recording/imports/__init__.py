@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from kernelscope.errors import RecordingFileError
 from kernelscope.progress import Progress
 from kernelscope.recording.model import Recording
 
@@ -21,6 +22,8 @@ _SQLITE = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD = 256
+#: What `nsys profile` writes; of its content nothing is documented.
+_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
 #: Tables one of which every export has that says something of CUDA or NVTX.
 _TABLES = ("StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS")
 
@@ -42,7 +45,12 @@ def reader_of(path: Path) -> Reader | None:
         return partial(_read, "nsys", "read_sqlite")
     if head.startswith(_GZIP) or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
         return partial(_read, "chrome", "read_trace")
-    return None
+    return _report if path.suffix in _REPORTS else None
+
+
+def _report(path: Path, progress: Progress | None) -> Recording:
+    raise RecordingFileError(f"{path.name}: is a report of Nsight Systems, which only nsys reads: make a file of it "
+                             "that opens here with nsys export --type sqlite")
 
 
 def _read(module: str, function: str, path: Path, progress: Progress | None) -> Recording:

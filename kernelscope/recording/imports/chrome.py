@@ -506,7 +506,7 @@ class _Reader:
             made.processes[0].facts["rank"] = rank
 
 
-_DETAILS = ("kernel_details", "memcpy_details", "memset_details")
+_DETAILS = ("kernel_details", "memcpy_details", "Memset_details", "memset_details")
 _PROPERTIES = {
     "multiprocessors": "numSms", "max_threads_per_multiprocessor": "maxThreadsPerMultiprocessor",
     "registers_per_multiprocessor": "regsPerMultiprocessor",
