@@ -44,7 +44,7 @@ class RecorderStateError(KernelScopeError):
 
 
 class RecordingFileError(KernelScopeError):
-    """A ``.kscope`` file was refused: torn, of a newer schema, or not what it says it is."""
+    """A ``.kscope`` file, or another tool's trace, was refused: torn, of a newer schema, or not what it says it is."""
 
 
 class StudyError(KernelScopeError):

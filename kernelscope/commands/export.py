@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
 
 _ABOUT = f"""\
-Write a .kscope file, or a saved study, in another format, beside it unless -o says where.
+Write a .kscope file, the trace of another tool, or a saved study, in another format, beside it unless -o says where.
 
 {help_text()}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Make one .kscope file of what many processes recorded: those that recorded themselves into a folder because
-KERNELSCOPE_RECORD names it in their environment, or any .kscope files and journals.
+KERNELSCOPE_RECORD names it in their environment, or any .kscope files and journals, or traces of other tools.
 
 Of a process that was killed its journal is recovered; of one that still records the launches so far are taken. What
 cannot be read is named on standard error and left out: the exit code is 1 then, and the file has all the others. Ctrl-C

@@ -21,7 +21,8 @@ from kernelscope.views.flame.text import call_paths_text
 from kernelscope.views.lines import lines_text
 
 _ABOUT = """\
-Show a .kscope file. Without an option, print the card as text.
+Show a .kscope file, or the trace of another tool: an export of Nsight Systems (SQLite or Parquet), a trace of
+torch.profiler, of JAX's profiler or another one in Chrome's JSON. Without an option, print the card as text.
 
 --json prints what the card says as one object of at most 32 kB: schema and version, the verdict, what to do first,
 health (complete or not, dropped, dry_run, own_cost), counts, then time, compiles with reasons and fixes, kernels,

@@ -25,6 +25,7 @@ from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recover import recovered
 from kernelscope.recorder.worker import STOP, spelled, with_status
 from kernelscope.recording.file import load
+from kernelscope.recording.imports import reader_of
 from kernelscope.recording.journal import find_journals, is_journal
 from kernelscope.recording.merge import gather
 from kernelscope.recording.model import Recording
@@ -178,8 +179,8 @@ def found_in(folder: Path) -> list[Path]:
 
 
 def read(path: Path) -> Recording:
-    """Return what one process left: its file, or its journal."""
-    if not path.is_dir():
+    """Return what one process left: its file, or its journal; of another tool's trace the recording that it makes."""
+    if not path.is_dir() or reader_of(path) is not None:
         return load(path)
     (journal,) = find_journals(path)
     recording = recovered(journal)
@@ -197,6 +198,8 @@ def note(message: str, fix: str | None = None) -> Row:
 def found(folders: Sequence[Path]) -> list[Path]:
     """Return the files and journals in these folders, and those that are named themselves, each once.
 
+    Another tool's trace has to be named itself, a folder of Parquet files too.
+
     Raises
     ------
     RecordingFileError
@@ -204,7 +207,7 @@ def found(folders: Sequence[Path]) -> list[Path]:
     """
     paths: dict[Path, None] = {}
     for folder in folders:
-        if folder.is_dir() and not is_journal(folder):
+        if folder.is_dir() and not is_journal(folder) and reader_of(folder) is None:
             paths |= dict.fromkeys(found_in(folder))
         elif folder.exists():
             paths[folder] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import math
 import os
@@ -313,7 +314,11 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
 
 
 def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
-    """Read a ``.kscope`` file, or refuse it.
+    """Read a ``.kscope`` file, or the trace of another tool, or refuse it.
+
+    A trace becomes a recording: an export of Nsight Systems (SQLite, or the folder of its Parquet files), a trace of
+    torch.profiler, of JAX's profiler or another one in Chrome's JSON, plain or compressed with gzip. What it is is told
+    by its content, not by its name.
 
     Parameters
     ----------
@@ -330,6 +335,10 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
         what is wrong and where.
     """
     source = _source(path)
+    # What opens others' traces makes recordings of them, and merges; both need this module.
+    reader = importlib.import_module("kernelscope.recording.imports").reader_of(source)
+    if reader is not None:
+        return reader(source, progress)
     try:
         content = _content(source)
         members = read_members(memoryview(content))

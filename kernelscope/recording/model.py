@@ -126,6 +126,11 @@ class Recording:
         return bool(self._metadata.get("simulator"))
 
     @property
+    def is_imported(self) -> bool:
+        """Whether it was opened from the trace of another tool, which knows of no compiles and caches."""
+        return bool(self._metadata.get("imported"))
+
+    @property
     def notice(self) -> str:
         """What every output of this recording must say: the dry run's or the simulator's notice, or nothing."""
         if self.is_dry_run:

@@ -142,6 +142,78 @@ class RawRanges:
         return int(np.isin(kinds, (_PUSH, _MARK)).sum() + ((kinds >= _START) & (kinds % 2 == 0)).sum())
 
 
+def nested_events(is_pushed: np.ndarray, is_mark: np.ndarray, start: np.ndarray, end: np.ndarray, lane: np.ndarray,
+                  label: np.ndarray, site: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the events of `RawRanges` of ranges and marks of which start and end are known, and how many cross others.
+
+    Push/pop ranges of one lane lie inside of each other. Those that overlap without that, and those without an end, are
+    start/end ranges.
+
+    Parameters
+    ----------
+    is_pushed, is_mark : ndarray of bool, shape (n,)
+        Which are push/pop ranges, and which marks.
+    start, end : ndarray of int64, shape (n,)
+        Nanoseconds; an end of -1 is unknown.
+    lane : ndarray of int64, shape (n,)
+        A number for each thread and domain.
+    label, site : ndarray of int64, shape (n,)
+        As in the events.
+    """
+    pushed = is_pushed & (end != UNKNOWN)
+    wrong = _crossing_rows(start, end, lane, np.flatnonzero(pushed))
+    crossing = len(wrong)
+    for left in reversed(range(_MOST_ROUNDS)):
+        if not len(wrong):
+            break
+        pushed[wrong if left else np.isin(lane, lane[wrong])] = False
+        wrong = _crossing_rows(start, end, lane, np.flatnonzero(pushed))
+        crossing += len(wrong)
+    others = np.flatnonzero(~pushed & ~is_mark)
+    code = np.full(len(start), _PUSH, np.int64)
+    code[is_mark] = _MARK
+    code[others] = _START + 2 * np.arange(len(others))
+    closed = np.flatnonzero(~is_mark & (end != UNKNOWN))
+    closing = np.where(pushed, _EXIT, code + 1)
+    rows, opens = _event_order(start, end, np.arange(len(start)), closed)
+    time = np.where(opens, start[rows], end[rows])
+    kind = np.where(opens, code[rows], closing[rows])
+    return np.stack([time / 1e9, kind, label[rows], site[rows]], axis=1).astype(np.float64), crossing
+
+
+#: How often ranges that cross others are taken away before all of their lane are.
+_MOST_ROUNDS = 8
+
+
+def _event_order(start: np.ndarray, end: np.ndarray, opened: np.ndarray,
+                 closed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of beginnings and ends in an order in which what can be nested is, and which are beginnings.
+
+    At one instant what lasted ends first, the inner before the outer; then the outer begins before the inner; then what
+    takes no time ends.
+    """
+    row = np.concatenate((opened, closed))
+    opens = np.arange(len(row)) < len(opened)
+    empty = end[row] == start[row]
+    time = np.where(opens, start[row], end[row])
+    phase = np.where(opens, 1, np.where(empty, 2, 0))
+    until = np.where(end[row] == UNKNOWN, np.iinfo(np.int64).max, end[row])
+    order = np.lexsort((np.where(opens, row, -row), np.where(opens, -until, -start[row]), phase, time))
+    return row[order], opens[order]
+
+
+def _crossing_rows(start: np.ndarray, end: np.ndarray, lane: np.ndarray, pushed: np.ndarray) -> np.ndarray:
+    """The rows of ranges that do not close what they opened, as parentheses do."""
+    row, opens = _event_order(start, end, pushed, pushed)
+    order = np.argsort(lane[row], kind="stable")
+    row, opens = row[order], opens[order]
+    height = np.cumsum(np.where(opens, 1, -1))
+    level = np.where(opens, height, height + 1)
+    order = np.lexsort((np.arange(len(row)), level, lane[row]))
+    first, second = row[order[::2]], row[order[1::2]]
+    return np.unique(np.concatenate((first[first != second], second[first != second])))
+
+
 @dataclass
 class _Found:
     """Ranges and marks with their ends: arrays, one value each; times are -1 where unknown, places in the events too.

@@ -350,7 +350,9 @@ _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "ke
 #: The probes' names, which are words of KernelScope.
 PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
           "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile", "jax", "warp",
-          "cute", "stalls", "lanes")
+          "cute", "stalls", "lanes", "nsys", "torch.profiler", "xla", "chrome")
+#: Whose traces are opened.
+_PRODUCERS = ("Nsight Systems", "torch.profiler (Kineto)", "XLA's profiler (JAX, TensorFlow)", "a tracer")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "cupy", "cuda-tile", "pandas", "pyarrow",
              "kernelscope")
@@ -381,6 +383,8 @@ def shown_metadata(held: Mapping[str, Any]) -> dict[str, Any]:
     if known := {name: mapping(facts).get("kind") for name, facts in mapping(held.get("own_cost")).items()}:
         kept["own_cost"] = {name: {"kind": kind} for name, kind in known.items() if name in PROBES
                             and re.fullmatch("(partly )?calibrated|estimated", str(kind))}
+    if imported := mapping(held.get("imported")):
+        kept["imported"] = {"from": imported.get("from") if imported.get("from") in _PRODUCERS else WITHHELD}
     recorder = {key: value for key, value in mapping(held.get("recorder")).items()
                 if key in _RECORDER and (value in _RECORDER[key] or is_number(value))}
     return kept | ({"recorder": recorder} if recorder else {})

@@ -79,8 +79,8 @@ def _shown(recordings: Sequence[Recording]) -> tuple[list[str], Table]:
         busy = {} if summary is None else summary.by_cell
         begun = {row["cell_id"]: row["start_ns"] for row in recording.rows("cells")}
         cells = by_cell(recording)
-        rows += [cell_row(each, None if each.cell_id is None else busy.get(each.cell_id), *_link(each, begun))
-                 for each in cells]
+        rows += [cell_row(each, None if each.cell_id is None else busy.get(each.cell_id), *_link(each, begun),
+                          is_imported=recording.is_imported) for each in cells]
         gpu, compiled = gpu or summary is not None, compiled or any(each.totals.compile_ns for each in cells)
     return [*notices], cells_table(rows, is_gpu=gpu, is_compiled=compiled)
 

@@ -112,9 +112,14 @@ def _probe(row: HealthRow) -> Members:
 def _counts(shown: Overview) -> Members:
     names = ("launches", "kernels", "specializations", "configurations", "compiles", "failed_compiles", "memory_hits",
              "disk_hits", "waits", "errors", "captured", "trials", "nested", "graph_launches", "threads", "compile_ns")
-    return {name: getattr(shown, name) for name in names} | {
+    unknown = dict.fromkeys(_OF_COMPILES) if shown.is_imported else {}
+    return {name: getattr(shown, name) for name in names} | unknown | {
         "launch_host_ns": shown.totals.host_ns, "gpu_kernels": None if shown.gpu is None else shown.gpu.kernels,
         "synchronize_ns": shown.synchronize_ns}
+
+
+#: Counts of what the trace of another tool does not say.
+_OF_COMPILES = ("compiles", "failed_compiles", "memory_hits", "disk_hits", "compile_ns")
 
 
 def _time(shown: Overview) -> Members | None:
@@ -222,8 +227,9 @@ def _cells(shown: Overview) -> Many | None:
     def row(each: CellSummary) -> Members:
         return {
             "cell": each.label, "process": each.process or None, "status": each.status or None, "error": each.error,
-            "launches": each.launches, "kernels": each.kernels, "compiles": each.compiles,
-            "memory_hits": each.memory_hits, "disk_hits": each.disk_hits, "host_ns": each.totals.host_ns,
+            "launches": each.launches, "kernels": each.kernels,
+            **{name: None if shown.is_imported else getattr(each, name)
+               for name in ("compiles", "memory_hits", "disk_hits")}, "host_ns": each.totals.host_ns,
             "wall_ns": each.wall_ns, "gpu_busy_share": None if each.cell_id is None else busy.get(each.cell_id)}
 
     return Many(shown.by_cell, row)

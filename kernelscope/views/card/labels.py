@@ -60,9 +60,9 @@ _LONG_WAIT_NS = 1_000_000
 _NAMED = 5
 
 
-def part_label(name: str) -> str:
-    """Return what a part of host time, or of the GPU's time, is called."""
-    return _PART_LABELS.get(name, name)
+def part_label(name: str, *, is_imported: bool = False) -> str:
+    """Return what a part of host time, or of the GPU's time, is called; what is imported may be of any language."""
+    return "outside launches" if is_imported and name == "outside" else _PART_LABELS.get(name, name)
 
 
 def launch_figures(shown: Overview) -> tuple[tuple[int, str, str], ...]:

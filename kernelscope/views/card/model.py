@@ -109,6 +109,8 @@ class Overview:
         ``In [3] warm-up``, the recording's name, or how many cells it has.
     notice : str
         What every output must say, or an empty string.
+    is_imported : bool
+        Whether it was opened from another tool's trace, which knows of no compiles.
     status : str
         ok, error, interrupted or unfinished: the worst of the cells'.
     error : str or None
@@ -184,6 +186,7 @@ class Overview:
     start_ns: int | None
     title: str
     notice: str
+    is_imported: bool
     status: str
     error: str | None
     detail: str | None
@@ -311,6 +314,7 @@ def overview(recording: Recording) -> Overview:
         start_ns=begun[0] if len(begun) == 1 else None,
         title=_title(recording, cells),
         notice=recording.notice,
+        is_imported=recording.is_imported,
         status=_worst(cells),
         error=next((f"{cell.process}: {brief(cell.error)}" if cell.process else brief(cell.error)
                     for cell in cells if cell.error), None),

@@ -588,7 +588,8 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
                   "that launch several")] if executed not in (0, shown.launches) else []),
         Figure(counted(shown.kernels, "kernel"), f"kernel functions that were launched or compiled, in "
                f"{counted(shown.specializations, 'specialization')}: compiled versions, by argument types"),
-        Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}"),
+        *([Figure(counted(shown.compiles, "compile"), f"compiles in launches and outside: {compiling}")]
+          if shown.compiles or not shown.is_imported else []),
     ]
     if shown.failed_compiles:
         found.append(Figure(counted(shown.failed_compiles, "failed compile"), "compiles that raised an exception"))
@@ -674,8 +675,8 @@ def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
     return bars
 
 
-def _parts(segments: Sequence[tuple[str, int]]) -> tuple[Part, ...]:
-    return tuple([Part(name, labels.part_label(name), value) for name, value in segments])
+def _parts(segments: Sequence[tuple[str, int]], *, is_imported: bool = False) -> tuple[Part, ...]:
+    return tuple([Part(name, labels.part_label(name, is_imported=is_imported), value) for name, value in segments])
 
 
 def _phase_values(totals: PhaseTotals) -> dict[str, str]:
@@ -717,7 +718,7 @@ def _gpu_shares(shown: Overview) -> tuple[Shares, ...]:
         bars, note, lines = [Bar(parts, busy.window_ns)], "", [f"{where or 'GPU'}: {text}"]
         lane = idle.get(busy.device_id)
         if lane is not None and lane.idle_ns:
-            states = _parts(labels.states(lane))
+            states = _parts(labels.states(lane), is_imported=shown.is_imported)
             bars.append(Bar(states, lane.idle_ns, "while idle: "))
             note = labels.idle_line(lane, busy.window_ns)
             spent = ", ".join([f"{each.label} {duration(each.duration_ns)}" for each in states])
@@ -865,7 +866,8 @@ def processes_section(shown: Overview) -> Section | None:
     talks = any(each.communication_ns for each in found.processes)
     is_aligned = any(each.row["clock_bound_ns"] is not None for each in found.processes)
     in_order, extremes = _in_sight_first(found)
-    rows = [_process_row(each, found) for each in in_order[:MOST_ROWS]]
+    rows = [_process_row(each, found, knows_compiles=bool(shown.compiles) or not shown.is_imported)
+            for each in in_order[:MOST_ROWS]]
     columns = (
         Column("Launches", "launches", "compiles", "compiles"),
         Column("Host time", "host", "compiling", "compile", "time"),
@@ -922,13 +924,15 @@ def _process_bars(each: ProcessSummary, found: Comparison) -> tuple[Bar, ...]:
                   for own, total in zip(parts(each), most, strict=True) if total])
 
 
-def _process_row(each: ProcessSummary, found: Comparison) -> Row:
+def _process_row(each: ProcessSummary, found: Comparison, *, knows_compiles: bool) -> Row:
     row = each.row
     hidden = None if each.exposed_ns is None else (each.communication_ns or 0) - each.exposed_ns
     notes = tuple(text for text in (row["message"],) if text)
     return Row(clean(each.label), {
-        "launches": count(each.launches), "compiles": count(each.compiles), "host": duration(each.host_ns),
-        "compile": duration(each.compile_ns), "busy": duration(each.busy_ns), "wait": duration(each.wait_ns),
+        "launches": count(each.launches), "compiles": count(each.compiles) if knows_compiles else MISSING,
+        "host": duration(each.host_ns),
+        "compile": duration(each.compile_ns if knows_compiles else None),
+        "busy": duration(each.busy_ns), "wait": duration(each.wait_ns),
         "communication": duration(each.communication_ns), "exposed": duration(each.exposed_ns),
         "hidden": duration(hidden),
         "status": row["status"], "clock": duration(row["clock_bound_ns"]),
@@ -976,12 +980,16 @@ def _task_values(found: Sequence[TaskSummary]) -> dict[str, str]:
             "compile": duration(total("compile_ns")), "gpu": duration(total("gpu_ns"))}
 
 
-def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "") -> Row:
-    """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time."""
+def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "", *, is_imported: bool = False) -> Row:
+    """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time.
+
+    What is imported says nothing of compiles.
+    """
+    outcomes = {"compiles": each.compiles, "disk": each.disk_hits, "memory": each.memory_hits}
     is_alike = each.process in ("", each.label)
     return Row(each.label if is_alike else f"{each.label} of {clean(each.process)}", _phase_values(each.totals) | {
-        "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
-        "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
+        "launches": count(each.launches), "kernels": count(each.kernels), "host": duration(each.totals.host_ns),
+        **{name: MISSING if is_imported else count(number) for name, number in outcomes.items()},
         "wall": duration(each.wall_ns), "status": labels.cell_problem(each), "gpu": percent(busy),
     }, bars=phase_bars(each.totals), at=at, command=command)
 

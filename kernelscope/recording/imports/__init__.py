@@ -1,0 +1,59 @@
+"""Traces of other tools as recordings: exports of Nsight Systems, traces of torch.profiler, XLA and others in JSON.
+
+`reader_of` tells by a file's content what wrote it. ``nsys.py`` and ``chrome.py`` read one format each into columns,
+`kernelscope.recording.imports.assembly` makes a recording of these, by the same joins as a recording of our own.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from kernelscope.errors import RecordingFileError
+from kernelscope.progress import Progress
+from kernelscope.recording.model import Recording
+
+#: Reads a file, and reports how far it is.
+Reader = Callable[[Path, Progress | None], Recording]
+
+_SQLITE = b"SQLite format 3\0"
+_GZIP = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_HEAD = 256
+#: What `nsys profile` writes; of its content nothing is documented.
+_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
+#: Tables one of which every export has that says something of CUDA or NVTX.
+_TABLES = ("StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS")
+
+
+def reader_of(path: Path) -> Reader | None:
+    """Return what reads the trace of another tool at `path`, by its content; None for whatever else is there."""
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            is_export = any((path / f"{name}.parquet").is_file() for name in _TABLES)
+            return partial(_read, "nsys", "read_folder") if is_export else None
+        if not stat.S_ISREG(mode):
+            return None
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+    except (OSError, ValueError):  # who opens it as a recording says what is wrong
+        return None
+    if head.startswith(_SQLITE):
+        return partial(_read, "nsys", "read_sqlite")
+    if head.startswith(_GZIP) or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
+        return partial(_read, "chrome", "read_trace")
+    return _report if path.suffix in _REPORTS else None
+
+
+def _report(path: Path, progress: Progress | None) -> Recording:
+    raise RecordingFileError(f"{path.name}: is a report of Nsight Systems, which only nsys reads: make a file of it "
+                             "that opens here with nsys export --type sqlite")
+
+
+def _read(module: str, function: str, path: Path, progress: Progress | None) -> Recording:
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{module}"), function)(path, progress)

@@ -1,0 +1,578 @@
+"""Traces in Chrome's JSON: those of torch.profiler (Kineto), of XLA (JAX, TensorFlow), and others of that form.
+
+Events are decoded one after another, so that they are never all in memory as objects. Numbers with a fraction stay
+text until they are nanoseconds: as floats, microseconds since 1970 are exact to 250 ns only.
+
+Sources: "Trace Event Format" of the Chromium project; what torch.profiler writes, ``libkineto/src/output_json.cpp`` of
+pytorch/kineto; what XLA writes, ``xla/tsl/profiler/convert/trace_events_to_json.cc`` and
+``xla/backends/profiler/gpu/cupti_utils.cc`` of openxla/xla.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from kernelscope.errors import RecordingFileError
+from kernelscope.progress import Progress
+from kernelscope.recording.columns import Columns, Row
+from kernelscope.recording.imports.assembly import (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    PUSH_POP,
+    RANGE_COLUMNS,
+    SYNC,
+    Places,
+    Process,
+    Trace,
+    clean_text,
+    in_time,
+    joined,
+    number_graphs,
+    one_line,
+    recording_of,
+    waits,
+)
+from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS
+from kernelscope.recording.model import Recording
+from kernelscope.recording.operators import ThreadOperators
+from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, UNKNOWN
+
+#: A trace of more text is refused.
+MOST_BYTES = 2 << 30
+#: By how much a compressed trace may grow; those of real programs grow by 10 to 60.
+MOST_GROWTH = 200
+_LEAST_BYTES = 64 << 20
+_CHUNK = 1 << 22
+_EVENTS_BETWEEN = 1 << 14
+_MOST_LISTED = 80
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NEXT = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
+_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_PLAIN = re.compile(r"(\d{1,18})(?:\.(\d{1,3})0*)?")
+
+
+def read_trace(path: Path, progress: Progress | None = None) -> Recording:
+    """Return the recording of a trace in Chrome's JSON, plain or compressed with gzip.
+
+    Raises
+    ------
+    RecordingFileError
+        It is no such trace, says nothing of CUDA, is damaged, or was made to harm.
+    """
+    try:
+        reader = _Reader()
+        reader.read(_text(path), progress)
+        if progress:
+            progress(0.8, "joining launches and kernels")
+        found = recording_of(reader.trace(), path.name)
+    except RecordingFileError as error:
+        raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
+    except OSError as error:
+        raise RecordingFileError(f"{path.name}: cannot be read: {error.strerror or error}") from error
+    if progress:
+        progress(1.0, f"read {path.name}")
+    return found
+
+
+# The text, and the events in it.
+
+
+def _text(path: Path) -> str:
+    """The file's text, of which there is not more than may be."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        most = min(MOST_BYTES, max(_LEAST_BYTES, MOST_GROWTH * size)) if is_packed else MOST_BYTES
+        source = gzip.GzipFile(fileobj=file) if is_packed else file
+        held = bytearray()
+        try:
+            while chunk := source.read(_CHUNK):
+                held += chunk
+                if len(held) > most:
+                    raise RecordingFileError(
+                        f"has more than {most >> 20} MiB of text, which is more than is opened of a file of {size} "
+                        "bytes: trace a shorter time")
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise RecordingFileError(
+                f"is damaged after {len(held)} bytes of its text: {one_line(error)}; copy it again") from None
+    try:
+        return held.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordingFileError(f"is no text in UTF-8: byte {error.start} of it is {held[error.start]:#04x}") from None
+
+
+_decode = json.JSONDecoder(parse_float=str, parse_constant=lambda _: None, strict=False).raw_decode
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    """The JSON value that begins at a place, and where it ends."""
+    try:
+        return _decode(text, at)
+    except RecursionError:
+        raise RecordingFileError(f"is nested too deeply from letter {at} on") from None
+    except ValueError as error:
+        place = error.pos if isinstance(error, json.JSONDecodeError) else at
+        if place >= len(text):
+            raise RecordingFileError(f"is cut off at letter {len(text)}; copy it again, or trace it again") from None
+        raise RecordingFileError(f"is no JSON at letter {place}: {str(error)[:_MOST_LISTED]}") from None
+
+
+def _end(text: str, at: int, closing: str) -> tuple[bool, int]:
+    """Whether a list or an object ends here, and where it goes on."""
+    found = _NEXT.match(text, at)
+    if found is None or found[1] not in (",", closing):
+        raise RecordingFileError(f"is cut off at letter {len(text)}; copy it again, or trace it again"
+                                 if not text[at:].strip() else f"is no JSON at letter {at}: , or {closing} is missing")
+    return found[1] == closing, found.end()
+
+
+def _listed_values(text: str, at: int, *, may_stop: bool = False) -> Iterator[tuple[Any, int]]:
+    """Yield the values of a list that begins at a place, and where each ends; last None, and where the list ends."""
+    at = _skipped(text, at + 1)
+    is_over = text[at:at + 1] == "]"
+    if is_over:
+        at += 1
+    while not is_over:
+        if may_stop and at >= len(text):
+            break
+        value, at = _value(text, at)
+        yield value, at
+        if may_stop and not text[at:at + 64].strip() and not text[at:].strip():
+            break
+        is_over, at = _end(text, at, "]")
+    yield None, at
+
+
+def _skipped(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+# Numbers of events.
+
+
+def _ns(value: Any, what: str, event: Row) -> int:
+    """Microseconds, a whole number or the text of one, as nanoseconds."""
+    if type(value) is int:
+        found = value * 1000
+    elif isinstance(value, str):
+        plain = _PLAIN.fullmatch(value)
+        if plain:
+            return int(plain[1]) * 1000 + (int(plain[2].ljust(3, "0")) if plain[2] else 0)
+        try:
+            number = Decimal(value)
+            found = round(number * 1000) if number.is_finite() and number.adjusted() < 20 else None
+        except InvalidOperation:
+            found = None
+    else:
+        found = None
+    if found is None or abs(found) > MAX_TIME_NS:
+        raise RecordingFileError(f"event {_shown(event.get('name'))} has {_shown(value)} as its {what}, which is no "
+                                 "time in microseconds: the file is damaged, or was made to harm")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = ascii(value)
+    return text if len(text) <= _MOST_LISTED else text[:_MOST_LISTED - 3] + "..."
+
+
+def _whole(value: Any, most: int = MAX_HANDLE) -> int:
+    """A whole number, or the text of one; -1 for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= most else UNKNOWN
+
+
+def _sizes(value: Any) -> tuple[int | None, ...]:
+    """Three dimensions; None for unknown ones."""
+    if not isinstance(value, list):
+        return None, None, None
+    found = [_whole(each, MAX_COUNT) for each in cast("list[Any]", value)[:3]]
+    return tuple(each if each > 0 else None for each in [*found, *[UNKNOWN] * 3][:3])
+
+
+#: Of one activity, beside the process's number.
+_ACTIVITY = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes",
+             "memory", "regs", "shape", "static", "process")
+_CALL = ("name", "ident", "start_ns", "end_ns", "correlation_id", "process")
+_RANGE = (*RANGE_COLUMNS, "process")
+_OPERATOR = ("name", "ident", "start_ns", "end_ns", "process")
+
+_ON_GPU = {"kernel": KERNEL, "gpu_memcpy": MEMCPY, "gpu_memset": MEMSET, "cuda_sync": SYNC,
+           # The names that Kineto had for them first.
+           "Kernel": KERNEL, "Memcpy": MEMCPY, "Memset": MEMSET}
+_CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
+_OPERATORS = ("cpu_op", "Operator")
+_ANNOTATIONS = ("user_annotation",)
+_HOST_WAITS = {"Stream Sync": "stream synchronize", "Event Sync": "event synchronize",
+               "Context Sync": "context synchronize"}
+_DEVICE = re.compile(r"/device:GPU:(\d{1,4})\b")
+_STREAM = re.compile(r"Stream #(\d{1,9})\b")
+_CALL_NAME = re.compile(r"cu(?:da)?[A-Z]\w*")
+_DETAIL = re.compile(r"(\w+):(\S+)")
+_DIRECTION = re.compile(r"Memcpy ?([HDAP])(?:2|to)([HDAP])\b")
+_MEMORY = re.compile(r"\((.+)\)$")
+
+
+class _Reader:
+    """Reads the events of one trace into columns."""
+
+    def __init__(self) -> None:
+        self._made = Trace("chrome", "a tracer", "a Chrome trace", skipped=Counter())
+        self._names, self._entries, self._shapes = (Places(each) for each in (
+            self._made.names, self._made.entries, self._made.shapes))
+        self._operators, self._labels, self._pids = Places([]), Places([]), Places([])
+        self._columns = {table: {name: array("q") for name in names} for table, names in (
+            ("activities", _ACTIVITY), ("calls", _CALL), ("ranges", _RANGE), ("operators", _OPERATOR))}
+        self._skipped: Counter[str] = self._made.skipped
+        self._head: Row = {}
+        self._devices: dict[Any, int] = {}
+        self._streams: dict[tuple[Any, Any], int | None] = {}
+        self._threads: dict[tuple[Any, Any], str] = {}
+        self._idents: dict[Any, int] = {}
+        self._seen: set[str] = set()
+
+    def read(self, text: str, progress: Progress | None) -> None:
+        """Read all events."""
+        at = _skipped(text, 0)
+        if text[at:at + 1] == "[":
+            self._events(text, at, progress, may_stop=True)
+            return
+        at = _skipped(text, at + 1)
+        is_over, has_events = text[at:at + 1] == "}", False
+        while not is_over:
+            key, at = _value(text, at)
+            colon = _COLON.match(text, at)
+            if not isinstance(key, str) or colon is None:
+                raise RecordingFileError(f"is no JSON at letter {at}: a name and a colon were expected")
+            at = colon.end()
+            if key == "traceEvents" and text[at:at + 1] == "[":
+                at = self._events(text, at, progress)
+                has_events = True
+            else:
+                self._head[key], at = _value(text, at)
+            is_over, at = _end(text, at, "}")
+        if not has_events:
+            raise RecordingFileError("is JSON, but neither a recording nor a trace: it has no traceEvents")
+
+    def _events(self, text: str, at: int, progress: Progress | None, *, may_stop: bool = False) -> int:
+        end = at
+        for count, (event, end) in enumerate(_listed_values(text, at, may_stop=may_stop)):
+            if isinstance(event, dict):
+                self._event(cast("Row", event))
+            if progress and count % _EVENTS_BETWEEN == 0:
+                progress(0.8 * end / len(text), f"reading {count} events")
+        return end
+
+    def _event(self, event: Row) -> None:
+        phase, kind = event.get("ph"), event.get("cat")
+        if phase == "M":
+            self._name(event)
+        elif phase == "X":
+            if not isinstance(kind, str):
+                self._uncategorized(event)
+            elif kind in _ON_GPU:
+                self._activity(_ON_GPU[kind], event)
+            elif kind in _CALLS:
+                self._call(event)
+            elif kind in _OPERATORS:
+                self._add("operators", event, name=self._operators.place(_name(event)))
+            elif kind in _ANNOTATIONS:
+                self._add("ranges", event, kind=PUSH_POP, label=self._labels.place(_name(event)))
+            elif kind not in _PASSED_OVER:
+                self._skipped[clean_text(kind)[:40]] += 1
+        elif phase in _OTHER_PHASES and kind not in _PASSED_OVER:
+            self._skipped[f"{clean_text(kind)[:40] if isinstance(kind, str) else 'other'} ({phase})"] += 1
+
+    def _name(self, event: Row) -> None:
+        """Metadata: what a process or a thread is called."""
+        said = event.get("args")
+        name = cast("Row", said).get("name") if isinstance(said, dict) else None
+        pid, tid = _hashable(event.get("pid")), _hashable(event.get("tid"))
+        if not isinstance(name, str):
+            return
+        if event.get("name") == "process_name":
+            found = _DEVICE.search(name)
+            if found:
+                self._devices[pid] = int(found[1])
+        elif event.get("name") == "thread_name":
+            stream = _STREAM.match(name)
+            self._streams[pid, tid] = int(stream[1]) if stream else None
+            self._threads[pid, tid] = clean_text(name)
+
+    def _uncategorized(self, event: Row) -> None:
+        """An event as XLA writes it: its track says what it is."""
+        pid, tid = _hashable(event.get("pid")), _hashable(event.get("tid"))
+        name = _name(event)
+        if pid in self._devices:
+            stream = self._streams.get((pid, tid))
+            if stream is None:
+                self._skipped["events of tracks that are made of others"] += 1
+                return
+            word = name[:6].lower()
+            kind = MEMCPY if word == "memcpy" else MEMSET if word == "memset" else KERNEL
+            self._activity(kind, event, self._devices[pid], stream)
+        elif _CALL_NAME.fullmatch(name):
+            self._call(event)
+        else:
+            self._skipped["events of the host"] += 1
+
+    def _activity(self, kind: int, event: Row, device: int | None = None, stream: int | None = None) -> None:
+        said = _said(event)
+        name, entry, memory, shape, size = _name(event), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
+        details: dict[str, str] = {}
+        if device is not None:
+            self._seen.add("xla")
+            for key in _DETAILS:
+                if isinstance(said.get(key), str):
+                    details |= dict(_DETAIL.findall(said[key]))
+        if kind == KERNEL:
+            shape = self._shape(said, details)
+            if name.startswith("_Z"):
+                entry = self._entries.place(name)
+        elif kind == SYNC:
+            if name not in _HOST_WAITS:
+                self._skipped["waits of streams"] += 1
+                return
+            name = _HOST_WAITS[name]
+        else:
+            found = _MEMORY.search(name)
+            text = found[1].replace(" -> ", " to ").lower() if found else None
+            if "kind_src" in details and "kind_dst" in details:
+                text = f"{details['kind_src']} to {details['kind_dst']}"
+            memory = UNKNOWN if text is None else self._names.place(text)
+            size = _whole(said.get("bytes", details.get("size", details.get("num_bytes"))), MAX_TIME_NS)
+            found = _DIRECTION.match(name)
+            name = "memset" if kind == MEMSET else f"{found[1]}to{found[2]}" if found else name
+        self._add(
+            "activities", event, kind=kind, name=self._names.place(name), entry=entry, memory=memory, shape=shape,
+            size_bytes=size, device=_whole(said.get("device"), MAX_COUNT) if device is None else device,
+            stream=_stream(said.get("stream")) if stream is None else stream,
+            correlation_id=_correlation(said), static=_whole(details.get("static_shared"), MAX_TIME_NS),
+            regs=_whole(said.get("registers per thread", details.get("regs")), MAX_COUNT))
+
+    def _shape(self, said: Row, details: dict[str, str]) -> int:
+        """The place of a kernel's launch configuration."""
+        grid, block = (_sizes(said.get(name, details.get(name, "").split(","))) for name in ("grid", "block"))
+        # Kineto has the sum of what the kernel declares and what its launch asks for.
+        total = _whole(said.get("shared memory"), MAX_TIME_NS)
+        shared = _whole(details.get("dynamic_shared"), MAX_TIME_NS) if details else 0 if total == 0 else UNKNOWN
+        return self._shapes.place((*grid, *block, None, None, None, None if shared == UNKNOWN else shared))
+
+    def _call(self, event: Row) -> None:
+        self._add("calls", event, name=self._names.place(_name(event)), correlation_id=_correlation(_said(event)))
+
+    def _add(self, table: str, event: Row, **values: int) -> None:
+        start = _ns(event.get("ts"), "ts", event)
+        columns = self._columns[table]
+        values["start_ns"] = start
+        values["end_ns"] = start + _ns(event["dur"], "dur", event) if "dur" in event else UNKNOWN
+        values["process"] = self._pids.place(_hashable(event.get("pid")))
+        if table != "activities":
+            values["ident"] = self._ident(event.get("pid"), event.get("tid"))
+        for name, column in columns.items():
+            column.append(values[name])
+
+    def _ident(self, pid: Any, tid: Any) -> int:
+        """A thread's number; those that are called by a text get one that is free."""
+        if type(tid) is int and -MAX_HANDLE <= tid <= MAX_HANDLE:
+            return abs(tid)
+        key = _hashable(pid), _hashable(tid)
+        at = self._idents.get(key)
+        if at is None:
+            at = self._idents[key] = _FIRST_IDENT + len(self._idents)
+            self._threads[pid, at] = clean_text(str(tid))
+        return at
+
+    def trace(self) -> Trace:
+        """Return what was read, by process."""
+        made, tables = self._made, {table: {name: np.frombuffer(values, np.int64) for name, values in columns.items()}
+                                    for table, columns in self._columns.items()}
+        activities, calls, ranges = (in_time(tables[name], (word, name), made.problems) for name, word in (
+            ("activities", "activity"), ("calls", "call"), ("ranges", "range")))
+        operators = tables["operators"]
+        base = self._origin([activities, calls, ranges, operators])
+        owner = self._owners(activities, calls)
+        labels: list[Row] = [{"name": name, "domain": None, "category": None, "color": None, "payload": None}
+                             for name in self._labels.held]
+        numbers = np.union1d(calls["process"], ranges["process"])
+        if len(numbers) <= 1:  # there is one process only
+            owner[owner == UNKNOWN] = numbers[0] if len(numbers) else UNKNOWN
+        graphs = False
+        for number in np.union1d(numbers, owner).tolist():
+            process = Process(labels=labels)
+            process.calls, process.ranges = (_of(columns, columns["process"] == number, names) for columns, names in (
+                (calls, CALL_COLUMNS), (ranges, RANGE_COLUMNS)))
+            process.activities = _of(activities, owner == number, (*ACTIVITY_COLUMNS, "static"))
+            if process.calls and not (process.activities.get("kind", np.empty(0)) == SYNC).any():
+                process.activities = joined([process.activities, waits(process.calls, made.names)],
+                                            (*ACTIVITY_COLUMNS, "static"))
+            graphs |= number_graphs(process.activities, process.calls, made.names)
+            pid = self._pids.held[number] if number != UNKNOWN else None
+            process.threads = {ident: self._threads.get((pid, ident)) for ident in self._used(process)}
+            process.operators = _operators(_of(operators, operators["process"] == number, _OPERATOR),
+                                           self._operators.held)
+            process.devices = self._known_devices()
+            if "xla" not in self._seen and type(pid) is int and 0 < pid <= MAX_HANDLE:
+                process.facts["pid"] = pid
+            made.processes.append(process)
+        self._say_who(made, base, is_one=len(made.processes) == 1)
+        if graphs:
+            made.problems.append("CUDA graphs have no names in such a trace: they are told apart by what they ran")
+        return made
+
+    def _origin(self, tables: Sequence[Columns]) -> int:
+        """Take the first time from all times, and return it."""
+        base = min((int(each["start_ns"].min()) for each in tables if len(each["start_ns"])), default=0)
+        for columns in tables:
+            columns["start_ns"] = columns["start_ns"] - base
+            columns["end_ns"] = np.where(columns["end_ns"] == UNKNOWN, UNKNOWN, columns["end_ns"] - base)
+        return base
+
+    def _owners(self, activities: Columns, calls: Columns) -> np.ndarray:
+        """The process of each activity: that of the call with its correlation id; -1 where several are possible."""
+        hosts = np.unique(calls["process"])
+        if len(hosts) == 1:
+            return np.full(len(activities["start_ns"]), int(hosts[0]))
+        found = np.full(len(activities["start_ns"]), UNKNOWN)
+        known = np.zeros(len(found), np.int64)
+        for number in hosts.tolist():
+            ids = calls["correlation_id"][calls["process"] == number]
+            mine = np.isin(activities["correlation_id"], ids[ids != UNKNOWN])
+            known += mine
+            found[mine] = number
+        found[known != 1] = UNKNOWN
+        if len(hosts) and (known > 1).any():
+            self._made.problems.append(f"{int((known > 1).sum()):,} activities may be of several processes, whose "
+                                       "calls have the same correlation ids: they have no launch")
+        return found
+
+    def _used(self, process: Process) -> list[int]:
+        return sorted({*(int(each) for columns in (process.calls, process.ranges) if columns
+                         for each in np.unique(columns["ident"]))})
+
+    def _known_devices(self) -> dict[int, Row]:
+        held = self._head.get("deviceProperties")
+        found: dict[int, Row] = {}
+        for each in cast("list[Any]", held) if isinstance(held, list) else ():
+            if not isinstance(each, dict):
+                continue
+            row = cast("Row", each)
+            number, name = _whole(row.get("id"), MAX_COUNT), row.get("name")
+            major, minor = (_whole(row.get(f"compute{part}"), 100) for part in ("Major", "Minor"))
+            if number != UNKNOWN:
+                found[number] = {
+                    "name": clean_text(name) if isinstance(name, str) else None,
+                    "compute_capability": f"{major}.{minor}" if UNKNOWN not in (major, minor) else None,
+                    **{ours: value for ours, theirs in _PROPERTIES.items()
+                       if (value := _whole(row.get(theirs), MAX_COUNT)) > 0}}
+        return found
+
+    def _say_who(self, made: Trace, base: int, *, is_one: bool) -> None:
+        """Say who wrote the trace, when, and in which process."""
+        head = self._head
+        if "xla" in self._seen:
+            made.probe, made.producer, made.form = "xla", "XLA's profiler (JAX, TensorFlow)", "a Chrome trace"
+        elif "schemaVersion" in head or "deviceProperties" in head:
+            made.probe, made.producer, made.form = "torch.profiler", "torch.profiler (Kineto)", "a JSON trace"
+            version = _whole(head.get("schemaVersion"), MAX_COUNT)
+            made.form += f" (schema {version})" if version != UNKNOWN else ""
+            cupti = _whole(head.get("cupti_version"), MAX_COUNT)
+            made.version = f"with CUPTI {cupti}" if cupti != UNKNOWN else None
+            start = head.get("baseTimeNanoseconds", 0)
+            wall = (start if type(start) is int else 0) + base
+            made.wall_ns = wall if wall > _YEAR_2000_NS else None
+            driver = _whole(head.get("cuda_driver_version"), MAX_COUNT)
+            if driver > 0:
+                made.metadata["cuda_driver_version"] = f"{driver // 1000}.{driver % 1000 // 10}"
+        held = head.get("distributedInfo")
+        rank = _whole(cast("Row", held).get("rank"), MAX_COUNT) if isinstance(held, dict) else UNKNOWN
+        if is_one and rank != UNKNOWN:
+            made.processes[0].facts["rank"] = rank
+
+
+_DETAILS = ("kernel_details", "memcpy_details", "Memset_details", "memset_details")
+_PROPERTIES = {
+    "multiprocessors": "numSms", "max_threads_per_multiprocessor": "maxThreadsPerMultiprocessor",
+    "registers_per_multiprocessor": "regsPerMultiprocessor",
+    "shared_per_multiprocessor_bytes": "sharedMemPerMultiprocessor"}
+#: What says the same as other events: arrows between them, spans of all, and ranges as the GPU had them.
+_PASSED_OVER = ("ac2g", "fwdbwd", "Trace", "gpu_user_annotation")
+#: Beginnings, ends, marks, counters and asynchronous events.
+_OTHER_PHASES = ("B", "E", "C", "b", "e", "n")
+#: CUPTI's number of no stream, in 32 bits.
+_NO_STREAM = 0xFFFFFFFF
+_YEAR_2000_NS = 946_684_800 * 10**9
+#: Above all numbers that Linux gives to threads.
+_FIRST_IDENT = 1 << 22
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, str | int) else None
+
+
+def _said(event: Row) -> Row:
+    said = event.get("args")
+    return cast("Row", said) if isinstance(said, dict) else {}
+
+
+def _name(event: Row) -> str:
+    name = event.get("name")
+    return clean_text(name) if isinstance(name, str) else "?"
+
+
+def _stream(value: Any) -> int:
+    found = _whole(value)
+    return UNKNOWN if found == _NO_STREAM else found
+
+
+def _correlation(said: Row) -> int:
+    return _whole(said.get("correlation", said.get("correlation_id")))
+
+
+def _of(columns: Columns, rows: np.ndarray, names: Sequence[str]) -> Columns:
+    if not rows.any():
+        return {}
+    return {name: columns[name] if rows.all() else columns[name][rows] for name in names if name in columns}
+
+
+def _operators(columns: Columns, names: Sequence[str]) -> list[ThreadOperators]:
+    """Operators by thread: which is inside of which follows from their times."""
+    found: list[ThreadOperators] = []
+    for ident in np.unique(columns["ident"]).tolist() if columns else ():
+        rows = np.flatnonzero((columns["ident"] == ident) & (columns["end_ns"] != UNKNOWN))
+        rows = rows[np.lexsort((-columns["end_ns"][rows], columns["start_ns"][rows]))]
+        nodes: list[tuple[int, str]] = []
+        places: dict[tuple[int, int], int] = {}
+        events: list[tuple[int, int]] = []
+        stack: list[tuple[int, int]] = []
+        times: list[list[int]] = [columns[name][rows].tolist() for name in ("start_ns", "end_ns", "name")]
+        for start, end, name in zip(*times, strict=True):
+            while stack and stack[-1][0] <= start:
+                events.append((stack.pop()[0], stack[-1][1] if stack else UNKNOWN))
+            around = stack[-1][1] if stack else UNKNOWN
+            node = places.get((around, name))
+            if node is None:
+                node = places[around, name] = len(nodes)
+                nodes.append((around, str(names[name])))
+            stack.append((min(end, stack[-1][0]) if stack else end, node))
+            events.append((start, node))
+        while stack:
+            events.append((stack.pop()[0], stack[-1][1] if stack else UNKNOWN))
+        found.append(ThreadOperators(ident, nodes, np.array(events, np.int64).reshape(-1, 2)))
+    return found

@@ -1,0 +1,207 @@
+"""Traces in Chrome's JSON as recordings: of torch.profiler, of JAX's profiler, and made by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_traces import event, launched, write_json
+
+import kernelscope
+from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES
+from kernelscope.views.timeline.build import timeline_of
+
+TRACES = Path(__file__).parent / "traces"
+#: Of each trace: activities by kind, launches, ranges, API calls, processes.
+EXPECTED = {
+    "kineto_training": ({"kernel": 105, "memcpy": 10, "memset": 5, "sync": 6}, 105, 15, 25, 1),
+    "kineto_graph": ({"kernel": 10, "memcpy": 1, "sync": 3}, 2, 1, 5, 1),
+    "kineto_2023": ({"kernel": 79, "memcpy": 16, "memset": 3, "sync": 21}, 79, 8, 212, 1),
+    "kineto_event_sync": ({"kernel": 4, "memcpy": 1, "sync": 4}, 4, 1, 3, 1),
+    "kineto_triton": ({"kernel": 1, "sync": 1}, 1, 1, 0, 2),
+    "jax_matmul": ({"kernel": 12}, 0, 0, 3, 1),
+}
+
+
+def opened(path: Path, events: Any, **head: Any) -> Recording:
+    return kernelscope.load(write_json(path / "trace.json", events, **head))
+
+
+def rows(recording: Recording, table: str, **wanted: Any) -> list[dict[str, Any]]:
+    return [row for row in recording.rows(table) if all(row[name] == value for name, value in wanted.items())]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_real_traces_have(name: str) -> None:
+    recording = kernelscope.load(TRACES / f"{name}.json.gz")
+    kinds = recording.column("activities", "kind").tolist()
+    counts = {kind: kinds.count(kind) for kind in dict.fromkeys(sorted(kinds))}
+    found = [recording.arrow(table).num_rows for table in ("launches", "ranges", "api_calls", "processes")]
+    assert (dict(sorted(EXPECTED[name][0].items())), *EXPECTED[name][1:]) == (counts, *found)
+    assert not re.search(r"\d compile", recording.summary())
+    assert {-1, *recording.column("activities", "stream").tolist()} <= {-1, 7, 14, 20}
+    timeline = timeline_of(recording)
+    assert timeline.activities == len(kinds)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_saved_and_loaded_they_are_the_same(name: str, tmp_path: Path) -> None:
+    recording = kernelscope.load(TRACES / f"{name}.json.gz")
+    again = kernelscope.load(recording.save(tmp_path / "again.kscope"))
+    for table in TABLES:
+        assert again.rows(table) == recording.rows(table), table
+    assert dict(again.metadata) == dict(recording.metadata)
+
+
+def test_training_by_range_and_operator() -> None:
+    recording = kernelscope.load(TRACES / "kineto_training.json.gz")
+    by_range = recording.by_range().set_index("path")
+    assert by_range["ranges"].to_dict() == {
+        "forward": 5, "Optimizer.step#SGD.step": 5, "Optimizer.zero_grad#SGD.zero_grad": 5}
+    assert by_range.loc["forward", "launches"] == 40
+    by_operator = recording.by_operator().set_index("operator")
+    assert by_operator.loc["aten::addmm", ["calls", "launches"]].tolist() == [10, 25]
+    assert by_operator["launches"].sum() == 105  # none without an operator
+    (device,) = recording.rows("devices")
+    assert (device["name"], device["multiprocessors"], device["uuid"]) == ("NVIDIA H100 80GB HBM3", 132, None)
+    assert recording.metadata["imported"]["version"] == "with CUPTI 130001"
+
+
+def test_kernels_of_graphs_belong_to_the_graph_launches() -> None:
+    recording = kernelscope.load(TRACES / "kineto_graph.json.gz")
+    launches = rows(recording, "graph_events", kind="launch")
+    assert len(launches) == 4 and len({row["exec_id"] for row in launches}) == 1
+    for launch in launches:
+        assert len(rows(recording, "activities", graph_event_id=launch["graph_event_id"])) == 2
+    assert any("told apart by what they ran" in row["message"] for row in recording.rows("health"))
+    assert recording.metadata["imported"]["skipped"] == {"python_function": 232, "overhead": 2}
+
+
+def test_jax_says_its_kernels_configurations() -> None:
+    recording = kernelscope.load(TRACES / "jax_matmul.json.gz")
+    kernel = rows(recording, "activities", name="gemm_fusion_dot")[0]
+    assert (kernel["stream"], kernel["regs"], kernel["end_ns"] - kernel["start_ns"]) == (14, 184, 5_760)
+    configuration = recording.rows("configurations")[kernel["configuration_id"]]
+    assert [configuration[name] for name in ("griddim_x", "blockdim_x", "sharedmem_bytes")] == [128, 64, 49152]
+    assert recording.rows("processes")[0]["pid"] is None  # 701 is what XLA calls every host
+    assert "clock" not in recording.metadata
+
+
+def xla(tid: int, name: str, ts: float, **said: str) -> dict[str, Any]:
+    return {"ph": "X", "pid": 1, "tid": tid, "ts": ts, "dur": 2.5, "name": name, "args": said}
+
+
+def test_copies_and_tracks_of_xla(tmp_path: Path) -> None:
+    def named(kind: str, name: str, **where: int) -> dict[str, Any]:
+        return {"ph": "M", "pid": 1, "name": kind, "args": {"name": name}, **where}
+
+    recording = opened(tmp_path, {"displayTimeUnit": "ns", "traceEvents": [
+        named("process_name", "/device:GPU:3 Compute"), named("thread_name", "Stream #14(MemcpyH2D,Compute)", tid=14),
+        named("thread_name", "XLA Ops", tid=90),
+        xla(14, "MemcpyH2D", 1.5, correlation_id="7",
+            memcpy_details="kind_src:pageable kind_dst:device size:4096 dest:3 async:1"),
+        xla(14, "MemcpyD2H", 9, memcpy_details="kind:pageable size:8 dest:0 async:1"),
+        xla(14, "Memset", 11.25), xla(90, "fusion", 20),
+        {"ph": "X", "pid": 2, "tid": 5, "ts": 0, "dur": 1, "name": "cuMemcpyHtoDAsync_v2",
+         "args": {"correlation_id": 7}},
+        {"ph": "X", "pid": 2, "tid": 5, "ts": 0, "dur": 1, "name": "PjitFunction(f)"}, {}]})
+    first, second, third = recording.rows("activities")
+    assert [first[name] for name in ("kind", "name", "memory", "size_bytes", "stream", "start_ns", "api")] == [
+        "memcpy", "HtoD", "pageable to device", 4096, 14, 1_500, "cuMemcpyHtoDAsync_v2"]
+    assert [second[name] for name in ("name", "memory", "size_bytes", "api")] == ["DtoH", None, 8, None]
+    assert (third["kind"], third["size_bytes"], recording.rows("devices")[0]["ordinal"]) == ("memset", None, 3)
+    assert recording.metadata["imported"]["skipped"] == {
+        "events of tracks that are made of others": 1, "events of the host": 1}
+
+
+def test_times_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
+    # As floats, both times would be a multiple of 250 ns.
+    text = json.dumps({"schemaVersion": 1, "traceEvents": launched("f", 0, 5)})
+    text = text.replace('"ts": 0,', '"ts": 1712195495505583.123,').replace('"ts": 10,', '"ts": 1712195495505593.126,')
+    text = text.replace('"dur": 3,', '"dur": 1.0014999,')
+    (tmp_path / "exact.json").write_text(text)
+    recording = kernelscope.load(tmp_path / "exact.json")
+    (kernel,) = recording.rows("activities")
+    assert (kernel["start_ns"], kernel["end_ns"], kernel["submit_end_ns"]) == (10_003, 11_004, 5_000)
+    assert recording.metadata["clock"]["wall_ns"] == 1712195495505583123
+
+
+def test_the_base_time_may_come_last(tmp_path: Path) -> None:
+    events = json.dumps(launched("f", 2_000, 5))
+    (tmp_path / "last.json").write_text(
+        f'{{"traceEvents": {events}, "schemaVersion": 1, "baseTimeNanoseconds": 1790857026000000000}}')
+    recording = kernelscope.load(tmp_path / "last.json")
+    assert recording.metadata["clock"] == {"host_ns": 0, "wall_ns": 1790857026002000000}
+
+
+def test_shared_memory_is_known_only_where_there_is_none(tmp_path: Path) -> None:
+    with_some = launched("g", 50, 6)
+    with_some[1]["args"]["shared memory"] = 512  # static and dynamic: which is not said
+    recording = opened(tmp_path, [*launched("f", 10, 5), *with_some])
+    shared = {recording.rows("dispatchers")[launch["dispatcher_id"]]["name"]:
+              recording.rows("configurations")[launch["configuration_id"]]["sharedmem_bytes"]
+              for launch in recording.rows("launches")}
+    assert shared == {"f": 0, "g": None}
+
+
+def test_what_a_trace_does_not_say_is_null(tmp_path: Path) -> None:
+    recording = opened(tmp_path, [event("kernel", "f", 10, pid=0, tid=7)])
+    (kernel,) = recording.rows("activities")
+    assert {kernel[name] for name in ("device_id", "stream", "correlation_id", "regs", "launch_id", "api")} == {None}
+    assert recording.rows("launches") == recording.rows("devices") == []
+
+
+def test_a_list_of_events_may_lack_its_end(tmp_path: Path) -> None:
+    text = json.dumps([*launched("f", 10, 5), *launched("g", 50, 6)])
+    for name, cut in (("whole", text), ("open", text[:-1]), ("comma", text[:-1] + ",\n")):
+        (tmp_path / f"{name}.json").write_text(cut)
+        assert len(kernelscope.load(tmp_path / f"{name}.json").rows("launches")) == 2
+
+
+def test_processes_with_the_same_correlation_ids(tmp_path: Path) -> None:
+    recording = opened(tmp_path, [*launched("f", 10, 5, pid=31), *launched("g", 50, 5, pid=32),
+                                  *launched("h", 90, 6, pid=32)])
+    assert len(recording.rows("processes")) == 3  # one of the kernels that are of either
+    assert len(recording.rows("launches")) == 1
+    assert any("2 activities may be of several processes" in row["message"] for row in recording.rows("health"))
+
+
+def test_threads_that_are_called_by_a_text(tmp_path: Path) -> None:
+    events = launched("f", 10, 5)
+    events[0]["tid"] = "worker a"
+    recording = opened(tmp_path, events)
+    assert [row["name"] for row in recording.rows("threads")] == ["worker a"]
+
+
+def test_operators_that_are_inside_of_one_another(tmp_path: Path) -> None:
+    recording = opened(tmp_path, [
+        event("cpu_op", "outer", 0, 100), event("cpu_op", "inner", 10, 30), event("cpu_op", "inner", 40, 30),
+        *launched("f", 12, 5), *launched("f", 42, 6), *launched("f", 90, 7), *launched("f", 200, 8)])
+    found = {row["path"]: (row["calls"], row["host_ns"], row["own_ns"]) for row in recording.rows("operators")}
+    assert found == {"outer": (1, 100_000, 40_000), "outer / inner": (2, 60_000, 60_000)}
+    assert [row["operator_id"] is None for row in recording.rows("launches")] == [False, False, False, True]
+
+
+def test_names_of_any_kind(tmp_path: Path) -> None:
+    names = ["a\x00b\x1b[31m", "\ud800half", "", "ü" * 10, "x" * 100_000]
+    recording = opened(tmp_path, [each for at, name in enumerate(names) for each in launched(name, 100 * at, at + 1)])
+    again = kernelscope.load(recording.save(tmp_path / "names.kscope"))
+    assert again.rows("activities") == recording.rows("activities")
+    assert "\x1b" not in recording.summary()
+    assert max(len(row["name"]) for row in recording.rows("activities")) == 1 << 16
+
+
+def test_the_old_names_of_categories(tmp_path: Path) -> None:
+    events = launched("f", 10, 5)
+    events[0]["cat"], events[1]["cat"] = "Runtime", "Kernel"
+    assert len(opened(tmp_path, events).rows("launches")) == 1
+
+
+def test_two_traces_and_a_recording_become_one(tmp_path: Path) -> None:
+    merged = kernelscope.merge([TRACES / "kineto_training.json.gz", TRACES / "kineto_graph.json.gz"])
+    assert len(merged.rows("launches")) == 107
+    assert [row["pid"] for row in merged.rows("processes")] == [572]  # one process, traced twice

@@ -1,0 +1,237 @@
+"""Exports of Nsight Systems as recordings: SQLite and Parquet, of two versions, of one process and of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from foreign_traces import EPOCH_NS, MS, Tables, global_id, nsys_tables, write_folder, write_sqlite
+
+import kernelscope
+from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES
+from kernelscope.units import MISSING
+from kernelscope.views.timeline.build import timeline_of
+
+Write = Callable[[Path, Tables], Path]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    return kernelscope.load(write_sqlite(tmp_path / "report.sqlite", nsys_tables()))
+
+
+def rows(recording: Recording, table: str, **wanted: Any) -> list[dict[str, Any]]:
+    return [row for row in recording.rows(table) if all(row[name] == value for name, value in wanted.items())]
+
+
+def assert_same(recording: Recording, other: Recording, *, but: tuple[str, ...] = ()) -> None:
+    for name in TABLES:
+        if name not in but:
+            assert recording.rows(name) == other.rows(name), name
+
+
+def test_a_call_that_launched_a_kernel_is_a_launch(recording: Recording) -> None:
+    launch, *others = recording.rows("launches")
+    assert len(others) == 3
+    assert (launch["start_ns"], launch["end_ns"]) == (launch["submit_start_ns"], launch["submit_end_ns"])
+    assert (launch["queue_ns"], launch["execute_ns"]) == (2_000, 3_000)
+    assert launch["dispatch_end_ns"] is launch["compile_ns"] is launch["cache"] is launch["gc_ns"] is None
+    kernel = recording.rows("dispatchers")[launch["dispatcher_id"]]
+    assert (kernel["framework"], kernel["name"]) == ("driver", "axpy<float>")
+    configuration = recording.rows("configurations")[launch["configuration_id"]]
+    assert (configuration["griddim_x"], configuration["blockdim_x"], configuration["sharedmem_bytes"]) == (8, 256, 0)
+    assert configuration["cluster_x"] is configuration["stream"] is None
+
+
+def test_what_is_known_of_a_kernel(recording: Recording) -> None:
+    axpy, scale = recording.rows("specializations")
+    assert (axpy["entry_name"], axpy["signature"], axpy["regs"]) == ("_Z4axpyIfEviPf", "(int, float*)", 24)
+    assert (axpy["static_shared_bytes"], axpy["local_bytes"], scale["regs"]) == (128, 16, 25)
+    assert axpy["cubin_bytes"] is axpy["compute_capability"] is None
+
+
+def test_copies_sets_and_waits(recording: Recording) -> None:
+    (copy,) = rows(recording, "activities", kind="memcpy")
+    assert (copy["name"], copy["memory"], copy["size_bytes"]) == ("HtoD", "pageable to device", 4096)
+    assert copy["api"] == "cudaMemcpyAsync_v3020"
+    (memset,) = rows(recording, "activities", kind="memset")
+    assert (memset["name"], memset["memory"], memset["size_bytes"], memset["api"]) == ("memset", "device", 512, None)
+    (wait,) = rows(recording, "activities", kind="sync")  # a stream that waits is not the host that waits
+    assert (wait["name"], wait["api"]) == ("stream synchronize", "cudaStreamSynchronize_v3020")
+    assert {row["name"] for row in recording.rows("api_calls")} == {"cudaMalloc_v3020"}
+
+
+def test_graph_launches(recording: Recording) -> None:
+    (launch,) = rows(recording, "graph_events", kind="launch")
+    nodes = rows(recording, "activities", graph_event_id=launch["graph_event_id"])
+    assert [row["cupti_node_id"] & 0xFFFFFFFF for row in nodes] == [1, 2]
+    assert {row["cupti_graph_id"] for row in nodes} == {9} and {row["launch_id"] for row in nodes} == {None}
+    assert launch["execute_ns"] == 7_000
+
+
+def test_ranges_and_marks(recording: Recording) -> None:
+    training, step = rows(recording, "ranges", name="training")[0], rows(recording, "ranges", name="step")[0]
+    assert (training["domain"], training["kind"], training["depth"]) == ("train", "push_pop", 0)
+    assert training["color"] is training["category"] is training["payload"] is None
+    assert (step["category"], step["color"], step["payload"]) == ("steps", "#76b900", "0")
+    assert (step["depth"], step["parent_range_id"]) == (1, training["range_id"])
+    assert [row["kind"] for row in rows(recording, "ranges", domain=None, category=None)] == ["start_end", "mark"]
+    found = recording.by_range().set_index("path")
+    assert found.loc["training / step", "launches"] == 4
+    assert found.loc["training / step", "kernel_ns"] == 12_000
+
+
+def test_threads_devices_and_the_clock(recording: Recording) -> None:
+    assert [(row["ident"], row["name"]) for row in recording.rows("threads")] == [(4000, "main")]
+    (device,) = recording.rows("devices")
+    assert (device["name"], device["uuid"], device["compute_capability"]) == ("NVIDIA H100", "GPU-uuid-0", "9.0")
+    assert (device["multiprocessors"], device["max_threads_per_multiprocessor"]) == (132, 2048)
+    assert device["copy_bytes_per_second"] is None
+    (process,) = recording.rows("processes")
+    assert (process["pid"], process["start_ns"]) == (4000, 10 * MS)
+    assert recording.metadata["clock"] == {"host_ns": 0, "wall_ns": EPOCH_NS}
+
+
+def test_who_wrote_it_and_what_was_left_out(recording: Recording) -> None:
+    assert recording.is_imported
+    assert recording.metadata["imported"] == {
+        "from": "Nsight Systems", "format": "a SQLite export (schema 3.15.1)", "version": "2024.7.1.84-1",
+        "skipped": {"OSRT_API": 7}}
+    messages = [(row["status"], row["message"]) for row in recording.rows("health")]
+    assert messages[1:] == [("ok", "left out: 7 OSRT_API"),
+                            ("degraded", "Nsight Systems said: Not all CUDA events were collected.")]
+
+
+def test_the_card_claims_no_compiles(recording: Recording) -> None:
+    text = recording.summary()
+    assert "4 launches, 1 graph launch, 6 ran on the GPU, 2 kernels, 20.0 µs in launches" in text
+    assert "compiles" not in text.split("Recording\n")[0]
+    assert "Python outside" not in text  # the program may have been of any language
+    assert "Nsight Systems 2024.7.1" in " ".join(text.split())
+
+
+def test_the_timeline_has_the_gpu_and_the_ranges(recording: Recording) -> None:
+    timeline = timeline_of(recording)
+    assert {name: len(timeline.tables[name]) for name in ("launches", "ranges", "gpu", "graphs")} == {
+        "launches": 4, "ranges": 7, "gpu": 8, "graphs": 1}
+    assert (timeline.first_ns, timeline.span_ns, timeline.undrawn) == (10 * MS, 421_000, 0)
+
+
+@pytest.mark.parametrize("write", [write_sqlite, write_folder])
+@pytest.mark.parametrize("version", [2020, 2024])
+def test_both_forms_say_the_same(tmp_path: Path, write: Write, version: int) -> None:
+    expected = kernelscope.load(write_sqlite(tmp_path / "first", nsys_tables(version=version, processes=2)))
+    found = kernelscope.load(write(tmp_path / "report", nsys_tables(version=version, processes=2)))
+    assert_same(found, expected, but=("health",))
+
+
+@pytest.mark.parametrize("write", [write_sqlite, write_folder])
+def test_an_old_export_leaves_unknown_what_it_does_not_say(tmp_path: Path, write: Write) -> None:
+    recording = kernelscope.load(write(tmp_path / "old", nsys_tables(version=2020)))
+    assert len(recording.rows("launches")) == 4
+    assert {row["memory"] for row in recording.rows("activities")} == {None}
+    assert {row["entry_name"] for row in recording.rows("specializations")} == {None}
+    assert {row["local_bytes"] for row in recording.rows("specializations")} == {None}
+    assert {row["name"] for row in recording.rows("devices")} == {None}
+    assert {row["name"] for row in recording.rows("ranges")} == {"training", "step", "copy in", "mark"}
+    assert "clock" not in recording.metadata and recording.metadata["imported"]["version"] is None
+
+
+def test_several_processes_stay_apart(tmp_path: Path) -> None:
+    recording = kernelscope.load(write_sqlite(tmp_path / "two.sqlite", nsys_tables(processes=2)))
+    assert [(row["pid"], row["host"], row["gpu_uuid"]) for row in recording.rows("processes")] == [
+        (4000, "node7", "GPU-uuid-0"), (4001, "node7", "GPU-uuid-1")]
+    for process in (0, 1):
+        own = recording.select(process=process)
+        assert (len(own.rows("launches")), len(own.rows("activities"))) == (4, 9)
+        assert own.by_range().set_index("path").loc["training / step", "launches"] == 4
+    assert len(recording.rows("health")) == 3
+    assert f"pid 4000 4 20.0 µs {MISSING} {MISSING}" in " ".join(recording.summary().split())
+
+
+def test_a_call_and_a_kernel_of_two_processes_are_not_joined(tmp_path: Path) -> None:
+    tables = nsys_tables(processes=2)
+    names, kernels = tables["CUPTI_ACTIVITY_KIND_KERNEL"]
+    at = names.index("globalPid")
+    tables["CUPTI_ACTIVITY_KIND_KERNEL"] = names, [
+        (*row[:at], global_id(4000), *row[at + 1:]) for row in kernels]  # all kernels are of the first one
+    recording = kernelscope.load(write_sqlite(tmp_path / "two.sqlite", tables))
+    process = recording.column("launches", "thread_id")
+    assert len(process) == 4 and set(process.tolist()) == {0}
+
+
+def test_saved_and_loaded_it_is_the_same(recording: Recording, tmp_path: Path) -> None:
+    again = kernelscope.load(recording.save(tmp_path / "again.kscope"))
+    assert_same(again, recording)
+    assert dict(again.metadata) == dict(recording.metadata)
+    assert again.summary() == recording.summary()
+
+
+def test_redacted_it_names_nothing(recording: Recording) -> None:
+    redacted = recording.redacted()
+    assert redacted.metadata["imported"] == {"from": "Nsight Systems"}
+    text = redacted.summary()
+    assert not any(word in text for word in ("axpy", "training", "report", "OSRT"))
+    assert "compiles" not in text.split("Recording\n")[0]
+
+
+def test_graphs_that_were_traced_as_a_whole_are_missed(tmp_path: Path) -> None:
+    tables = nsys_tables()
+    tables["CUPTI_ACTIVITY_KIND_GRAPH_TRACE"] = ("start", "end", "graphId"), [(1, 2, 3)] * 5
+    recording = kernelscope.load(write_sqlite(tmp_path / "whole.sqlite", tables))
+    assert any("5 launches of graphs were traced as a whole" in row["message"] and row["status"] == "degraded"
+               for row in recording.rows("health"))
+
+
+def test_waits_come_of_calls_where_the_export_has_none(tmp_path: Path) -> None:
+    tables = nsys_tables()
+    del tables["CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"]
+    recording = kernelscope.load(write_sqlite(tmp_path / "calls.sqlite", tables))
+    (wait,) = rows(recording, "activities", kind="sync")
+    assert (wait["name"], wait["device_id"], wait["end_ns"] - wait["start_ns"]) == ("stream synchronize", None, 40_000)
+
+
+def test_what_ends_before_it_starts_is_left_out(tmp_path: Path) -> None:
+    tables = nsys_tables()
+    names, copies = tables["CUPTI_ACTIVITY_KIND_MEMCPY"]
+    tables["CUPTI_ACTIVITY_KIND_MEMCPY"] = names, [*copies, (5_000, 4_000, *copies[0][2:])]
+    recording = kernelscope.load(write_sqlite(tmp_path / "reversed.sqlite", tables))
+    assert len(rows(recording, "activities", kind="memcpy")) == 1
+    assert "left out: 1 activity without a start, or with an end before it" in [
+        row["message"] for row in recording.rows("health")]
+
+
+def test_ranges_that_overlap_are_start_end_ranges(tmp_path: Path) -> None:
+    tables = nsys_tables()
+    names, ranges = tables["NVTX_EVENTS"]
+    thread = global_id(4000, 4000)
+    tables["NVTX_EVENTS"] = names, [*ranges, *(
+        (begin * MS, end and end * MS, 59, thread, name, None, 0, None, None, None)
+        for begin, end, name in ((20, 23, "first"), (22, 25, "second"), (26, 26, "empty"), (30, None, "open")))]
+    recording = kernelscope.load(write_sqlite(tmp_path / "cross.sqlite", tables))
+    kinds = {row["name"]: (row["kind"], row["end_ns"]) for row in recording.rows("ranges")}
+    assert kinds["first"] == ("start_end", 23 * MS) and kinds["second"] == ("start_end", 25 * MS)
+    assert kinds["empty"] == ("push_pop", 26 * MS) and kinds["open"] == ("start_end", None)
+    assert kinds["step"][0] == "push_pop"
+
+
+def test_what_begins_before_the_session_did(tmp_path: Path) -> None:
+    tables = nsys_tables()
+    names, copies = tables["CUPTI_ACTIVITY_KIND_MEMCPY"]
+    tables["CUPTI_ACTIVITY_KIND_MEMCPY"] = names, [(-7, 9_000, *copies[0][2:])]
+    recording = kernelscope.load(write_sqlite(tmp_path / "early.sqlite", tables))
+    (copy,) = rows(recording, "activities", kind="memcpy")
+    assert (copy["start_ns"], copy["end_ns"]) == (0, 9_007)
+    assert recording.metadata["clock"] == {"host_ns": 7, "wall_ns": EPOCH_NS}
+    assert np.all(recording.column("launches", "start_ns") >= 0)
+
+
+def test_progress_ends_at_one(tmp_path: Path) -> None:
+    told: list[float] = []
+    kernelscope.load(write_sqlite(tmp_path / "report.sqlite", nsys_tables()),
+                     progress=lambda fraction, text: told.append(fraction))
+    assert told == sorted(told) and told[-1] == 1.0
