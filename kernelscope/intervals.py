@@ -18,6 +18,9 @@ SLOWER = "slower"
 NO_DIFFERENCE = "no difference seen"
 TOO_NOISY = "too noisy"
 
+#: Half of an interval may be this wide before it is too noisy, in microseconds a launch, whatever its share.
+FLOOR_US = 0.05
+
 
 def verdict_of(low: float, high: float, half: float, limit: float) -> str:
     """Return what an interval of a difference says: without zero `FASTER` or `SLOWER`, with it one of the others.

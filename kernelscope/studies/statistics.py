@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.intervals import (
+    FLOOR_US,
     NO_DIFFERENCE,
     TOO_NOISY,
     Column,
@@ -301,9 +302,6 @@ def noise(host: dict[str, Any]) -> list[str]:
 # On simulated timings with the noise of real ones (``tests/helpers/study_noise.py``) the tests hold it to: at
 # most 5 of 100 studies of equal targets find any difference, at least 94 % of intervals hold a difference that is
 # there, and 2 % are found.
-
-#: Half of an interval may be this wide before it is too noisy, in microseconds a launch, whatever its share.
-FLOOR_US = 0.05
 
 _LIVE = ("Everything was measured in one process: intervals say how batches differ, not how processes would, so that "
          "another process may find other differences.")
