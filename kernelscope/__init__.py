@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from kernelscope.recording.file import load as load
     from kernelscope.recording.merge import merge as merge
     from kernelscope.recording.model import Recording as Recording
+    from kernelscope.views.compare import compare as compare
     from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
+    from kernelscope.views.history import history as history
     from kernelscope.views.roofline.view import roofline as roofline
     from kernelscope.views.timeline.widget import timeline as timeline
 
@@ -69,6 +71,8 @@ _HOMES = {
     "flame": "kernelscope.views.flame.widget",
     "graph": "kernelscope.views.graph.widget",
     "roofline": "kernelscope.views.roofline.view",
+    "compare": "kernelscope.views.compare",
+    "history": "kernelscope.views.history",
     "inspect": "kernelscope.commands.inspect",
     "metrics": "kernelscope.commands.metrics",
     "load_ipython_extension": "kernelscope.commands.magics",

@@ -212,6 +212,7 @@ class Changes:
 
     def __init__(self, before: Recording, after: Recording) -> None:
         self.before, self.after = before, after
+        self._sections: dict[str, Section] = {}
 
     @property
     def times_compare(self) -> bool:
@@ -234,16 +235,18 @@ class Changes:
                 part: _Item(part, "", (wall.parts[part],)) for part in PARTS if wall.parts[part]})
         return _matched("time", "Wall time", (Measure("ns", "time", "ns", False),), *found)
 
-    @cached_property
+    @property
     def sections(self) -> tuple[Section, ...]:
         """Everything that is matched by what it is, of which either recording has any."""
-        found = [_matched(key, title, measures, *(read(recording, phases) for recording, phases in self._sides))
-                 for key, (title, measures, read) in _SECTIONS.items()]
-        return tuple(each for each in found if each.rows)
+        return tuple(section for key in _SECTIONS if (section := self.section(key)) is not None)
 
     def section(self, key: str) -> Section | None:
         """Return the section of that key; None where neither recording has anything of it."""
-        return next((each for each in self.sections if each.key == key), None)
+        if key not in self._sections:
+            title, measures, read = _SECTIONS[key]
+            self._sections[key] = _matched(key, title, measures, *(
+                read(recording, phases) for recording, phases in self._sides))
+        return self._sections[key] if self._sections[key].rows else None
 
     @cached_property
     def _judged(self) -> tuple[tuple[Difference, ...], int, int]:
@@ -438,8 +441,12 @@ def _launched(recording: Recording) -> tuple[list[tuple[str, str]], Ints, list[s
 
 def _shape(row: Mapping[str, Any]) -> str:
     """Return a launch configuration without its stream: what a kernel's time on the GPU follows from."""
-    parts = [f"{label} {'×'.join(map(str, found))}" for what, label in (  # noqa: RUF001 - the sign is meant
-        ("griddim", "grid"), ("blockdim", "block"), ("cluster", "cluster")) if (found := dims(row, what)) is not None]
+    parts: list[str] = []
+    for what, label in (("griddim", "grid"), ("blockdim", "block"), ("cluster", "cluster")):
+        found = dims(row, what)
+        if found is not None:
+            last = max((at for at, each in enumerate(found) if each != 1), default=0)
+            parts.append(f"{label} {' × '.join(map(str, found[:last + 1]))}")  # noqa: RUF001 - the sign is meant
     if row["sharedmem_bytes"]:
         parts.append(f"{row['sharedmem_bytes']:,} B shared")
     return ", ".join(parts) or "unknown"
