@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
+    from kernelscope.commands.compare import history as history
     from kernelscope.commands.inspect import inspect as inspect
     from kernelscope.commands.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from kernelscope.views.compare import compare as compare
     from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
-    from kernelscope.views.history import history as history
     from kernelscope.views.roofline.view import roofline as roofline
     from kernelscope.views.timeline.widget import timeline as timeline
 
@@ -72,7 +72,7 @@ _HOMES = {
     "graph": "kernelscope.views.graph.widget",
     "roofline": "kernelscope.views.roofline.view",
     "compare": "kernelscope.views.compare",
-    "history": "kernelscope.views.history",
+    "history": "kernelscope.commands.compare",
     "inspect": "kernelscope.commands.inspect",
     "metrics": "kernelscope.commands.metrics",
     "load_ipython_extension": "kernelscope.commands.magics",

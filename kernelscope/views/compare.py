@@ -200,12 +200,13 @@ def compare(before: Recording | str | Path, after: Recording | str | Path) -> Co
         A file cannot be read.
     """
     found = [each if isinstance(each, Recording) else load(each) for each in (before, after)]
-    names = [_title(each) if isinstance(given, Recording) else Path(given).name
+    names = [title_of(each) if isinstance(given, Recording) else Path(given).name
              for each, given in zip(found, (before, after), strict=True)]
     return ComparisonView(found[0], found[1], (names[0], names[1]))
 
 
-def _title(recording: Recording) -> str:
+def title_of(recording: Recording) -> str:
+    """Return what to call a recording: its only cell, or its name."""
     cells = recording.rows("cells")
     return cell_label(cells[0]) if len(cells) == 1 else recording.name or "recording"
 
@@ -248,7 +249,8 @@ def summary_line(changes: Changes) -> str:
 
 
 def _signed_duration(value: float) -> str:
-    return f"{'+' if value > 0 else '−'}{duration(abs(value))}"  # noqa: RUF001 - a minus is meant
+    sign = "" if round(value) == 0 else "+" if value > 0 else "−"  # noqa: RUF001 - a minus is meant
+    return f"{sign}{duration(abs(value))}"
 
 
 def _signed_percent(value: float) -> str:
