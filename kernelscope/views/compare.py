@@ -226,7 +226,10 @@ def summary_line(changes: Changes) -> str:
         if more:
             many = counted(abs(more), noun, "loads from disk" if key == "disk" else None)
             spent = (now["compile_ns"] or 0) - (was["compile_ns"] or 0)
-            took = f" ({_signed_duration(spent)})" if key == "compiles" and spent else ""
+            took = ""
+            if key == "compiles" and spent:
+                is_alike = (spent > 0) is (more > 0)
+                took = f" ({_signed_duration(spent) if is_alike else _arrow(was['compile_ns'], now['compile_ns'])})"
             parts.append(f"{many} {'more' if more > 0 else 'fewer'}{took}")
     kernels = changes.section("kernels")
     is_same_work = all(was[key] == now[key] for key in ("launches", "captured", "graph_launches")) and (
@@ -236,9 +239,9 @@ def summary_line(changes: Changes) -> str:
         if old is None or new is None or not (old or new):
             continue
         own = [each for each in changes.differences if (each.measure == "execute") is is_gpu]
-        took = f"{label} {duration(old)} → {duration(new)}"
+        took = f"{label} {_arrow(old, new)}"
         if was["launches"] != now["launches"] and not is_gpu:
-            parts.append(f"{count(was['launches'])} → {count(now['launches'])} launches ({took.partition(' ')[2]})")
+            parts.append(f"{count(was['launches'])} → {count(now['launches'])} launches ({_arrow(old, new)})")
         elif not is_same_work or any(each.is_seen for each in own):
             parts.append(took)
         elif any(each.verdict == NO_DIFFERENCE for each in own):
@@ -246,6 +249,10 @@ def summary_line(changes: Changes) -> str:
         else:
             parts.append(f"{took} ({'too noisy' if own else 'too few'} to tell)")
     return ", ".join(parts) or "nothing changed"
+
+
+def _arrow(old: float | None, new: float | None) -> str:
+    return f"{duration(old)} → {duration(new)}"
 
 
 def _signed_duration(value: float) -> str:
@@ -260,7 +267,7 @@ def _signed_percent(value: float) -> str:
 # What both forms show, as text that is formatted.
 
 class _Part(NamedTuple):
-    """A table of the comparison: its title, its figures, labels, rows, and how many rows are left out."""
+    """A table of the comparison: its title, figures, labels and rows, how many are left out, and lines below rows."""
 
     key: str
     title: str
@@ -269,6 +276,7 @@ class _Part(NamedTuple):
     rows: list[tuple[str, ...]]
     more: int
     left: tuple[int, ...]
+    below: tuple[str, ...] = ()
 
 
 def _parts(view: ComparisonView, limit: int) -> list[_Part]:
@@ -306,13 +314,13 @@ def _judged_part(changes: Changes, limit: int) -> _Part | None:
     if not changes.differences:
         return None
     seen = changes.seen
-    rows = [(shorten(clean(each.name), _NAME), _measure(each), duration(each.before_ns), duration(each.after_ns),
+    rows = [(shorten(clean(each.name), _NAME), _MEASURES.get(each.measure, each.measure), duration(each.before_ns), duration(each.after_ns),
              _signed_percent(each.percent),
              f"{_signed_percent(each.low_percent)} to {_signed_percent(each.high_percent)}", each.verdict)
             for each in seen[:limit]]
     return _Part("differences", "Faster or slower", verdicts_text(changes.differences),
                  ("a launch of", "measure", "before", "after", "difference", "interval", "verdict"), rows,
-                 len(seen) - len(rows), (0, 1, 6))
+                 len(seen) - len(rows), (0, 1, 6), tuple(clean(each.configuration) for each in seen[:limit]))
 
 
 def verdicts_text(differences: Sequence[Difference]) -> str:
@@ -323,11 +331,6 @@ def verdicts_text(differences: Sequence[Difference]) -> str:
                (len(unseen), NO_DIFFERENCE),
                (sum(each.verdict == TOO_NOISY for each in differences), TOO_NOISY)]
     return ", ".join(f"{number:,} {word}" for number, word in numbers if number)
-
-
-def _measure(each: Difference) -> str:
-    label = _MEASURES.get(each.measure, each.measure)
-    return f"{label}, {each.configuration}" if each.configuration else label
 
 
 def _section_part(section: Section, limit: int) -> _Part:
@@ -388,8 +391,8 @@ def compared_text(view: ComparisonView, width: int | None = None, limit: int = F
     for part in _parts(view, limit):
         lines = [wrap(f"{part.title}: {part.figures}" if part.figures else part.title, width, hanging=2)]
         if part.rows and any(part.labels):
-            flexible = 1 if part.key == "differences" else 0
-            lines.append(table(part.labels, part.rows, width, left=part.left, flexible=flexible))
+            below = [[each] if each else [] for each in part.below] or None
+            lines.append(table(part.labels, part.rows, width, left=part.left, below=below))
         else:
             lines += [line for row in part.rows for line in _row_lines(row, width)]
         blocks.append("\n".join([*lines, *([f"  and {part.more:,} more"] if part.more else [])]))
@@ -422,12 +425,14 @@ def compared_html(view: ComparisonView, limit: int = 10 * FIRST_ROWS) -> str:
 def _part_html(part: _Part) -> str:
     if any(part.labels):
         labels = part.labels
-        name_at = 0 if part.key == "differences" else -1
+        name_at = 0 if part.below else -1
     else:
         labels, name_at = ("", "Name", "Numbers", "What it is"), 1
-    rows = ["".join(f'<td class="ks-left">{name_of(cell) if at == name_at else escape(cell)}</td>'
+    below = part.below or ("",) * len(part.rows)
+    rows = ["".join(f'<td class="ks-left">{name_of(cell) if at == name_at else escape(cell)}'
+                    f'{f"<small>{escape(under)}</small>" if under and at == name_at else ""}</td>'
                     if at in part.left else f"<td>{escape(cell)}</td>" for at, cell in enumerate(row))
-            for row in part.rows]
+            for row, under in zip(part.rows, below, strict=True)]
     made = table_of([("", each[:1].upper() + each[1:], "") for each in labels], rows, left=part.left, dense=True,
                     label=part.title) if rows else ""
     made += left_out(part.more)

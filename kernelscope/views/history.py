@@ -127,7 +127,8 @@ def _text(view: HistoryView) -> str:
              if each.changes is not None else [] for each in shown]
     title = f"KernelScope: {clean(view.title)}: {counted(len(view.runs), 'run')}"
     rows = [[clean(cell) for cell in row] for row in rows]
-    lines = [title, table(labels, rows, width, left=tuple(range(2 + has_files)), below=below)]
+    lines = [title, table(labels, rows, width, left=tuple(range(2 + has_files)), flexible=int(has_files),
+                          below=below)]
     if len(shown) < len(view.runs):
         lines.append(f"  the newest {len(shown):,} of {len(view.runs):,}")
     lines += [wrap(clean(f"not read: {each}"), width, 2, hanging=2) for each in view.missing]
@@ -176,9 +177,8 @@ def _figure(view: HistoryView) -> go.Figure:
                 name=f"{word} than the run before", hovertemplate="%{customdata}<extra></extra>",
                 customdata=[_hover(shown[at]) for at in marked],
                 marker={"symbol": "triangle-up" if sign > 0 else "triangle-down", "size": 12, "color": color})
-    figure.update_layout(barmode="stack", bargap=0.3)
+    figure.update_layout(barmode="stack", bargap=0.3, yaxis={"title": {"text": unit}, "rangemode": "tozero"})
     figure.update_xaxes(tickmode="array", tickvals=places, ticktext=names, showgrid=False)
-    figure.update_yaxes(title_text=unit, rangemode="tozero", selector={"overlaying": None})
     return figure
 
 
