@@ -22,7 +22,8 @@ class CellRun:
     Attributes
     ----------
     label, source : str
-        The cell's number, ``In [3]``, or its name where it has none; and the file that it is of; empty for one of the session.
+        The cell's number, ``In [3]``, or its name where it has none; and the file that it is of, empty for one of the
+        session.
     began_ns : int or None
         When it began: nanoseconds since 1970, in UTC.
     status : str
@@ -121,7 +122,7 @@ def _run(began: int | None, name: str, recording: Recording, before: Recording |
     held: dict[str, Any] = dict(zip([each.key for each in changes.totals.measures], totals.after, strict=True))
     wall = total(wall_times(recording))
     return CellRun(
-        cell_label({**row, "name": None}) if row["execution_count"] is not None else cell_label(row), name, began, row["status"], held["wall_ns"],
-        {} if wall is None else {part: wall.parts[part] for part in PARTS}, held["launches"], held["compiles"],
-        held["disk"], held["errors"], held["host_ns"], held["gpu_ns"], held["compile_ns"],
+        cell_label(row if row["execution_count"] is None else {**row, "name": None}), name, began, row["status"],
+        held["wall_ns"], {} if wall is None else {part: wall.parts[part] for part in PARTS}, held["launches"],
+        held["compiles"], held["disk"], held["errors"], held["host_ns"], held["gpu_ns"], held["compile_ns"],
         None if before is None else changes)

@@ -314,8 +314,8 @@ def _judged_part(changes: Changes, limit: int) -> _Part | None:
     if not changes.differences:
         return None
     seen = changes.seen
-    rows = [(shorten(clean(each.name), _NAME), _MEASURES.get(each.measure, each.measure), duration(each.before_ns), duration(each.after_ns),
-             _signed_percent(each.percent),
+    rows = [(shorten(clean(each.name), _NAME), _MEASURES.get(each.measure, each.measure),
+             duration(each.before_ns), duration(each.after_ns), _signed_percent(each.percent),
              f"{_signed_percent(each.low_percent)} to {_signed_percent(each.high_percent)}", each.verdict)
             for each in seen[:limit]]
     return _Part("differences", "Faster or slower", verdicts_text(changes.differences),

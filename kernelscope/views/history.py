@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_RUNS = 100
 
 _NAME = 28
-_DATE = "%Y-%m-%d %H:%M:%S"
+_DATE = "%Y-%m-%d %H:%M"
 
 
 class HistoryView:
