@@ -278,9 +278,7 @@ class Changes:
         """What else to know."""
         if not self.times_compare:
             kinds = [each.notice or "recorded on a GPU" for each in (self.before, self.after)]
-            return (f"times are not judged: the first is of a {kinds[0]}, the second of a {kinds[1]}"
-                    if all(each.notice for each in (self.before, self.after)) else
-                    f"times are not judged, as they do not compare: {kinds[0]}; {kinds[1]}",)
+            return (f"times are not judged, as they do not compare: {kinds[0]}; {kinds[1]}",)
         _, few, more = self._judged
         found: list[str] = []
         if few:
@@ -619,11 +617,16 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> _Items:
 
 def _configurations(recording: Recording, phases: LaunchPhases) -> _Items:
     kernels, kernel, shapes, shape = _launched(recording)
-    made = ran(recording) | captured(recording)
-    keys, counts = np.unique((kernel * len(shapes) + shape)[made & (kernel >= 0) & (shape >= 0)], return_counts=True)
-    found = ((kernels[key // len(shapes)][0], shapes[key % len(shapes)], number)
-             for key, number in zip(keys.tolist(), counts.tolist(), strict=True))
-    return _summed(((name, used), _Item(name, used, (number,))) for name, used, number in found)
+    names = list(dict.fromkeys(name for name, _ in kernels))
+    place = {name: at for at, name in enumerate(names)}
+    named = np.array([place[name] for name, _ in kernels] + [UNKNOWN], np.int64)[kernel]
+    made = (ran(recording) | captured(recording)) & (named >= 0) & (shape >= 0)
+    keys, counts = np.unique((named * len(shapes) + shape)[made], return_counts=True)
+    found: _Items = {}
+    for key, number in zip(keys.tolist(), counts.tolist(), strict=True):
+        name, used = names[key // len(shapes)], shapes[key % len(shapes)]
+        found[name, used] = _Item(name, used, (number,))
+    return found
 
 
 def _compiles(recording: Recording, phases: LaunchPhases) -> _Items:

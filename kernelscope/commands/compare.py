@@ -247,11 +247,7 @@ def _history_main(arguments: argparse.Namespace) -> int:
 
 def _history_magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     """Show the runs of a cell of this session."""
-    view = history(asked.cell, asked.folder, session.recordings)
-    if output.shows_html(session.shell):
-        view.figure()._ipython_display_()
-    else:
-        print(view)
+    history(asked.cell, asked.folder, session.recordings)._ipython_display_()
 
 
 VERBS = {"compare": Verb(_arguments, main, _magic, about=_ABOUT),

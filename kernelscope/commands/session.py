@@ -419,7 +419,7 @@ class NotebookSession:
         try:
             before = previous_run(self.recordings, recording)
             if before is not None:
-                say_since(recording, lambda: summary_line(Changes(before, recording)))
+                say_since(recording, lambda shown: summary_line(Changes(before, shown)))
         except Exception as problem:
             output.report(problem)
 

@@ -236,19 +236,27 @@ def summary_line(changes: Changes) -> str:
         kernels is None or all(row.status == SAME for row in kernels.rows))
     for label, key, is_gpu in (("launches", "host_ns", False), ("GPU", "gpu_ns", True)):
         old, new = was[key], now[key]
+        if was["launches"] != now["launches"] and not is_gpu:
+            took = f" ({_arrow(old, new)})" if old is not None and new is not None else ""
+            parts.append(f"{count(was['launches'])} → {count(now['launches'])} launches{took}")
+            continue
         if old is None or new is None or not (old or new):
             continue
         own = [each for each in changes.differences if (each.measure == "execute") is is_gpu]
         took = f"{label} {_arrow(old, new)}"
-        if was["launches"] != now["launches"] and not is_gpu:
-            parts.append(f"{count(was['launches'])} → {count(now['launches'])} launches ({_arrow(old, new)})")
-        elif not is_same_work or any(each.is_seen for each in own):
+        if not is_same_work or any(each.is_seen for each in own):
             parts.append(took)
-        elif any(each.verdict == NO_DIFFERENCE for each in own):
+        elif _is_mostly_unchanged([each for each in own if each.measure in ("host", "execute")]):
             parts.append(f"{label} unchanged")
         else:
             parts.append(f"{took} ({'too noisy' if own else 'too few'} to tell)")
     return ", ".join(parts) or "nothing changed"
+
+
+def _is_mostly_unchanged(differences: Sequence[Difference]) -> bool:
+    """Return whether at least as many show no difference as are too noisy to show one."""
+    unseen = sum(each.verdict == NO_DIFFERENCE for each in differences)
+    return 0 < unseen >= len(differences) - unseen
 
 
 def _arrow(old: float | None, new: float | None) -> str:

@@ -17,7 +17,8 @@ from kernelscope.views.html import document
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
+
+    from kernelscope.views.notebook_figure import NotebookFigure
 
 #: So many runs are shown, the newest; a chart's labels cannot be read with more.
 MOST_RUNS = 100
@@ -49,7 +50,7 @@ class HistoryView:
     def __init__(self, title: str, runs: Sequence[CellRun], notice: str = "", missing: Sequence[str] = ()) -> None:
         self.title, self.runs, self.notice, self.missing = title, list(runs), notice, list(missing)
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> NotebookFigure:
         """Return a Plotly figure: a bar a run of its wall time by part, and its compiles as marks."""
         return _figure(self)
 
@@ -79,12 +80,9 @@ class HistoryView:
         return write_text(path, ".html", document("History · KernelScope", f"<main>{self._repr_html_()}</main>"))
 
     def _ipython_display_(self) -> None:
-        from kernelscope.views.notebook_figure import notebook
+        from kernelscope.views.notebook_figure import show
 
-        if notebook() is None:
-            print(self)
-        else:
-            self.figure()._ipython_display_()
+        show(self.figure(), repr(self))
 
     def _repr_html_(self) -> str:
         from kernelscope.views.charts import figures_html
@@ -142,7 +140,7 @@ def _mark(run: CellRun) -> str:
     return f"{', '.join(said)}: " if said else ""
 
 
-def _figure(view: HistoryView) -> go.Figure:
+def _figure(view: HistoryView) -> NotebookFigure:
     from kernelscope.views.charts import COLORS, figure_of, label, sentence, unit_of
 
     title = f"Runs of {label(view.title)}"

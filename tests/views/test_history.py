@@ -19,7 +19,8 @@ def at(seconds: int, **options: object) -> Recording:
 
 
 def runs() -> list[Recording]:
-    return [at(1, cell=1), at(2, cell=2), at(3, cell=3, changed={"prepare": 3.0}), at(4, cell=4, changed={"prepare": 3.0})]
+    slower = {"prepare": 3.0}
+    return [at(1, cell=1), at(2, cell=2), at(3, cell=3, changed=slower), at(4, cell=4, changed=slower)]
 
 
 def test_a_regression_is_seen_where_it_began() -> None:

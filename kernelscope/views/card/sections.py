@@ -483,10 +483,10 @@ class Card:
 # A notebook asks for a cell's text and for its HTML, one after the other: a recording's card is made once.
 _cards: weakref.WeakKeyDictionary[Recording, Card] = weakref.WeakKeyDictionary()
 # What makes the line on the run before, of recordings that have one: found out when a card is asked for.
-_since: weakref.WeakKeyDictionary[Recording, Callable[[], str]] = weakref.WeakKeyDictionary()
+_since: weakref.WeakKeyDictionary[Recording, Callable[[Recording], str]] = weakref.WeakKeyDictionary()
 
 
-def say_since(recording: Recording, line: Callable[[], str]) -> None:
+def say_since(recording: Recording, line: Callable[[Recording], str]) -> None:
     """Have the cards of a recording say what changed since an earlier run of its cell.
 
     Parameters
@@ -494,7 +494,7 @@ def say_since(recording: Recording, line: Callable[[], str]) -> None:
     recording : Recording
         Of which no card was made yet.
     line : callable
-        Returns what changed, in one line.
+        Returns what changed, in one line, given the recording as it is shown; it must not hold the recording itself.
     """
     for each in (recording, shareable(recording)):
         _since[each] = line
@@ -513,7 +513,7 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
     shown = shareable(recording, paths=paths)
     if shown not in _cards:
         made = _card(overview(shown))
-        _cards[shown] = replace(made, since=f"Since the last run: {_since[shown]()}.") if shown in _since else made
+        _cards[shown] = replace(made, since=f"Since the last run: {_since[shown](shown)}.") if shown in _since else made
     return _cards[shown]
 
 
