@@ -633,8 +633,9 @@ def _compiles(recording: Recording, phases: LaunchPhases) -> _Items:
     def values(each: CompilationSummary) -> Values:
         return (*(int(each.outcome == word) for word in ("compiled", "disk", "failed")), each.duration_ns)
 
+    # Of several compiles of one specialization the first one's reason is said.
     made = sorted(compilations(recording), key=lambda each: each.compilation_id)
-    return _summed(((each.framework, each.name, each.signature, each.reason_code), _Item(
+    return _summed(((each.framework, each.name, each.signature), _Item(
         each.name, f"{each.signature}: {each.reason}" if each.reason else each.signature, values(each)))
         for each in made if not each.is_trial)
 
