@@ -294,12 +294,12 @@ def _parts(view: ComparisonView, limit: int) -> list[_Part]:
     return [each for each in found if each is not None]
 
 
-def _totals_part(changes: Changes) -> _Part:
+def _totals_part(changes: Changes) -> _Part | None:
     (row,) = changes.totals.rows
     assert row.before is not None and row.after is not None
     rows = [(each.label, _value(each, old), _value(each, new), _delta(each, old, new))
             for each, old, new in zip(changes.totals.measures, row.before, row.after, strict=True) if old or new]
-    return _Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,))
+    return _Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None
 
 
 def _time_part(changes: Changes) -> _Part | None:
