@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
+    from kernelscope.commands.compare import history as history
     from kernelscope.commands.inspect import inspect as inspect
     from kernelscope.commands.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kernelscope.recording.file import load as load
     from kernelscope.recording.merge import merge as merge
     from kernelscope.recording.model import Recording as Recording
+    from kernelscope.views.compare import compare as compare
     from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
     from kernelscope.views.roofline.view import roofline as roofline
@@ -69,6 +71,8 @@ _HOMES = {
     "flame": "kernelscope.views.flame.widget",
     "graph": "kernelscope.views.graph.widget",
     "roofline": "kernelscope.views.roofline.view",
+    "compare": "kernelscope.views.compare",
+    "history": "kernelscope.commands.compare",
     "inspect": "kernelscope.commands.inspect",
     "metrics": "kernelscope.commands.metrics",
     "load_ipython_extension": "kernelscope.commands.magics",

@@ -28,8 +28,8 @@ def test_public_names() -> None:
         "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
         "StudyArgumentError", "StudyError", "StudyFileError",
         "UnknownCellError", "UnknownFrameworkError", "UnknownGraphError", "UnknownKernelError",
-        "UnknownProcessError", "__version__", "annotate",
-        "flame", "graph", "inspect", "journals", "load", "load_ipython_extension", "merge",
+        "UnknownProcessError", "__version__", "annotate", "compare",
+        "flame", "graph", "history", "inspect", "journals", "load", "load_ipython_extension", "merge",
     "metrics", "record", "recorded",
         "recover", "roofline", "timeline", "unload_ipython_extension",
     }

@@ -399,6 +399,7 @@ class NotebookSession:
         recording = cell.recording
         if recording is None or cell.options is None:
             return None
+        self._compare(recording)
         self.recordings.append(recording)
         self.keep(recording)
         if cell.options.output is not None:
@@ -409,6 +410,22 @@ class NotebookSession:
             except Exception as problem:
                 output.report(problem)
         return recording
+
+    def _compare(self, recording: Recording) -> None:
+        """Have the card say what changed since the cell ran before."""
+        if not self.recordings:
+            return
+        from kernelscope.analysis.compare import Changes
+        from kernelscope.analysis.runs import previous_run
+        from kernelscope.views.card.sections import say_since
+        from kernelscope.views.compare import summary_line
+
+        try:
+            before = previous_run(self.recordings, recording)
+            if before is not None:
+                say_since(recording, lambda shown: summary_line(Changes(before, shown)))
+        except Exception as problem:
+            output.report(problem)
 
     def _discard(self, cell: OpenCell) -> None:
         cell.stop(None)

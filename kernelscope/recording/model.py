@@ -28,6 +28,7 @@ from kernelscope.schema import TABLES, UNKNOWN
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kernelscope.views.compare import ComparisonView
     from kernelscope.views.roofline.view import RooflineView
 
 
@@ -45,6 +46,7 @@ _VIEWS = {
     "by_line": ("kernelscope.analysis.lines", "line_table"),
     "by_operator": ("kernelscope.analysis.operators", "operator_table"),
     "roofline": ("kernelscope.views.roofline.view", "roofline"),
+    "compare": ("kernelscope.views.compare", "compare"),
     "by_stall": ("kernelscope.analysis.stalls", "stall_table"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
@@ -318,6 +320,10 @@ class Recording:
         See `kernelscope.roofline`, which also shows several recordings side by side.
         """
         return _view("roofline")(self)
+
+    def compare(self, other: Recording | str | Path) -> ComparisonView:
+        """Return what differs in another recording, a later one of the same thing: see `kernelscope.compare`."""
+        return _view("compare")(self, other)
 
     def by_tuning(self) -> pd.DataFrame:
         """Return the runs of autotuners: a new DataFrame, one row a run.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from kernelscope.errors import StudyArgumentError
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Column, Part, Values, intervals
 from kernelscope.recording.redact import shareable_values
 from kernelscope.studies import overhead
 from kernelscope.studies import process as studies_process
@@ -25,7 +26,7 @@ from kernelscope.studies.cases import Case, select
 from kernelscope.studies.files import anatomy_to_json
 from kernelscope.studies.files import without_paths as without_paths_of
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
-from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured, Saved
+from kernelscope.studies.result import Measured, Saved
 from kernelscope.studies.runner import (
     Member,
     Plan,
@@ -34,7 +35,6 @@ from kernelscope.studies.runner import (
     Running,
     as_data,
 )
-from kernelscope.studies.statistics import Column, Part, Values, intervals
 from kernelscope.studies.target import Target, check_settings, shown
 from kernelscope.studies.text import difference as difference_text
 from kernelscope.studies.text import difference_interval, micros, share

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from kernelscope.errors import CalibrationError, StudyError
+from kernelscope.intervals import Values, median_interval
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Tail, measuring, store
 from kernelscope.schema import DETAILS
@@ -30,7 +31,6 @@ from kernelscope.studies.bench.timing import TimedCase, freeze_garbage
 from kernelscope.studies.overhead import is_dry_run, random_seed, refuse_simulator
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, kill_all
 from kernelscope.studies.runner import CpuNoise, Progress, showing_progress
-from kernelscope.studies.statistics import Values, median_interval
 from kernelscope.studies.target import check_settings
 
 #: Device arrays that the two kernels take.

@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.studies import text
 from kernelscope.studies.result import (
-    FASTER,
-    NO_DIFFERENCE,
-    SLOWER,
-    TOO_NOISY,
     Difference,
     Estimate,
     Measured,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError
+from kernelscope.intervals import FASTER, SLOWER
 from kernelscope.studies.card import color_of
-from kernelscope.studies.result import FASTER, SLOWER, Difference, Estimate, Measured, StudyResult
+from kernelscope.studies.result import Difference, Estimate, Measured, StudyResult
 from kernelscope.studies.statistics import counting
 from kernelscope.studies.target import shown
 from kernelscope.suggestions import did_you_mean

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.errors import StudyArgumentError
+from kernelscope.intervals import SLOWER
 from kernelscope.recording.redact import shareable_values
 from kernelscope.studies.target import check_path, is_number, shown
 from kernelscope.units import counted
@@ -147,11 +148,6 @@ class Measured:
 
 # What a study found: estimates and differences with their verdicts, as plain data.
 
-FASTER = "faster"
-SLOWER = "slower"
-NO_DIFFERENCE = "no difference seen"
-TOO_NOISY = "too noisy"
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -202,7 +198,7 @@ class Difference:
     percent, low_percent, high_percent : float
         The same as a share of the baseline's median.
     verdict : str
-        `FASTER`, `SLOWER`, `NO_DIFFERENCE` or `TOO_NOISY`.
+        One of those of `kernelscope.intervals`: faster, slower, no difference seen, too noisy.
     advice : str
         What would help where it is too noisy; what is ruled out where no difference is seen; what else there is to say;
         else empty.

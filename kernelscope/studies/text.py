@@ -7,12 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.recording.model import DRY_RUN_NOTICE
 from kernelscope.studies.result import (
-    FASTER,
-    NO_DIFFERENCE,
-    SLOWER,
-    TOO_NOISY,
     CaseReport,
     Difference,
     Estimate,

@@ -27,6 +27,8 @@ from kernelscope.views.html import style_element
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from kernelscope.views.notebook_figure import NotebookFigure
+
 
 #: As many kernels as a chart has lines for; the others are one line together, or left out.
 MOST_KERNELS = 20
@@ -45,7 +47,7 @@ def label(name: str) -> str:
     return html.escape(clean(name), quote=False).replace("$", "&#36;")
 
 
-def figure_of(title: str, height: int) -> go.Figure:
+def figure_of(title: str, height: int) -> NotebookFigure:
     """Return an empty figure with a transparent ground and ink that can be read on white and on black."""
     from kernelscope.views.notebook_figure import NotebookFigure
 
@@ -72,7 +74,7 @@ def kernel_lines(figure: go.Figure, labels: list[str]) -> None:
                         showgrid=False, zeroline=False, ticksuffix=" ")
 
 
-def sentence(title: str, text: str) -> go.Figure:
+def sentence(title: str, text: str) -> NotebookFigure:
     """Return a figure that says why it has no data."""
     figure = figure_of(title, 84)
     figure.update_layout(margin={"t": 34, "b": 10})

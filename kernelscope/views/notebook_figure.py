@@ -60,6 +60,17 @@ class NotebookFigure(go.Figure):
         return bundle[MEDIA_TYPE]
 
 
+def show(figure: NotebookFigure, plain: str) -> None:
+    """Show a figure whose form as text is `plain`: a terminal gets that alone."""
+    shell = notebook()
+    if shell is None:
+        print(plain)
+    elif _wants_media_type():
+        shell.display_pub.publish(data=figure._published(shell) | {"text/plain": plain})
+    else:
+        figure._ipython_display_()
+
+
 def notebook() -> Any:
     """Return the shell that shows HTML, None where there is none."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()

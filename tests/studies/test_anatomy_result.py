@@ -14,6 +14,7 @@ from cards import HOSTILE, Reader
 from handmade_anatomies import CASE, NATIVE, PARTS, anatomy
 
 from kernelscope.errors import StudyError, StudyFileError
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.recording.model import DRY_RUN_NOTICE
 from kernelscope.studies import files
 from kernelscope.studies.breakdown import (
@@ -31,7 +32,7 @@ from kernelscope.studies.breakdown import (
     unseen,
 )
 from kernelscope.studies.compare import compare
-from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured, load
+from kernelscope.studies.result import Measured, load
 
 NOTHING = MeasuredBreakdown(Measured([], []))
 

@@ -10,10 +10,11 @@ import handmade_studies as handmade
 import pytest
 from cards import HOSTILE, Reader
 
+from kernelscope.intervals import SLOWER, TOO_NOISY
 from kernelscope.studies import text
 from kernelscope.studies.card import axis as axis_of
 from kernelscope.studies.card import card, row
-from kernelscope.studies.result import SLOWER, TOO_NOISY, Difference, Judgement, Measured, StudyResult
+from kernelscope.studies.result import Difference, Judgement, Measured, StudyResult
 from kernelscope.studies.statistics import judge
 
 

@@ -14,9 +14,10 @@ import pytest
 from browsing import chromiums, in_both_fonts
 from handmade_studies import COSTS, HOSTILE, dry_run, hostile, measured, troubled
 
+from kernelscope.intervals import NO_DIFFERENCE, TOO_NOISY
 from kernelscope.studies import figures
 from kernelscope.studies.figures import batches_of
-from kernelscope.studies.result import NO_DIFFERENCE, TOO_NOISY, CaseReport, Judgement, Measured, StudyResult
+from kernelscope.studies.result import CaseReport, Judgement, Measured, StudyResult
 from kernelscope.views.charts import MOST_MARKS, figures_html
 
 

@@ -7,7 +7,8 @@ import random
 import pytest
 import study_noise
 
-from kernelscope.studies.result import NO_DIFFERENCE, SLOWER, Measured
+from kernelscope.intervals import NO_DIFFERENCE, SLOWER
+from kernelscope.studies.result import Measured
 from kernelscope.studies.statistics import judge
 
 #: What a launch takes longer by while the neighbour works, as on the host of an H100: not the same in all versions.

@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 from kernelscope.errors import StudyError, StudyFileError
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.studies.result import (
     BATCH,
-    FASTER,
-    NO_DIFFERENCE,
-    SLOWER,
-    TOO_NOISY,
     Difference,
     Measured,
     StudyResult,

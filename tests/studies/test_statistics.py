@@ -7,9 +7,10 @@ import pytest
 from counting import lines_run
 from study_noise import CASES, NONE, QUIET, Noise, study, without
 
-from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, ruled_out
+from kernelscope.studies.result import Measured
 from kernelscope.studies.runner import HALF_WIDTH, LEAST_GENERATIONS, PROCESSES, REPEATS, Narrow
-from kernelscope.studies.statistics import judge, judge_unpaired, noise, ruled_out, what_would_help
+from kernelscope.studies.statistics import judge, judge_unpaired, noise, what_would_help
 
 LOUD = Noise(process=1.2, process_and_case=1.2, batch=3, drift=2, step=20, round_rate=0.3, round_size=20,
              batch_rate=0.15, batch_size=15, neighbour_rate=0.4, neighbour_size=10, twice_rate=0.03)

@@ -8,12 +8,9 @@ from typing import Any
 import handmade_studies as handmade
 import pytest
 
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.studies import text as texts
 from kernelscope.studies.result import (
-    FASTER,
-    NO_DIFFERENCE,
-    SLOWER,
-    TOO_NOISY,
     Difference,
     Estimate,
     Judgement,

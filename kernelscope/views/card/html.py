@@ -119,8 +119,10 @@ def _head(card: Card) -> str:
 
 
 def _verdict(card: Card) -> str:
-    """Return where the time went, what stands out, and what to do first."""
+    """Return where the time went, what changed since the last run, what stands out, and what to do first."""
     lines = [f'<div class="ks-verdict">{escape(" ".join(card.verdict))}</div>'] if card.verdict else []
+    if card.since:
+        lines.append(f'<div class="ks-said">{escape(card.since)}</div>')
     if card.stands_out:
         lines.append(f'<div class="ks-said"><span{_at(card.stands_out_at)}>{escape(card.stands_out)}</span></div>')
     if card.action:

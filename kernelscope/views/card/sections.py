@@ -459,6 +459,8 @@ class Card:
         What recording cost, and how it went.
     cell : str
         When its only cell began, by which other cards find it; empty for several.
+    since : str
+        What changed since the run of the same cell before, or an empty string.
     """
 
     title: str
@@ -475,10 +477,27 @@ class Card:
     sections: tuple[Section, ...]
     health: tuple[Health, ...]
     cell: str = ""
+    since: str = ""
 
 
 # A notebook asks for a cell's text and for its HTML, one after the other: a recording's card is made once.
 _cards: weakref.WeakKeyDictionary[Recording, Card] = weakref.WeakKeyDictionary()
+# What makes the line on the run before, of recordings that have one: found out when a card is asked for.
+_since: weakref.WeakKeyDictionary[Recording, Callable[[Recording], str]] = weakref.WeakKeyDictionary()
+
+
+def say_since(recording: Recording, line: Callable[[Recording], str]) -> None:
+    """Have the cards of a recording say what changed since an earlier run of its cell.
+
+    Parameters
+    ----------
+    recording : Recording
+        Of which no card was made yet.
+    line : callable
+        Returns what changed, in one line, given the recording as it is shown; it must not hold the recording itself.
+    """
+    for each in (recording, shareable(recording)):
+        _since[each] = line
 
 
 def card_of(recording: Recording, *, paths: bool = False) -> Card:
@@ -493,7 +512,8 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
     """
     shown = shareable(recording, paths=paths)
     if shown not in _cards:
-        _cards[shown] = card_from(overview(shown))
+        made = card_from(overview(shown))
+        _cards[shown] = replace(made, since=f"Since the last run: {_since[shown](shown)}.") if shown in _since else made
     return _cards[shown]
 
 

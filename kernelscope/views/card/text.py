@@ -69,8 +69,8 @@ def _head(card: Card, width: int) -> str:
     problems = [f"{label}: {cut(text)}" if label else cut(text) for label, text in card.problems]
     action = [f"First: {card.action.text}" + (f" {card.action.effect}" if card.action.effect else "")
               ] if card.action else []
-    said = [" ".join(card.verdict), card.stands_out, *action, ", ".join([each.value for each in card.figures]),
-            *[line for each in card.shares for line in each.terminal]]
+    said = [" ".join(card.verdict), card.since, card.stands_out, *action,
+            ", ".join([each.value for each in card.figures]), *[line for each in card.shares for line in each.terminal]]
     lines += [wrap(clean(each), width, hanging=2) for each in (*problems, *said) if each]
     return "\n".join(lines)
 

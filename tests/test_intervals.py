@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from kernelscope.studies import statistics
-from kernelscope.studies.statistics import (
+from kernelscope.intervals import (
+    SHARE_OF_ERROR,
     Column,
     Part,
     intervals,
@@ -63,7 +63,7 @@ def test_few_values_get_students_interval_divided_by_their_number():
     columns = [column([1.0, 2, 4]), column([3.0, 3.5, 3.6])]
     _, halves = intervals(columns, 0.95)
     error = np.std([1, 2, 4], ddof=1) / math.sqrt(3)
-    expected = student_quantile(1 - statistics.SHARE_OF_ERROR * 0.05 / 2 / 2, 2) * error
+    expected = student_quantile(1 - SHARE_OF_ERROR * 0.05 / 2 / 2, 2) * error
     assert halves[0] == pytest.approx(expected)
 
 

@@ -1,0 +1,254 @@
+"""``compare`` and ``history``: two recordings beside each other, and the runs of a cell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.analysis.compare import CONDITIONS, Difference
+from kernelscope.analysis.runs import previous_run, runs_of
+from kernelscope.commands import output
+from kernelscope.commands.inspect import session_recordings
+from kernelscope.commands.output import loaded
+from kernelscope.commands.show import find_cell
+from kernelscope.commands.verb import Verb, number
+from kernelscope.errors import KernelScopeError, RecordingFileError, StudyArgumentError, UnknownCellError
+from kernelscope.recording.file import load
+from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
+from kernelscope.suggestions import did_you_mean
+from kernelscope.views.base import clean
+from kernelscope.views.compare import FIRST_ROWS, ComparisonView, compare, compared_text, title_of
+from kernelscope.views.history import HistoryView
+
+if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
+
+#: The exit code beside 0 and those of all verbs: over the limit of ``--fail-over``, or a condition of ``--fail-on``.
+OVER = 3
+
+_ABOUT = f"""\
+Show what differs between two .kscope files, the earlier one first: what is new, gone or changed among kernels,
+specializations, launch configurations, compiles, graphs, lines of code, NVTX ranges and processes; and where launches
+or kernels became faster or slower, with intervals that hold for all of them together.
+
+--fail-over P ends with exit code {OVER} where something is established to be slower, and its best estimate is above P
+percent. --fail-on ends with it where one of its conditions holds:
+{chr(10).join(f'  {name:<15} {said}' for name, (said, _) in CONDITIONS.items())}
+
+Exit codes: 0 done; 1 an error, such as a file that cannot be read; 2 wrong arguments; {OVER} as said; 130
+interrupted."""
+
+_HISTORY = """\
+Show the runs of a cell in the .kscope files of a folder, and of the folders in it: how long each took and with what,
+how many compiles there were, and what changed since the run before. CELL is a cell's name or number; runs are cells of
+the same name, or of the same source."""
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if in_notebook:
+        parser.add_argument("cells", metavar="CELL", nargs="*",
+                            help="two numbers or names of cells, the earlier first; of one its run before, too")
+        parser.add_argument("--last", action="store_true",
+                            help="the newest recorded cell and its run before, which is so without a CELL too")
+        parser.add_argument("--timeline", action="store_true", help="show both in one timeline as well")
+        return
+    parser.add_argument("files", metavar="FILE.kscope", nargs=2)
+    parser.add_argument("--cell", metavar="N", nargs="+",
+                        help="of one cell only: its execution count or name; a second one is that of the second file")
+    parser.add_argument("--fail-over", metavar="P", help="exit code 3 where something is slower by more than P percent")
+    parser.add_argument("--fail-on", metavar="WHAT,...", type=_conditions,
+                        help=f"exit code 3 where one of these holds: {', '.join(CONDITIONS)}")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="what changed, for programs")
+    form.add_argument("--html", metavar="OUT.html", help="write it as a page")
+    parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows"),
+                        help=f"how many rows a table has at most (default: {FIRST_ROWS}, with --json 100)")
+
+
+def _conditions(text: str) -> list[str]:
+    """Read the conditions of ``--fail-on``."""
+    names = [each.strip() for each in text.split(",") if each.strip()]
+    for name in names:
+        if name not in CONDITIONS:
+            known = did_you_mean(name, CONDITIONS) or f"; known: {', '.join(CONDITIONS)}"
+            raise argparse.ArgumentTypeError(f"{name!r} is no condition{known}")
+    if not names:
+        raise argparse.ArgumentTypeError(f"no condition is named; known: {', '.join(CONDITIONS)}")
+    return names
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print or write the comparison; return the exit code."""
+    limit = None
+    if arguments.fail_over is not None:
+        from kernelscope.studies.result import parse_percent
+
+        try:
+            limit = parse_percent(arguments.fail_over)
+        except StudyArgumentError as error:
+            arguments.parser.error(f"argument --fail-over: {error}")
+    cells = arguments.cell or []
+    if len(cells) > 2:
+        arguments.parser.error(f"--cell names one cell, or one of each file: not {len(cells)}")
+    recordings = [loaded(file) for file in arguments.files]
+    names = [Path(file).name for file in arguments.files]
+    if cells:
+        recordings = [find_cell([each], cells[min(at, len(cells) - 1)]) for at, each in enumerate(recordings)]
+        names = [f"{title_of(each)} of {name}" for each, name in zip(recordings, names, strict=True)]
+    view = ComparisonView(recordings[0], recordings[1], (names[0], names[1]))
+    if arguments.json:
+        print(view.to_json(arguments.limit or 100))
+    elif arguments.html:
+        print(f"wrote {view.to_html(arguments.html)}")
+    else:
+        print(compared_text(view, limit=arguments.limit or FIRST_ROWS))
+    sys.stdout.flush()
+    failed = False if limit is None else _over(view, limit)
+    for name in arguments.fail_on or ():
+        found = CONDITIONS[name][1](view.changes)
+        for each in found[:arguments.limit or FIRST_ROWS]:
+            print(f"kernelscope: {name}: {clean(each)}", file=sys.stderr)
+        failed = failed or bool(found)
+    return OVER if failed else 0
+
+
+def _over(view: ComparisonView, limit: float) -> bool:
+    """Say what is over a limit in percent, as studies do; return whether anything is."""
+    from kernelscope.studies.result import check
+
+    found = check([_as_study(each) for each in view.differences], limit)
+    # Where an interval only reaches above the limit, nothing fails: how many do is enough to know.
+    print(replace(found, unsure=()) if found.compared else
+          "nothing was compared: no kernel has enough launches in both", file=sys.stderr)
+    if found.unsure:
+        print(f"of {len(found.unsure):,} of {found.compared:,} differences the interval reaches above {limit:g} %: "
+              "that they are within it is not established", file=sys.stderr)
+    return found.failed
+
+
+def _as_study(each: Difference) -> Any:
+    from kernelscope.studies.result import Difference as StudyDifference
+
+    by_us = each.before_ns / 1e5
+    return StudyDifference(
+        each.name, each.measure, "", False, (each.after_ns - each.before_ns) / 1e3, each.low_percent * by_us,
+        each.high_percent * by_us, each.percent, each.low_percent, each.high_percent, each.verdict, each.advice)
+
+
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    """Show two cells of this session beside each other."""
+    if len(asked.cells) > 2:
+        asked.parser.error(f"compare takes two cells, or one and its run before: not {len(asked.cells)}")
+    if asked.last and asked.cells:
+        asked.parser.error("--last is about the newest recorded cell: leave out CELL")
+    if len(asked.cells) == 2:
+        before, after = (find_cell(session.recordings, each) for each in asked.cells)
+    else:
+        after = find_cell(session.recordings, asked.cells[0] if asked.cells else None)
+        earlier = previous_run(_until(session.recordings, after), after)
+        if earlier is None:
+            raise UnknownCellError(f"no earlier run of {title_of(after)} was recorded: a run is of the same cell where "
+                                   "its source is the same, or its name")
+        before = earlier
+    view = compare(before, after)
+    output.publish(session.shell, repr(view), view._repr_html_)
+    if asked.timeline:
+        view.timeline()._ipython_display_()
+
+
+def _until(recordings: Sequence[Recording], newest: Recording) -> list[Recording]:
+    """Return the recordings before one of them; all, where it is a part of one."""
+    places = [at for at, each in enumerate(recordings) if each is newest]
+    return list(recordings[:places[0]]) if places else list(recordings)
+
+
+def _history_arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if in_notebook:
+        parser.add_argument("cell", metavar="CELL", nargs="?", help="the cell's number or name; the newest without")
+        parser.add_argument("--in", dest="folder", metavar="FOLDER",
+                            help="the runs in the .kscope files of this folder, too")
+        return
+    parser.add_argument("folder", metavar="FOLDER", help="where the .kscope files are; or one file")
+    parser.add_argument("cell", metavar="CELL", help="a cell's name, or its number in the newest file that has it")
+    parser.add_argument("--html", metavar="OUT.html", help="write a page with the chart")
+
+
+def history(cell: str | int | None = None, folder: str | Path | None = None,
+            recordings: Iterable[Recording] | None = None) -> HistoryView:
+    """Return the runs of a cell: how long each took and with what, its compiles, and what changed since the one before.
+
+    A notebook shows it as a chart, a terminal as a table; ``figure()`` is a Plotly figure, ``to_frame()`` a DataFrame.
+
+    Parameters
+    ----------
+    cell : str or int, optional
+        A cell's name or execution count; the newest one without. Cells of the same name, or of the same source, are its
+        runs.
+    folder : str or Path, optional
+        A folder with ``.kscope`` files, in folders of it too; or one file.
+    recordings : iterable of Recording, optional
+        Where else to look, the oldest first; this session's recordings if nothing is given.
+
+    Raises
+    ------
+    UnknownCellError
+        There is no such cell; the message lists those that there are.
+    RecordingFileError
+        The folder is not there, or no file of it can be read.
+    """
+    held = session_recordings() if recordings is None else list(recordings)
+    missing: list[str] = []
+    files = [] if folder is None else _read(Path(folder).expanduser(), missing)
+    sources = [*files, *(("", each) for each in held)]
+    wanted = find_cell([each for _, each in sources], None if cell is None else str(cell))
+    rows = wanted.rows("cells")
+    if not rows:
+        raise UnknownCellError(f"recording {wanted.name!r} has no cell")
+    runs = runs_of(rows[-1], ((name, shareable(each)) for name, each in sources))
+    notices = dict.fromkeys(each.notice for _, each in sources if each.notice)
+    return HistoryView(rows[-1]["name"] or title_of(wanted), runs, " / ".join(notices), missing)
+
+
+def _read(folder: Path, missing: list[str]) -> list[tuple[str, Recording]]:
+    """Return the recordings of a folder by the names of their files; those that cannot be read are said."""
+    if not folder.exists():
+        raise RecordingFileError(f"there is no folder or file {str(folder)!r}")
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*.kscope"))
+    found = list(_loaded(files, folder, missing))
+    if not found:
+        raise RecordingFileError(f"no .kscope file of {str(folder)!r} can be read"
+                                 + (f": {missing[0]}" if missing else ": there is none"))
+    return sorted(found, key=lambda each: str(each[1].metadata.get("created") or ""))
+
+
+def _loaded(files: Sequence[Path], folder: Path, missing: list[str]) -> Iterator[tuple[str, Recording]]:
+    for file in files:
+        name = file.name if file == folder else file.relative_to(folder).as_posix()
+        try:
+            yield name, load(file)
+        except KernelScopeError as error:
+            missing.append(f"{name}: {' '.join(str(error).split())}")
+
+
+def _history_main(arguments: argparse.Namespace) -> int:
+    """Print or write the runs of a cell; return the exit code."""
+    view = history(arguments.cell, arguments.folder, [])
+    if arguments.html:
+        print(f"wrote {view.to_html(arguments.html)}")
+    else:
+        print(view)
+    return 0
+
+
+def _history_magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    """Show the runs of a cell of this session."""
+    history(asked.cell, asked.folder, session.recordings)._ipython_display_()
+
+
+VERBS = {"compare": Verb(_arguments, main, _magic, about=_ABOUT),
+         "history": Verb(_history_arguments, _history_main, _history_magic, about=_HISTORY)}

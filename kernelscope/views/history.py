@@ -1,0 +1,187 @@
+"""The runs of a cell: stacked bars of its time with the compiles of each run, and as text a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelscope.analysis.runs import CellRun
+from kernelscope.palette import PART_COLORS
+from kernelscope.units import MISSING, count, counted, duration
+from kernelscope.views.base import clean, columns, shorten, table, with_notice, wrap, write_text
+from kernelscope.views.card.verdict import GROUPS
+from kernelscope.views.compare import summary_line
+from kernelscope.views.html import document
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kernelscope.views.notebook_figure import NotebookFigure
+
+#: So many runs are shown, the newest; a chart's labels cannot be read with more.
+MOST_RUNS = 100
+
+_NAME = 28
+_DATE = "%Y-%m-%d %H:%M"
+
+
+class HistoryView:
+    """The runs of one cell: see `kernelscope.history`.
+
+    Parameters
+    ----------
+    title : str
+        What the cell is called.
+    runs : sequence of CellRun
+        In the order of time, each with what differs from the one before.
+    notice : str
+        What every output must say, or an empty string.
+    missing : sequence of str
+        Files that could not be read, and why.
+
+    Attributes
+    ----------
+    title, runs, missing
+        As given.
+    """
+
+    def __init__(self, title: str, runs: Sequence[CellRun], notice: str = "", missing: Sequence[str] = ()) -> None:
+        self.title, self.runs, self.notice, self.missing = title, list(runs), notice, list(missing)
+
+    def figure(self) -> NotebookFigure:
+        """Return a Plotly figure: a bar a run of its wall time by part, and its compiles as marks."""
+        return _figure(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a DataFrame, one row a run in the order of time; times are in nanoseconds.
+
+        Columns are ``cell``, ``file``, ``began`` (UTC), ``status``, ``wall_ns``, ``launches``, ``host_ns``, ``gpu_ns``,
+        ``compiles``, ``compile_ns``, ``slower`` and ``faster`` (differences that are seen from the run before), and the
+        parts of the wall time, such as ``compile``.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([{
+            "cell": each.label, "file": each.source, "began": None if each.began_ns is None else _when(each.began_ns),
+            "status": each.status, "wall_ns": each.wall_ns, "launches": each.launches, "host_ns": each.host_ns,
+            "gpu_ns": each.gpu_ns, "compiles": each.compiles, "compile_ns": each.compile_ns,
+            "slower": _seen(each, 1), "faster": _seen(each, -1), **each.parts} for each in self.runs])
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a page with the figure that needs no network, and return its path.
+
+        Raises
+        ------
+        RecordingFileError
+            It cannot be written, or would take the place of a recording.
+        """
+        return write_text(path, ".html", document("History · KernelScope", f"<main>{self._repr_html_()}</main>"))
+
+    def _ipython_display_(self) -> None:
+        from kernelscope.views.notebook_figure import show
+
+        show(self.figure(), repr(self))
+
+    def _repr_html_(self) -> str:
+        from kernelscope.views.charts import figures_html
+
+        return figures_html([self.figure()], self.notice)
+
+    def __repr__(self) -> str:
+        return _text(self)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+def _when(began_ns: int) -> datetime:
+    return datetime.fromtimestamp(began_ns / 1e9, UTC)
+
+
+def _seen(run: CellRun, sign: int) -> int:
+    return 0 if run.changes is None else sum(each.percent * sign > 0 for each in run.changes.seen)
+
+
+def _parts(run: CellRun) -> list[tuple[str, str, int]]:
+    """Return the parts of the wall time as the card has them: name, label, nanoseconds."""
+    return [(name, label, sum(run.parts.get(part, 0) for part in parts)) for name, (parts, label) in GROUPS.items()]
+
+
+def _text(view: HistoryView) -> str:
+    width = columns(None)
+    shown = view.runs[-MOST_RUNS:]
+    has_gpu = any(each.gpu_ns is not None for each in shown)
+    has_files = any(each.source for each in shown)
+    labels = ["run", *(["file"] if has_files else []), "began (UTC)", "wall", "launches", "launching",
+              *(["GPU"] if has_gpu else []), "compiles", "compiling"]
+    rows = [[each.label if each.status == "ok" else f"{each.label} ({each.status})",
+             *([shorten(clean(each.source) or "this session", _NAME)] if has_files else []),
+             MISSING if each.began_ns is None else _when(each.began_ns).strftime(_DATE), duration(each.wall_ns),
+             count(each.launches), duration(each.host_ns), *([duration(each.gpu_ns)] if has_gpu else []),
+             count(each.compiles), duration(each.compile_ns) if each.compile_ns else ""] for each in shown]
+    below = [wrap(clean(f"{_mark(each)}{summary_line(each.changes)}"), width - 4, 0, 2).split("\n")
+             if each.changes is not None else [] for each in shown]
+    title = f"KernelScope: {clean(view.title)}: {counted(len(view.runs), 'run')}"
+    rows = [[clean(cell) for cell in row] for row in rows]
+    lines = [title, table(labels, rows, width, left=tuple(range(2 + has_files)), flexible=int(has_files),
+                          below=below)]
+    if len(shown) < len(view.runs):
+        lines.append(f"  the newest {len(shown):,} of {len(view.runs):,}")
+    lines += [wrap(clean(f"not read: {each}"), width, 2, hanging=2) for each in view.missing]
+    return with_notice(view.notice, "\n".join(lines))
+
+
+def _mark(run: CellRun) -> str:
+    """Return whether something repeated became slower or faster: what the eye looks for."""
+    slower, faster = _seen(run, 1), _seen(run, -1)
+    said = [f"{number} {word}" for number, word in ((slower, "slower"), (faster, "faster")) if number]
+    return f"{', '.join(said)}: " if said else ""
+
+
+def _figure(view: HistoryView) -> NotebookFigure:
+    from kernelscope.views.charts import COLORS, figure_of, label, sentence, unit_of
+
+    title = f"Runs of {label(view.title)}"
+    shown = [each for each in view.runs[-MOST_RUNS:] if each.parts]
+    if not shown:
+        return sentence(title, "No run of the cell has a wall time.")
+    scale, unit = unit_of(max(sum(each.parts.values()) for each in shown))
+    places = list(range(len(shown)))
+    names = [label(shorten(clean(f"{each.label} {each.source}".strip()), _NAME)) for each in shown]
+    figure = figure_of(title, 400)
+    held = [_parts(each) for each in shown]
+    for at, (name, said, _) in enumerate(held[0]):
+        values = [each[at][2] for each in held]
+        if any(values):
+            figure.add_bar(
+                x=places, y=[value / scale for value in values], name=said, customdata=names,
+                marker={"color": PART_COLORS.get(name, COLORS[-1]), "line": {"width": 0}},
+                hovertemplate=f"%{{customdata}}<br>{said}: %{{y:,.4~g}} {unit}<extra></extra>")
+    compiles = [each.compiles for each in shown]
+    if any(compiles):
+        figure.add_scatter(
+            x=places, y=compiles, name="compiles (right)", yaxis="y2", mode="lines+markers", customdata=names,
+            line={"color": "#7b828c", "width": 1.2, "dash": "dot"}, marker={"size": 6},
+            hovertemplate="%{customdata}<br>%{y} compiles<extra></extra>")
+        figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False,
+                                     "title": {"text": "compiles"}, "automargin": True})
+    for sign, word, color in ((1, "slower", "#d55e00"), (-1, "faster", "#009e73")):
+        marked = [at for at in places if _seen(shown[at], sign)]
+        if marked:
+            figure.add_scatter(
+                x=marked, y=[sum(shown[at].parts.values()) / scale for at in marked], mode="markers", cliponaxis=False,
+                name=f"{word} than the run before", hovertemplate="%{customdata}<extra></extra>",
+                customdata=[_hover(shown[at]) for at in marked],
+                marker={"symbol": "triangle-up" if sign > 0 else "triangle-down", "size": 12, "color": color})
+    figure.update_layout(barmode="stack", bargap=0.3, yaxis={"title": {"text": unit}, "rangemode": "tozero"})
+    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=names, showgrid=False)
+    return figure
+
+
+def _hover(run: CellRun) -> str:
+    from kernelscope.views.charts import label
+
+    assert run.changes is not None
+    return label(f"{_mark(run)}{summary_line(run.changes)}")
