@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class PmSampling(Profiler):
     """
 
     TYPE, NAME, CALLS, SINCE = 1, "PM sampling", tuple(PM_SAMPLING), "12.6"
+    #: Whether anything was sampled in this process: CUPTI cannot begin anew then without losing whose kernels ran.
+    was_used: ClassVar[bool] = False
 
     def __init__(self, path: str, device: int, wanted: Sequence[Sequence[str]], interval_ns: int) -> None:
         super().__init__(path, device)
@@ -83,6 +85,7 @@ class PmSampling(Profiler):
             self._call("cuptiProfilerInitialize")
             self._choose_of(wanted)
             self._sampler = self._call("cuptiPmSamplingEnable", device=device).sampler
+            PmSampling.was_used = True
             self.is_by_time = self._set(_BY_TIME, interval_ns) or not self._set(_BY_CLOCK, interval_ns)
             size = self._call("cuptiPmSamplingGetCounterDataSize", sampler=self._sampler, names=names(self.metrics),
                               count=len(self.metrics), samples=ROOM).bytes

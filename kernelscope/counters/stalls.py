@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from kernelscope.counters.pc_sampling import MOST, PcSampling
+from kernelscope.counters.pm_sampling import PmSampling
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find
 from kernelscope.probes.cupti.records import readable
@@ -143,10 +144,11 @@ class StallsProbe(Probe):
 def begin_anew(path: str | None = None) -> None:
     """Have CUPTI learn of all code that is loaded, before warps are sampled; `path` is its library's, for tests.
 
-    What is missing where that cannot be done, as another tool has CUPTI, is said at the end.
+    What is missing where that cannot be done, as another tool has CUPTI or lanes were recorded, is said at the end.
     """
-    with suppress(CuptiError):
-        Cupti(path or find()).begin_anew()
+    if not PmSampling.was_used:
+        with suppress(CuptiError):
+            Cupti(path or find()).begin_anew()
 
 
 def _without(sampled: list[PcSampling]) -> str:
@@ -160,8 +162,8 @@ def _losses(sampled: list[PcSampling], dropped: int) -> list[tuple[str, str]]:
     others, total = sum(each.of_others for each in sampled), sum(each.total for each in sampled)
     if others > _MANY_OTHERS * total:
         found.append((f"{counted(others, 'sample')} are of kernels that CUPTI tells nothing of, because their code was "
-                      "loaded while nothing was sampled and another tool had CUPTI", "end the other tool, or restart "
-                      "the kernel"))
+                      "loaded while nothing was sampled, and another tool or --lanes has used CUPTI since", "restart "
+                      "the kernel, and record stalls before anything else"))
     if dropped or any(each.is_buffer_full for each in sampled):
         lost = f"{counted(dropped, 'sample')} more" if dropped else "more samples"
         found.append((f"the GPU lost {lost}, as its buffer was full", "record fewer or shorter kernels at once"))

@@ -237,7 +237,7 @@ def test_kernels_that_were_loaded_between_recordings_are_sampled_too(arrays):
     first, *_ = launches(arrays)
     with kernelscope.record(stalls=True):
         run(first)
-    for between in ({}, {"metrics": "basic"}, {"metrics": "full"}, {"lanes": True}):
+    for between in ({}, {"metrics": "basic"}, {"metrics": "full"}):
         with kernelscope.record(**between):
             run(first)
         loaded = (cuda.jit(lineinfo=True)(scattered.py_func), *first[1:])
@@ -250,3 +250,11 @@ def test_kernels_that_were_loaded_between_recordings_are_sampled_too(arrays):
         assert stated(r.recording)["status"] == "ok", (between, stated(r.recording))
         assert by_kernel(r.recording)[0].lines, between
         assert r.recording.launches.execute_ns.notna().all(), between
+
+
+def test_a_recording_after_lanes_is_whole(arrays):
+    for options in ({"lanes": True}, {"stalls": True}, {}):
+        with kernelscope.record(**options) as r:
+            run(launches(arrays)[0])
+        assert r.recording.launches.execute_ns.notna().all(), options
+        assert bool(len(r.recording.pc_samples)) == ("stalls" in options)
