@@ -1,6 +1,7 @@
 """Measures how often comparisons of a recording with its equal see no difference, and how long comparing takes.
 
     python benchmarks/compare.py [--processes N] [--cells N] [--launches N] [--quick]
+    python benchmarks/compare.py --record FOLDER    on a GPU; then, anywhere, --runs FOLDER
 
 What is compared is the same on both sides: the halves of each cell of the recordings in ``notebooks/recordings``, and
 its sixteenths in turn; the ranks of a training, without the one whose batches are larger; and a cell that is run
@@ -114,6 +115,22 @@ def repeated(folder: Path, processes: int, cells: int, launches: int) -> list[li
     return found
 
 
+def recorded(folder: Path) -> list[list[Recording]]:
+    """Return the runs that a folder has, by process: what `record` wrote."""
+    return [[kernelscope.load(file) for file in sorted(own.glob("*.kscope"))]
+            for own in sorted(folder.iterdir()) if own.is_dir()]
+
+
+def record(folder: Path, processes: int, cells: int, launches: int) -> None:
+    """Record the cell on a GPU, into a folder a process; arrays of 4 MB keep the GPU busy for some microseconds."""
+    cell = _CELL.replace("cuda.device_array(1024, np.float32)", "cuda.to_device(np.zeros(1 << 20, np.float32))")
+    for process in range(processes):
+        own = folder / str(process)
+        own.mkdir(parents=True)
+        subprocess.run([sys.executable, "-W", "ignore", "-c", cell.replace("[8, 128]", "[4096, 256]"), str(own),
+                        str(cells), str(launches)], check=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+
+
 def slowed(recording: Recording, times: float) -> Recording:
     """Return a recording whose launches take so many times as long."""
     launches = recording.arrow("launches")
@@ -169,15 +186,21 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=12)
     parser.add_argument("--cells", type=int, default=5)
     parser.add_argument("--launches", type=int, default=600)
+    parser.add_argument("--record", metavar="FOLDER", type=Path, help="only record runs of the cell on a GPU, into it")
+    parser.add_argument("--runs", metavar="FOLDER", type=Path, help="compare the runs that --record made, in place of "
+                        "the dry run's")
     parser.add_argument("--quick", action="store_true", help="few processes and cells, and a hundredth of the launches")
     asked = parser.parse_args()
+    if asked.record is not None:
+        return record(asked.record, asked.processes, asked.cells, asked.launches)
     processes, cells = (2, 2) if asked.quick else (asked.processes, asked.cells)
     print(f"{'the same on both sides':44}  {'nothing seen':14}  {'no difference, too noisy, faster, slower'}")
     found = [tell("halves of a cell", saved(lambda at: at < 0.5)),
              tell("sixteenths of a cell in turn", saved(lambda at: (at * 16).astype(int) % 2 == 0)),
              tell("ranks of a training", ranks())]
     with tempfile.TemporaryDirectory() as folder:
-        runs = repeated(Path(folder), processes, cells, asked.launches)
+        runs = (repeated(Path(folder), processes, cells, asked.launches) if asked.runs is None
+                else recorded(asked.runs))
         found.append(tell("a cell again, in one process",
                           (pair for own in runs for pair in itertools.combinations(own, 2))))
         found.append(tell("the same cell of other processes", (

@@ -243,6 +243,9 @@ _TABLES = (
         _text("error", "Type and message of the exception that ended the cell."),
         _text("source", "The cell's source text."),
         _text("source_sha256", "SHA-256 of the source text, hexadecimal."),
+        Column("reference_ns", "float64", "How long a fixed piece of Python took just before and just after, the mean: "
+               "how fast the processor was. Null where it was not timed.", nullable=True, low=0, high=MAX_TIME_NS,
+               unit="ns"),
         _PROCESS,
     )),
     Table("threads", "one host thread that launched, compiled, made an NVTX range or collected garbage", (

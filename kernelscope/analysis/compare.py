@@ -9,9 +9,13 @@ host time of a kernel's launches, by phase, its time on the GPU, and both of a g
   blocks are resampled as wholes, by `kernelscope.intervals`, which also corrects for the number of differences.
 - Blocks that are like their neighbours, as those of a drift are, tell less than their number says. An interval is
   wider by what an autoregressive series of that correlation needs.
-- Two runs of the same code differ by more than one of them tells: places in memory, the processor's frequency, what
-  else ran. That is a margin on both sides of an interval, 10 % between cells of one process and 20 % between processes.
-  ``benchmarks/compare.py`` measures how many of such comparisons see a difference where there is none.
+- A processor can be 1.7 times slower for seconds, and launches with it. How long a fixed piece of Python took beside
+  each cell (``cells.reference_ns``) says so: a host time may grow as much, or not at all, and what that explains is no
+  difference. Of 84 runs of a cell on a machine with an H100, launches grew with its power 0.65, correlation 0.96.
+- Two runs of the same code differ by more than that: places in memory, what else ran. That is a margin on both sides of
+  an interval: 15 % between cells of one process (10 % on the GPU), 20 % between processes, and a factor of two for host
+  times where the processor's speed is not known. ``benchmarks/compare.py`` measures how many of such comparisons see a
+  difference where there is none.
 - It is too noisy where half of the interval, without the margin, is wider than the margin.
 """
 
@@ -65,8 +69,11 @@ from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, percent
 
-#: How far two runs of the same code may be apart, as a share of the first: cells of one process, and of two.
-SAME_PROCESS, OTHER_PROCESS = 0.1, 0.2
+#: How far two runs of the same code may be apart, as a share of the first: host times of cells of one process, of two,
+#: and where the processor's speed is not known; and times on the GPU of one process.
+SAME_PROCESS, OTHER_PROCESS, UNKNOWN_SPEED, ON_GPU = 0.15, 0.2, 1.0, 0.1
+#: With which powers of the processor's slowness host times grow, at least and at most; and what is the best estimate.
+POWERS, LIKELY_POWER = (0.0, 1.0), 0.65
 #: Launches are cut into so many blocks; where there are fewer launches than that, into the second number of them.
 BLOCKS, FEW_BLOCKS = 16, 8
 #: So many kernels and graphs are judged at most: those that took longest. More would widen all intervals.
@@ -79,6 +86,8 @@ NEW, GONE, CHANGED, SAME = "new", "gone", "changed", "same"
 # An autoregressive series of a larger correlation needs more blocks than there are.
 _MOST_CORRELATED = 0.8
 _SAME_START_NS = 1_000_000_000
+# A processor's speed that differs by more is said.
+_FAST = 1.15
 _STATUSES = (NEW, GONE, CHANGED, SAME)
 _VERDICTS = (SLOWER, FASTER, TOO_NOISY, NO_DIFFERENCE)
 
@@ -96,7 +105,8 @@ class Difference:
     before_ns, after_ns : float
         How long a launch took, in nanoseconds: the trimmed mean of the blocks' medians.
     percent, low_percent, high_percent : float
-        The difference, positive is slower, and its interval with the margin, each as a share of `before_ns`.
+        The difference, positive is slower, and its interval with the margin, each as a share of `before_ns`; of host
+        times beside what the processor's speed explains.
     verdict, advice : str
         As in studies: see `kernelscope.intervals`; and what is ruled out, or would help.
     launches : tuple of int
@@ -281,6 +291,15 @@ class Changes:
             return (f"times are not judged, as they do not compare: {kinds[0]}; {kinds[1]}",)
         _, few, more = self._judged
         found: list[str] = []
+        slowness = slowness_of(self.before, self.after)
+        if slowness is None:
+            found.append("how fast the processor was is not known of both: host times that differ by less than a "
+                         "factor of two are not told apart")
+        elif max(slowness[1], 1 / slowness[0]) > _FAST:
+            most = slowness[1] if slowness[1] * slowness[0] > 1 else 1 / slowness[0]
+            word = "slower" if slowness[1] * slowness[0] > 1 else "faster"
+            found.append(f"the processor was up to {most:.2g} times {word} in the second: what that explains is no "
+                         "difference of host times")
         if few:
             found.append(f"{counted(few, 'kernel or graph', 'kernels and graphs')} with fewer than {FEW_BLOCKS} "
                          "repeated launches in one of the two: not judged")
@@ -338,7 +357,10 @@ def _differences(before: Recording, after: Recording,
     for is_gpu in (False, True):
         own = [key for key in told if bool(key[2]) == is_gpu]
         chosen += sorted(own, key=lambda key: -sides[0][key].total_ns - sides[1][key].total_ns)[:MOST_JUDGED]
-    share = SAME_PROCESS if is_same_process(before, after) else OTHER_PROCESS
+    slowness = slowness_of(before, after)
+    is_same = is_same_process(before, after)
+    of_host = UNKNOWN_SPEED if slowness is None else SAME_PROCESS if is_same else OTHER_PROCESS
+    of_gpu = ON_GPU if is_same else OTHER_PROCESS
     asked: list[_Asked] = []
     for key in chosen:
         for measure in MEASURES:
@@ -355,24 +377,49 @@ def _differences(before: Recording, after: Recording,
     if not asked:
         return (), few, len(told) - len(chosen)
     _, halves = intervals([each.column for each in asked])
-    found = [_difference(each, half * each.wider, share) for each, half in zip(asked, halves.tolist(), strict=True)]
+    found = [_difference(each, half * each.wider, of_gpu) if each.measure == MEASURES[-1] else
+             _difference(each, half * each.wider, of_host, slowness or (1.0, 1.0))
+             for each, half in zip(asked, halves.tolist(), strict=True)]
     found.sort(key=lambda each: (_VERDICTS.index(each.verdict), -abs(each.percent)))
     return tuple(found), few, len(told) - len(chosen)
 
 
-def _difference(asked: _Asked, half: float, share: float) -> Difference:
-    """Return a difference with its verdict, of half of its interval's width and the margin between two runs."""
+def slowness_of(before: Recording, after: Recording) -> tuple[float, float] | None:
+    """Return how many times slower the processor was in the second recording, at least and at most; None if unknown."""
+    sides = [[row["reference_ns"] for row in each.rows("cells")] for each in (before, after)]
+    if not all(sides) or any(not each for side in sides for each in side):
+        return None
+    return min(sides[1]) / max(sides[0]), max(sides[1]) / min(sides[0])
+
+
+def _difference(asked: _Asked, half: float, share: float, slowness: tuple[float, float] = (1.0, 1.0)) -> Difference:
+    """Return a difference with its verdict.
+
+    Parameters
+    ----------
+    asked : _Asked
+        What is asked for.
+    half : float
+        Half of its interval's width, in nanoseconds.
+    share : float
+        The margin between two runs.
+    slowness : tuple of float
+        See `slowness_of`: ones where the processor's speed does not matter.
+    """
     before, after = asked.middles
     margin = max(share * before, FLOOR_US * 1e3)
-    low, high, of_percent = after - before - half - margin, after - before + half + margin, 100 / max(before, 1.0)
+    least, most = (best(speed ** power for speed in slowness for power in POWERS) for best in (min, max))
+    low, high, of_percent = after - before * most - half - margin, after - before * least + half + margin, 100 / max(
+        before, 1.0)
+    likely = math.sqrt(slowness[0] * slowness[1]) ** LIKELY_POWER
     verdict, advice = verdict_of(low, high, half, margin), ""
     if verdict == TOO_NOISY:
         advice = (f"the interval is {percent(half * of_percent / 100)} to each side, without the margin: more launches "
                   "would help, or a quieter machine")
     elif verdict == NO_DIFFERENCE:
         advice = ruled_out(low * of_percent, high * of_percent)
-    return Difference(*asked.key, asked.measure, before, after, (after - before) * of_percent, low * of_percent,
-                      high * of_percent, verdict, advice, asked.launches)
+    return Difference(*asked.key, asked.measure, before, after, (after / likely - before) * of_percent,
+                      low * of_percent, high * of_percent, verdict, advice, asked.launches)
 
 
 def _blocks(values: Floats) -> Floats:

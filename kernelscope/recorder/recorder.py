@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from kernelscope.clock import Clock, now
+from kernelscope.clock import Clock, now, reference_ns
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
 from kernelscope.probes.base import ProbeProtocol, insist
@@ -180,7 +180,7 @@ class Recorder(RecordsOnce):
         self._cells.append({
             "name": name, "execution_count": execution_count, "source": source, "status": "ok",
             "source_sha256": None if source is None else hashlib.sha256(source.encode()).hexdigest(),
-            "start_ns": self._clock(),
+            "reference_ns": reference_ns(), "start_ns": self._clock(),
         })
         self._journal_cell()
 
@@ -190,6 +190,7 @@ class Recorder(RecordsOnce):
             raise RecorderStateError("end_cell() without begin_cell()")
         cell = self._cells[-1]
         cell["end_ns"] = self._clock()
+        cell["reference_ns"] = (cell["reference_ns"] + reference_ns()) / 2
         if error is not None:
             cell["status"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
             cell["error"] = f"{type(error).__name__}: {error}".removesuffix(": ")

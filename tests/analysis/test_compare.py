@@ -61,7 +61,8 @@ def test_two_processes_have_a_larger_margin() -> None:
     assert [each.verdict for each in Changes(before, one).differences if each.measure == "prepare"] == [SLOWER] * 2
     widths = [{each.measure: each.high_percent - each.low_percent for each in Changes(before, other).differences}
               for other in (one, two)]
-    assert widths[1]["prepare"] - widths[0]["prepare"] == pytest.approx(20, abs=5)
+    assert widths[1]["prepare"] - widths[0]["prepare"] == pytest.approx(10, abs=5)
+    assert widths[1]["execute"] - widths[0]["execute"] == pytest.approx(20, abs=5)
 
 
 def test_first_launches_and_compiles_are_left_out() -> None:
@@ -78,6 +79,21 @@ def test_first_launches_and_compiles_are_left_out() -> None:
     assert {each.measure: each.before_ns for each in changes.differences} == {
         "host": 10_000, "dispatch": 3_000, "prepare": 4_000, "submit": 2_000, "finish": 1_000}
     assert {each.launches for each in changes.differences} == {(20, 20)}
+
+
+@pytest.mark.parametrize(("speed", "took", "verdicts"), [
+    (1.0, 1.7, {SLOWER}), (2.3, 1.7, {NO_DIFFERENCE}), (1 / 2.3, 1 / 1.7, {NO_DIFFERENCE}), (2.3, 1.0, {NO_DIFFERENCE}),
+    (2.3, 4.0, {SLOWER}), (1.3, 0.6, {FASTER}), (None, 1.7, {NO_DIFFERENCE}), (None, 2.6, {SLOWER}),
+])
+def test_what_a_slower_processor_explains_is_no_difference(
+        speed: float | None, took: float, verdicts: set[str]) -> None:
+    phases = ("dispatch", "prepare", "submit", "finish")
+    before, after = run(1, noise=0.05), run(2, noise=0.05, changed=dict.fromkeys(phases, took), reference=speed)
+    changes = Changes(before, after)
+    assert {each.verdict for each in changes.differences if each.measure == "prepare"} == verdicts
+    assert {each.verdict for each in changes.differences if each.measure == "execute"} == {NO_DIFFERENCE}
+    said = "is not known" if speed is None else "slower in the second" if speed > 1 else "faster in the second"
+    assert any(said in note for note in changes.notes) == (speed != 1.0)
 
 
 def test_few_launches_are_counted_and_not_judged() -> None:
@@ -101,7 +117,7 @@ def test_a_dry_run_is_not_judged_against_a_gpu() -> None:
 def test_the_launches_of_graphs_are_judged() -> None:
     def recording(took: int) -> Recording:
         script = Script()
-        script.cell()
+        script.cell(reference_ns=15_000.0)
         script.kernel()
         script.graph_node(script.graph())
         script.graph_event("instantiate")

@@ -16,7 +16,7 @@ USUAL = {"dispatch": 1_500.0, "prepare": 9_000.0, "submit": 2_500.0, "finish": 4
 
 def run(seed: int = 0, launches: int = 400, *, kernels: int = 2, pid: int = 10, noise: float = 0.15,
         drift: float = 0.03, offset: float = 0.02, cell: int | None = 3, gpu: bool = True,
-        changed: dict[str, float] | None = None, **metadata: Any) -> Recording:
+        changed: dict[str, float] | None = None, reference: float | None = 1.0, **metadata: Any) -> Recording:
     """Return a run of a cell.
 
     Parameters
@@ -35,6 +35,8 @@ def run(seed: int = 0, launches: int = 400, *, kernels: int = 2, pid: int = 10, 
         Whether times on the GPU are known.
     changed : dict of str to float, optional
         By phase, how many times as long it takes.
+    reference : float or None
+        How slow the processor was; None where that was not timed.
     """
     random = np.random.default_rng([seed, pid, launches])
     script = Script(**metadata)
@@ -54,7 +56,8 @@ def run(seed: int = 0, launches: int = 400, *, kernels: int = 2, pid: int = 10, 
     start = script.now + np.concatenate([[0], np.cumsum(host.sum(0) + 1_000)[:-1]])
     bounds = start + np.cumsum(host, axis=0)
     wall = int(bounds[-1, -1]) - script.now + 1_000
-    script.cell(wall, execution_count=cell, name=None, source="axpy[4, 128](x)", source_sha256="s", process_id=0)
+    script.cell(wall, execution_count=cell, name=None, source="axpy[4, 128](x)", source_sha256="s", process_id=0,
+                reference_ns=None if reference is None else 15_000.0 * reference)
     which = np.tile(np.arange(kernels), launches)
     zeros = np.zeros(count, np.int32)
     held = {name: table_of_rows(name, rows) for name, rows in script.rows.items()}

@@ -38,7 +38,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         "cells": [
             {"cell_id": 0, "process_id": 0, "execution_count": 7, "name": "größe", "start_ns": 100, "end_ns": 900,
              "synchronized_ns": 950, "status": "ok", "error": "", "source": "k[1, 1](a)\n# \U0001f680",
-             "source_sha256": "ab" * 32},
+             "source_sha256": "ab" * 32, "reference_ns": 15_000.5},
             {"cell_id": 1, "start_ns": 1000, "end_ns": MOST, "status": "error"},
         ],
         "threads": [
