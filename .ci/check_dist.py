@@ -1,7 +1,7 @@
 """Checks what `make dist` built: the source distribution is the repository, and the wheel records a launch.
 
-``python .ci/check_dist.py FOLDER`` prints the sizes of both and exits with 0, or says what is wrong and exits with 1. It
-needs the environment of `make demo`, whose packages the wheel is tried with.
+``python .ci/check_dist.py FOLDER`` prints the sizes of both and exits with 0, or says what is wrong and exits with 1.
+It needs the environment of `make demo`, whose packages the wheel is tried with.
 """
 
 from __future__ import annotations
