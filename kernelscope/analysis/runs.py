@@ -38,6 +38,8 @@ class CellRun:
         Host time in launches without compiles, time of kernels on the GPU, and of compiles and loads.
     changes : Changes or None
         What differs from the run before; None for the first one.
+    recording : Recording
+        The run alone.
     """
 
     label: str
@@ -54,6 +56,7 @@ class CellRun:
     gpu_ns: int | None
     compile_ns: int | None
     changes: Changes | None
+    recording: Recording
 
 
 def is_same_cell(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -125,4 +128,4 @@ def _run(began: int | None, name: str, recording: Recording, before: Recording |
         cell_label(row if row["execution_count"] is None else {**row, "name": None}), name, began, row["status"],
         held["wall_ns"], {} if wall is None else {part: wall.parts[part] for part in PARTS}, held["launches"],
         held["compiles"], held["disk"], held["errors"], held["host_ns"], held["gpu_ns"], held["compile_ns"],
-        None if before is None else changes)
+        None if before is None else changes, recording)

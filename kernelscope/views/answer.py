@@ -100,10 +100,11 @@ def encoded(value: Mapping[str, Any]) -> str:
 def written(paths: Sequence[Path], form: str = "") -> Many:
     """Return the member ``written`` of an answer: where each file is, its format (by default the suffix) and size."""
     return Many(paths, lambda path: {
-        "path": str(path), "format": form or path.suffix.removeprefix("."), **_size(path)})
+        "path": str(path), "format": form or path.suffix.removeprefix("."), **size_of(path)})
 
 
-def _size(path: Path) -> dict[str, int]:
+def size_of(path: Path) -> dict[str, int]:
+    """Return the members ``size_bytes`` and ``files`` of a file, or of all that is in a folder."""
     files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
     return {"size_bytes": sum(each.stat().st_size for each in files), "files": len(files)}
 

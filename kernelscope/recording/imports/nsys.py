@@ -141,6 +141,16 @@ def read_folder(path: Path, progress: Progress | None = None) -> Recording:
                                  "nsys export --type parquetdir") from error
 
 
+def has_table(path: Path, names: Sequence[str]) -> bool:
+    """Return whether a file of SQLite has one of some tables."""
+    try:
+        with closing(_connected(path)) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except sqlite3.Error:
+        return False
+    return any(name in names for name, in found)
+
+
 # The two ways to read tables.
 
 
