@@ -207,6 +207,12 @@ export class SpecializationTable {
     this.told.chosen(key);
   }
 
+  /** Check these rows and no others; those that are not there are passed over. */
+  checkOnly(keys: string[]) {
+    this.checked = new Set(keys.filter((key) => this.rows.some((each) => each.key === key)));
+    this.drawChecks();
+  }
+
   private check(row: HTMLElement) {
     const { key } = row.dataset;
     if (!key) return;
@@ -216,6 +222,10 @@ export class SpecializationTable {
       if (this.checked.size === 2) this.checked.delete([...this.checked][0]);
       this.checked.add(key);
     }
+    this.drawChecks();
+  }
+
+  private drawChecks() {
     for (const each of this.items()) {
       const box = each.querySelector("input");
       if (box) box.checked = this.checked.has(each.dataset.key ?? "");

@@ -82,6 +82,8 @@ export interface Facts {
   marks: Record<string, number>;
   /** The key of the kernel to begin with. */
   first: string | null;
+  /** The keys of two of its specializations to begin with side by side. */
+  pair?: [string, string] | null;
   /** Set here once the kernel of Python has ended. */
   has_ended?: boolean;
 }

@@ -32,8 +32,10 @@ class CellRun:
         How long it took.
     parts : dict of str to int
         Where that went, in nanoseconds, by `kernelscope.analysis.wall_time.PARTS`; empty where it is not known.
-    launches, compiles, disk, errors : int
-        Launches that ran, compiles, loads from the disk cache, and launches and compiles that raised.
+    launches, errors : int
+        Launches that ran, and launches and compiles that raised.
+    compiles, disk : int or None
+        Compiles, and loads from the disk cache.
     host_ns, gpu_ns, compile_ns : int or None
         Host time in launches without compiles, time of kernels on the GPU, and of compiles and loads.
     changes : Changes or None
@@ -49,8 +51,8 @@ class CellRun:
     wall_ns: int | None
     parts: Mapping[str, int]
     launches: int
-    compiles: int
-    disk: int
+    compiles: int | None
+    disk: int | None
     errors: int
     host_ns: int | None
     gpu_ns: int | None

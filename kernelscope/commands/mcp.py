@@ -99,7 +99,7 @@ class Folder:
         """Return the runs of a cell in the recordings of the folder; traces of other tools have no cells that run."""
         def made(most: int | None) -> dict[str, Any]:
             missing: list[str] = []
-            files = (each for each in self._files() if each[1].suffix == SUFFIX)
+            files = ((name, path.resolve()) for name, path in self._files() if path.suffix == SUFFIX)
             return history_of(cell, oldest_first(files, "the folder", missing), missing).answer(most)
 
         return _said(made, limit)

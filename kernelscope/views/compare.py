@@ -233,7 +233,8 @@ def summary_line(changes: Changes) -> str:
     was, now = (dict(zip(keys, side, strict=True)) for side in (row.before, row.after))
     parts: list[str] = []
     for key, noun in (("errors", "error"), ("compiles", "compile"), ("disk", "load from disk")):
-        more = int((now[key] or 0) - (was[key] or 0))
+        old, new = was[key], now[key]
+        more = 0 if old is None or new is None else int(new - old)
         if more:
             many = counted(abs(more), noun, "loads from disk" if key == "disk" else None)
             spent = (now["compile_ns"] or 0) - (was["compile_ns"] or 0)
@@ -242,14 +243,15 @@ def summary_line(changes: Changes) -> str:
                 is_alike = (spent > 0) is (more > 0)
                 took = f" ({_signed_duration(spent) if is_alike else _arrow(was['compile_ns'], now['compile_ns'])})"
             parts.append(f"{many} {'more' if more > 0 else 'fewer'}{took}")
+    old_launches, new_launches = was["launches"] or 0, now["launches"] or 0
     kernels = changes.section("kernels")
     is_same_work = all(was[key] == now[key] for key in ("launches", "captured", "graph_launches")) and (
         kernels is None or all(row.status == SAME for row in kernels.rows))
     for label, key, is_gpu in (("launches", "host_ns", False), ("GPU", "gpu_ns", True)):
         old, new = was[key], now[key]
-        if was["launches"] != now["launches"] and not is_gpu:
+        if old_launches != new_launches and not is_gpu:
             took = f" ({_arrow(old, new)})" if old is not None and new is not None else ""
-            parts.append(f"{count(was['launches'])} → {count(now['launches'])} launches{took}")
+            parts.append(f"{count(old_launches)} → {counted(int(new_launches), 'launch', 'launches')}{took}")
             continue
         if old is None or new is None or not (old or new):
             continue

@@ -10,7 +10,7 @@ from kernelscope.counter_sets import unit_of
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, duration, listed, percent, scaled
-from kernelscope.views.answer import Many, answer
+from kernelscope.views.answer import Long, Many, answer
 from kernelscope.views.base import clean, columns, escape, table, with_notice, wrap
 from kernelscope.views.html import folded, heading, sentence, style, style_element, table_of
 
@@ -134,7 +134,7 @@ class MetricsView:
                 "metrics": Many([*each.values.items()], lambda pair: {
                     "metric": pair[0], "value": pair[1], "unit": unit_of(pair[0])}, weight=8),
                 "missing": Many(each.missing, weight=2),
-                "advice": Many(_advice(self.recording, each), lambda said: {"code": said[0], "text": said[1]},
+                "advice": Many(_advice(self.recording, each), lambda said: {"code": said[0], "text": Long(said[1])},
                                weight=2)})}, limit)
 
     def __repr__(self) -> str:

@@ -105,7 +105,7 @@ def test_compare_and_history(cli: Any) -> None:
 
 def test_what_the_counters_say(cli: Any) -> None:
     """Values of an H100 or H200, and advice that names the line."""
-    for name in ("counters", "inside", "stalls"):
+    for name in ("counters", "inside"):
         path = str(HERE / f"{name}.kscope")
         kernels = measured(load(path))
         every = checked(cli("metrics", path, "--json", "--limit", "0").stdout, is_whole=True)["kernels"]
@@ -114,9 +114,9 @@ def test_what_the_counters_say(cli: Any) -> None:
             assert {each["metric"]: each["value"] for each in shown["metrics"]} == own.values
             assert all(each["unit"] is None or isinstance(each["unit"], str) for each in shown["metrics"])
         points = [point for each in checked(cli("roofline", path, "--json", "--limit", "0").stdout, is_whole=True)[
-            "rooflines"] for point in each["points"]]
-        assert {point["kernel"] for point in points} <= {each.kernel for each in kernels} and points
-        assert all(point["flops_per_second"] is None or point["flops_per_second"] > 0 for point in points)
+            "rooflines"] for point in each["kernels"]]
+        assert [point["duration_ns"] for point in points] == [each.duration_ns for each in kernels]
+        assert any(point["flops_per_second"] > 1e12 and 0 < point["roof_share"] < 1 for point in points)
     said = [each for kernel in checked(cli("metrics", str(HERE / "inside.kscope"), "--json").stdout)["kernels"]
             for each in kernel["advice"]]
     assert "uncoalesced" in {each["code"] for each in said}

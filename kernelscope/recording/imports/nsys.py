@@ -355,10 +355,11 @@ class _Reader:
         if "start" not in wanted:
             return {}
         begun, share = self._done, _PARTS.get(table, 0.05)
+        rows = self.tables.count(table) if self._progress else 0
 
         def tell(fraction: float) -> None:
             if self._progress:
-                self._progress(min(0.7 * (begun + share * fraction), 0.7), f"reading {table}")
+                self._progress(min(0.7 * (begun + share * fraction), 0.7), f"reading {rows} rows of {table}")
 
         found = self.tables.numbers(table, wanted, tell)
         self._done += share

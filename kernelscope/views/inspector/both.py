@@ -8,6 +8,7 @@ from kernelscope.views.base import clean
 from kernelscope.views.inspector.model import Kernel, Specialization, code_of, find_kernels, inspect_kernels
 from kernelscope.views.inspector.text import code_diff, comparison
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
+from kernelscope.views.keys import specialization_keys
 
 #: The forms of code that a text compares.
 _FORMS = ("source", "ptx", "sass")
@@ -32,10 +33,37 @@ class DiffInspector(InspectorWidget):
     def __init__(self, together: Recording, kernel: str) -> None:
         super().__init__(RecordingSource(together), kernel)
 
+    def first_pair(self) -> tuple[str, str] | None:
+        """Return the keys of what both have, or of what each launched most; None where only one has the kernel."""
+        keys = specialization_keys(self.recording)
+        found = [] if self.kernel is None else find_kernels(inspect_kernels(self.recording), self.kernel)[:1]
+        for kernel in found:
+            pair = _first_pair(kernel)
+            if pair is not None:
+                return keys[pair[0].specialization_id], keys[pair[1].specialization_id]
+        return None
+
     def __repr__(self) -> str:
         recording = shareable(self.recording)
         kernels = [] if self.kernel is None else find_kernels(inspect_kernels(recording), self.kernel)
         return "\n".join(_difference(recording, each) for each in kernels)
+
+
+def _first_pair(kernel: Kernel) -> tuple[Specialization, Specialization] | None:
+    """Return the specialization with most launches that both have, or the two with most of what each has."""
+    by_source: dict[str, list[Specialization]] = {}
+    for each in kernel.specializations:
+        by_source.setdefault(_source(each), []).append(each)
+    if len(by_source) < 2:
+        return None
+    (_, left), (_, right), *_ = sorted(by_source.items())
+    pairs = [(one, other) for one in left for other in right]
+    return max(pairs, key=lambda pair: (pair[0].signature == pair[1].signature, pair[0].launches + pair[1].launches))
+
+
+def _source(each: Specialization) -> str:
+    """Return which of the two recordings it is of."""
+    return clean(each.attributes.get("recording"))
 
 
 def _difference(recording: Recording, kernel: Kernel) -> str:
@@ -46,7 +74,7 @@ def _difference(recording: Recording, kernel: Kernel) -> str:
     parts: list[str] = []
     for signature, own in by_types.items():
         title = f"{clean(kernel.name)} {clean(signature)}"
-        sources = list(dict.fromkeys(clean(each.attributes.get("recording")) for each in own))
+        sources = list(dict.fromkeys(map(_source, own)))
         if len(sources) < 2:
             parts.append(f"{title}: only in {sources[0]}")
             continue

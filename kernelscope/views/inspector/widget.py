@@ -147,6 +147,10 @@ class InspectorWidget(View):
         found = [each.name for each in self._shown.kernels if each.dispatcher_id == self._first]
         return found[0] if found else None
 
+    def first_pair(self) -> tuple[str, str] | None:
+        """Return the keys of the two specializations to begin with side by side, of the first kernel; None for none."""
+        return None
+
     def data(self) -> tuple[dict[str, Any], bytes]:
         """Return all kernels, without their code."""
         shown = self._shown
@@ -154,6 +158,7 @@ class InspectorWidget(View):
         content |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
         # What is finished stays as it is.
         content["marks"] = code_marks(shown.recording) if self.source.is_live else {}
+        content["pair"] = self.first_pair()
         content["first"] = kernel_keys(shown.recording).get(-1 if self._first is None else self._first)
         return {}, deflated(json.dumps(content, separators=(",", ":")).encode())
 
