@@ -266,9 +266,10 @@ def by_process(recording: Recording, phases: LaunchPhases | None = None) -> list
     return [
         ProcessSummary(
             process_id=at, row=row, launches=int(launches[at]), host_ns=totals[at].host_ns,
-            launching_ns=_less(totals[at].host_ns, totals[at].compile_ns), compiles=int(compiles[at]) if is_known else None,
-            compile_ns=compile_ns[at] if is_known else None, gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at],
-            busy_ns=busy[at][0], communication_ns=busy[at][1], hidden_ns=busy[at][2])
+            launching_ns=_less(totals[at].host_ns, totals[at].compile_ns),
+            compiles=int(compiles[at]) if is_known else None, compile_ns=compile_ns[at] if is_known else None,
+            gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at], busy_ns=busy[at][0],
+            communication_ns=busy[at][1], hidden_ns=busy[at][2])
         for at, row in enumerate(rows)
     ]
 

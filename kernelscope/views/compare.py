@@ -51,6 +51,26 @@ if TYPE_CHECKING:
 FIRST_ROWS = 8
 
 _NAME, _DETAIL = 40, 90
+# Names have the room that numbers leave; where there is little, a row has its name on a line, and the rest below it.
+_STYLE = """
+.kscope .ks-rows table { table-layout: fixed; }
+.kscope .ks-rows th:nth-child(1) { width: 54px; }
+.kscope .ks-rows th:nth-child(2) { width: 38%; }
+.kscope .ks-rows th:nth-child(4) { width: 22%; }
+.kscope .ks-rows table.ks-table :is(th, td):first-child { min-width: 0; }
+.kscope .ks-judged th:first-child { width: 36%; }
+@container (max-width: 680px) {
+  .kscope :is(.ks-rows, .ks-judged) thead { display: none; }
+  .kscope :is(.ks-rows, .ks-judged) :is(table.ks-table, tbody) { display: block; }
+  .kscope :is(.ks-rows, .ks-judged) tbody tr:nth-child(n) { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 3px 4px; }
+  .kscope :is(.ks-rows, .ks-judged) tr:nth-child(n) td:nth-child(n) { padding: 0; border: 0; min-width: 0; }
+  .kscope .ks-rows td:nth-child(2) { flex: 1 0 calc(100% - 66px); width: 0; }
+  .kscope .ks-rows td:nth-child(n + 3) { color: var(--ks-soft); }
+  .kscope .ks-judged td:first-child { flex: 1 0 100%; }
+  .kscope .ks-judged td:nth-child(4)::before { content: "→ "; }
+  .kscope :is(.ks-rows, .ks-judged) tbody tr + tr { border-top: 1px solid var(--ks-line); }
+}
+"""
 _MEASURES = {"host": "host time", "execute": "on the GPU"}
 
 
@@ -446,7 +466,7 @@ def compared_html(view: ComparisonView, limit: int = 10 * FIRST_ROWS) -> str:
         if sentences:
             items = "".join(f"<li>{escape(each)}</li>" for each in sentences)
             body.append(f'{heading(heading_text)}<ul class="ks-list">{items}</ul>')
-    return f'{style_element(style())}<div class="kscope">{"".join(body)}</div>'
+    return f'{style_element(style(), _STYLE)}<div class="kscope">{"".join(body)}</div>'
 
 
 def _part_html(part: _Part) -> str:
@@ -462,6 +482,8 @@ def _part_html(part: _Part) -> str:
             for row, under in zip(part.rows, below, strict=True)]
     made = table_of([("", each[:1].upper() + each[1:], "") for each in labels], rows, left=part.left, dense=True,
                     label=part.title) if rows else ""
+    if part.key not in ("totals", "time"):
+        made = f'<div class="{"ks-judged" if part.key == "differences" else "ks-rows"}">{made}</div>' if made else ""
     made += left_out(part.more)
     if part.key in ("totals", "differences"):
         return heading(part.title, part.figures) + made

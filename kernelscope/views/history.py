@@ -189,13 +189,14 @@ def _figure(view: HistoryView) -> NotebookFigure:
                 x=places, y=[value / scale for value in values], name=said, customdata=names,
                 marker={"color": PART_COLORS.get(name, COLORS[-1]), "line": {"width": 0}},
                 hovertemplate=f"%{{customdata}}<br>{said}: %{{y:,.4~g}} {unit}<extra></extra>")
-    compiles = [each.compiles for each in shown]
+    compiles = [each.compiles or 0 for each in shown]
     if any(compiles):
         figure.add_scatter(
             x=places, y=compiles, name="compiles (right)", yaxis="y2", mode="lines+markers", customdata=names,
             line={"color": "#7b828c", "width": 1.2, "dash": "dot"}, marker={"size": 6},
             hovertemplate="%{customdata}<br>%{y} compiles<extra></extra>")
         figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False,
+                                     "tickmode": "linear", "dtick": -(-max(compiles) // 5),
                                      "title": {"text": "compiles"}, "automargin": True})
     for sign, word, color in ((1, "slower", "#d55e00"), (-1, "faster", "#009e73")):
         marked = [at for at in places if _seen(shown[at], sign)]
@@ -206,7 +207,7 @@ def _figure(view: HistoryView) -> NotebookFigure:
                 customdata=[_hover(shown[at]) for at in marked],
                 marker={"symbol": "triangle-up" if sign > 0 else "triangle-down", "size": 12, "color": color})
     figure.update_layout(barmode="stack", bargap=0.3, yaxis={"title": {"text": unit}, "rangemode": "tozero"})
-    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=names, showgrid=False)
+    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=names, showgrid=False, zeroline=False)
     return figure
 
 
