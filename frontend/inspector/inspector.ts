@@ -185,9 +185,10 @@ export class Inspector implements Page {
   }
 
   /** Show two side by side from the beginning; the focus stays where it is. */
-  private compareFirst(pair: [string, string]) {
-    this.table.checkOnly(pair);
+  private compareFirst([one, two, tab]: NonNullable<Facts["pair"]>) {
+    this.table.checkOnly([one, two]);
     this.isComparing = this.table.checked.size === 2;
+    this.detail.beginPair(tab);
     this.drawDetail();
   }
 

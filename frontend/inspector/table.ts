@@ -181,6 +181,7 @@ export class SpecializationTable {
     for (const [label, , text, title] of COLUMNS) {
       const shown = text(each), cell = element("td", TEXTS.has(label) ? "ksi-text" : "");
       cell.append(label === "Arguments" ? typed(each, this.varying) : shown);
+      if (label === "Arguments" && each.recording) cell.append(element("div", "ksi-soft", clean(each.recording)));
       const more = title(each);
       cell.title = more || (shown === MISSING ? "not recorded" : "");
       row.append(cell);

@@ -108,7 +108,9 @@ def test_a_kernel_of_both_is_a_diff() -> None:
     view = kernelscope.compare(recording(32), recording(40))
     inspector = view.inspect("axpy")
     text = repr(inspector)
-    assert "1 is 1: In [32], 2 is 2: In [40]" in text
+    assert "specialization 1 is of 1: In [32], 2 of 2: In [40]" in text
+    pair = inspector.first_pair()
+    assert pair is not None and pair[0] != pair[1] and pair[2] == "resources"
     assert "-registers: 32" in text and "+registers: 40" in text
     inspector.close()
     with pytest.raises(UnknownKernelError, match="axpi"):

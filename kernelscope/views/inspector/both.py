@@ -33,15 +33,22 @@ class DiffInspector(InspectorWidget):
     def __init__(self, together: Recording, kernel: str) -> None:
         super().__init__(RecordingSource(together), kernel)
 
-    def first_pair(self) -> tuple[str, str] | None:
-        """Return the keys of what both have, or of what each launched most; None where only one has the kernel."""
-        keys = specialization_keys(self.recording)
-        found = [] if self.kernel is None else find_kernels(inspect_kernels(self.recording), self.kernel)[:1]
-        for kernel in found:
-            pair = _first_pair(kernel)
-            if pair is not None:
-                return keys[pair[0].specialization_id], keys[pair[1].specialization_id]
-        return None
+    def first_pair(self) -> tuple[str, str, str] | None:
+        """Return the keys of what both have, or of what each launched most, and the first form in which they differ.
+
+        None where only one has the kernel.
+        """
+        if self.kernel is None:
+            return None
+        recording, keys = self.recording, specialization_keys(self.recording)
+        kernel = find_kernels(inspect_kernels(recording), self.kernel)[0]
+        pair = _first_pair(kernel)
+        if pair is None:
+            return None
+        left, right = pair
+        differing = (form for form in _FORMS if form in left.code and form in right.code and code_of(
+            recording, kernel, left, form).text != code_of(recording, kernel, right, form).text)
+        return keys[left.specialization_id], keys[right.specialization_id], next(differing, "resources")
 
     def __repr__(self) -> str:
         recording = shareable(self.recording)
@@ -79,7 +86,7 @@ def _difference(recording: Recording, kernel: Kernel) -> str:
             parts.append(f"{title}: only in {sources[0]}")
             continue
         left, right = own[0], own[-1]
-        parts.append(f"{title}: {left.number} is {sources[0]}, {right.number} is {sources[-1]}")
+        parts.append(f"{title}: specialization {left.number} is of {sources[0]}, {right.number} of {sources[-1]}")
         parts.append(comparison(kernel, left, right) or "no difference in types and resources")
         for form in _FORMS:
             if form in left.code and form in right.code:
