@@ -62,7 +62,8 @@ _STYLE = """
 @container (max-width: 680px) {
   .kscope :is(.ks-rows, .ks-judged) thead { display: none; }
   .kscope :is(.ks-rows, .ks-judged) :is(table.ks-table, tbody) { display: block; }
-  .kscope :is(.ks-rows, .ks-judged) tbody tr:nth-child(n) { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 3px 4px; }
+  .kscope :is(.ks-rows, .ks-judged) tbody tr:nth-child(n) { display: flex; flex-wrap: wrap; gap: 0 12px;
+    padding: 3px 4px; }
   .kscope :is(.ks-rows, .ks-judged) tr:nth-child(n) td:nth-child(n) { padding: 0; border: 0; min-width: 0; }
   .kscope .ks-rows td:nth-child(2) { flex: 1 0 calc(100% - 66px); width: 0; }
   .kscope .ks-rows td:nth-child(n + 3) { color: var(--ks-soft); }
