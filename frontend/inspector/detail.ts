@@ -4,6 +4,7 @@ import { button, closest, element, focusable, rove } from "../shared/dom";
 import { CodePane, FORMS, type Page, formsOf, messageOf } from "./code";
 import { ComparePane, resourcesPane } from "./compare";
 import { timelineOf } from "../shared/places";
+import { clean } from "../shared/text";
 import { fullSignature, note, sentence, signature } from "./elements";
 import { cachePane, launchesPane, passesPane } from "./panes";
 import type { CompileParts, Form, Specialization } from "./wire";
@@ -45,6 +46,9 @@ export class Detail {
     this.diff.destroy();
   }
 
+  /** Turn the tab that two are shown with at first. */
+  beginPair(tab: string) { this.pairTab = tab; }
+
   /** Show one specialization, or two beside one another; what is shown already stays as it is. */
   show(one: Specialization | null, two: Specialization | null = null): void {
     const marks = [one, two].map((each) => this.page.markOf(each));
@@ -80,7 +84,8 @@ export class Detail {
 
   private head(one: Specialization, two: Specialization | null) {
     const of = (each: Specialization) => {
-      const made = element("span", "ksi-signature", element("b", "", `#${each.number}`), " ", signature(each));
+      const made = element("span", "ksi-signature", element("b", "", `#${each.number}`), " ", signature(each),
+        ...(each.recording ? [" ", element("span", "ksi-soft", `of ${clean(each.recording)}`)] : []));
       made.title = fullSignature(each);
       return made;
     };
@@ -191,5 +196,7 @@ function labelsOf(one: Specialization | null, two: Specialization | null): Label
   const forms = Object.fromEntries(Object.entries(FORMS).filter(([form]) => held.includes(form as Form)));
   if (!two) return { ...forms, ...FACTS };
   const { source, types, ...others } = forms;
-  return { resources: "Types and resources", ...(types ? { types: "Types by line" } : {}), ...others };
+  // Those of one recording have the same source.
+  const own: Labels = source && one?.recording !== two.recording ? { source } : {};
+  return { resources: "Types and resources", ...own, ...(types ? { types: "Types by line" } : {}), ...others };
 }

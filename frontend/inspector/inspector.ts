@@ -112,6 +112,7 @@ export class Inspector implements Page {
     this.list.show(kernels, this.kernelKey);
     this.body.hidden = !kernels.length;
     this.drawKernel();
+    if (before === undefined && facts.pair) this.compareFirst(facts.pair);
     const more = this.count - (before ?? this.count);
     if (facts.has_ended) this.notice("the Python kernel has ended");
     else if (isOther && this.kernel?.name === name) this.notice(`${shortKernelName(name)} was defined again`);
@@ -180,6 +181,14 @@ export class Inspector implements Page {
   private specialize(key: string) {
     if (this.kernelKey) this.chosen.set(this.kernelKey, key);
     this.isComparing = false;
+    this.drawDetail();
+  }
+
+  /** Show two side by side from the beginning; the focus stays where it is. */
+  private compareFirst([one, two, tab]: NonNullable<Facts["pair"]>) {
+    this.table.checkOnly([one, two]);
+    this.isComparing = this.table.checked.size === 2;
+    this.detail.beginPair(tab);
     this.drawDetail();
   }
 

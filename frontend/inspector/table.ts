@@ -181,6 +181,7 @@ export class SpecializationTable {
     for (const [label, , text, title] of COLUMNS) {
       const shown = text(each), cell = element("td", TEXTS.has(label) ? "ksi-text" : "");
       cell.append(label === "Arguments" ? typed(each, this.varying) : shown);
+      if (label === "Arguments" && each.recording) cell.append(element("div", "ksi-soft", clean(each.recording)));
       const more = title(each);
       cell.title = more || (shown === MISSING ? "not recorded" : "");
       row.append(cell);
@@ -207,6 +208,12 @@ export class SpecializationTable {
     this.told.chosen(key);
   }
 
+  /** Check these rows and no others; those that are not there are passed over. */
+  checkOnly(keys: string[]) {
+    this.checked = new Set(keys.filter((key) => this.rows.some((each) => each.key === key)));
+    this.drawChecks();
+  }
+
   private check(row: HTMLElement) {
     const { key } = row.dataset;
     if (!key) return;
@@ -216,6 +223,10 @@ export class SpecializationTable {
       if (this.checked.size === 2) this.checked.delete([...this.checked][0]);
       this.checked.add(key);
     }
+    this.drawChecks();
+  }
+
+  private drawChecks() {
     for (const each of this.items()) {
       const box = each.querySelector("input");
       if (box) box.checked = this.checked.has(each.dataset.key ?? "");

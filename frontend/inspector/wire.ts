@@ -51,6 +51,8 @@ export interface Specialization {
   more: [label: string, text: string | null][];
   /** The launch configuration that it is bound to. */
   bound: string | null;
+  /** Which of two recordings that are compared it is of. */
+  recording: string | null;
   compile_ns: number | null;
   launches: number;
   median_ns: number | null;
@@ -82,6 +84,8 @@ export interface Facts {
   marks: Record<string, number>;
   /** The key of the kernel to begin with. */
   first: string | null;
+  /** The keys of two of its specializations to begin with side by side, and the tab. */
+  pair?: [string, string, Form | "resources"] | null;
   /** Set here once the kernel of Python has ended. */
   has_ended?: boolean;
 }

@@ -45,7 +45,7 @@ from kernelscope.analysis.columns import (
     row_count,
     sum_by,
 )
-from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
+from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns, knows_compiles
 from kernelscope.analysis.graphs import by_topology
 from kernelscope.analysis.launches import PHASES, LaunchPhases, cell_label, dims, launch_phases
 from kernelscope.analysis.lines import by_line
@@ -254,8 +254,11 @@ class Changes:
         """Return the section of that key; None where neither recording has anything of it."""
         if key not in self._sections:
             title, measures, read = _SECTIONS[key]
-            self._sections[key] = _matched(key, title, measures, *(
-                read(recording, phases) for recording, phases in self._sides))
+            found = [read(recording, phases) for recording, phases in self._sides]
+            if key == "kernels" and self.before.is_imported is not self.after.is_imported:
+                # Another tool's trace does not say whose a kernel is: the name has to do.
+                found = [_summed((item.name, item) for item in each.values()) for each in found]
+            self._sections[key] = _matched(key, title, measures, *found)
         return self._sections[key] if self._sections[key].rows else None
 
     @cached_property
@@ -588,11 +591,12 @@ def _totals(recording: Recording, phases: LaunchPhases) -> Values:
     spent = _kernel_times(recording)
     outcome, words = codes(recording, "compilations", "outcome")
     made = Counter(words[at] for at in outcome.tolist() if at >= 0)
+    compiled = (made["compiled"], made["disk"], compile_ns(recording)) if knows_compiles(recording) else (None,) * 3
     copied = matches(recording, "activities", "kind", "memcpy")
     sizes = ints(recording, "activities", "size_bytes")[copied]
     return (
         int(walls.sum()) if len(walls) else None, int(ran(recording).sum()), own.launching_ns,
-        None if spent is None else int(spent.sum()), made["compiled"], made["disk"], compile_ns(recording),
+        None if spent is None else int(spent.sum()), *compiled,
         int(captured(recording).sum()), int(matches(recording, "graph_events", "kind", "launch").sum()),
         int(sizes[sizes > 0].sum()) if row_count(recording, "activities") else None,
         int(raised(recording).sum()) + made["failed"])

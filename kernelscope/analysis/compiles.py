@@ -145,6 +145,11 @@ def _changes(dispatcher: Mapping[str, Any]) -> Callable[[str, str, tuple[str, ..
     return own.get(str(dispatcher["framework"]), changes)
 
 
+def knows_compiles(recording: Recording) -> bool:
+    """Return whether compiles were recorded: not by another tool, unless a recording was merged with its trace."""
+    return not recording.is_imported or recording.arrow("compilations").num_rows > 0
+
+
 def compile_ns(recording: Recording) -> int:
     """Return the time in which a thread was compiling or loading, a compile inside another counted once."""
     return union_ns(

@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelscope.analysis.activities import COPY, is_gpu_recorded
 from kernelscope.analysis.columns import Bools, Ints, codes, count_by, data_frame, ints, matches, ran, union
+from kernelscope.analysis.compiles import knows_compiles
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.owners import process_label, processes_of
@@ -36,8 +37,8 @@ class ProcessSummary:
         Own host time of them; None where it is known of none.
     launching_ns : int or None
         Of that, what is no compile.
-    compiles : int
-        Compiles and loads from the disk cache.
+    compiles : int or None
+        Compiles and loads from the disk cache; None where another tool's trace does not say.
     compile_ns : int or None
         How long those took; None where the end of none is known.
     gpu_ns : int or None
@@ -59,7 +60,7 @@ class ProcessSummary:
     launches: int
     host_ns: int | None
     launching_ns: int | None
-    compiles: int
+    compiles: int | None
     compile_ns: int | None
     gpu_ns: int | None
     wait_ns: int | None
@@ -258,15 +259,17 @@ def by_process(recording: Recording, phases: LaunchPhases | None = None) -> list
     compile_ns = known_sums(groups["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
     launches = count_by(groups["launches"], size, ran(recording))
     compiles = count_by(groups["compilations"], size)
+    is_known = knows_compiles(recording)
     gpu = gpu_by(recording, groups["launches"], groups["activities"], size)
     first, last = _ends(recording, groups, size)
     busy = _busy(recording, groups["activities"], size)
     return [
         ProcessSummary(
             process_id=at, row=row, launches=int(launches[at]), host_ns=totals[at].host_ns,
-            launching_ns=_less(totals[at].host_ns, totals[at].compile_ns), compiles=int(compiles[at]),
-            compile_ns=compile_ns[at], gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at],
-            busy_ns=busy[at][0], communication_ns=busy[at][1], hidden_ns=busy[at][2])
+            launching_ns=_less(totals[at].host_ns, totals[at].compile_ns),
+            compiles=int(compiles[at]) if is_known else None, compile_ns=compile_ns[at] if is_known else None,
+            gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at], busy_ns=busy[at][0],
+            communication_ns=busy[at][1], hidden_ns=busy[at][2])
         for at, row in enumerate(rows)
     ]
 

@@ -32,12 +32,16 @@ class CellRun:
         How long it took.
     parts : dict of str to int
         Where that went, in nanoseconds, by `kernelscope.analysis.wall_time.PARTS`; empty where it is not known.
-    launches, compiles, disk, errors : int
-        Launches that ran, compiles, loads from the disk cache, and launches and compiles that raised.
+    launches, errors : int
+        Launches that ran, and launches and compiles that raised.
+    compiles, disk : int or None
+        Compiles, and loads from the disk cache.
     host_ns, gpu_ns, compile_ns : int or None
         Host time in launches without compiles, time of kernels on the GPU, and of compiles and loads.
     changes : Changes or None
         What differs from the run before; None for the first one.
+    recording : Recording
+        The run alone.
     """
 
     label: str
@@ -47,13 +51,14 @@ class CellRun:
     wall_ns: int | None
     parts: Mapping[str, int]
     launches: int
-    compiles: int
-    disk: int
+    compiles: int | None
+    disk: int | None
     errors: int
     host_ns: int | None
     gpu_ns: int | None
     compile_ns: int | None
     changes: Changes | None
+    recording: Recording
 
 
 def is_same_cell(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -125,4 +130,4 @@ def _run(began: int | None, name: str, recording: Recording, before: Recording |
         cell_label(row if row["execution_count"] is None else {**row, "name": None}), name, began, row["status"],
         held["wall_ns"], {} if wall is None else {part: wall.parts[part] for part in PARTS}, held["launches"],
         held["compiles"], held["disk"], held["errors"], held["host_ns"], held["gpu_ns"], held["compile_ns"],
-        None if before is None else changes)
+        None if before is None else changes, recording)

@@ -7,20 +7,21 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelscope.analysis.compare import CONDITIONS, Difference
 from kernelscope.analysis.runs import previous_run, runs_of
 from kernelscope.commands import output
 from kernelscope.commands.inspect import session_recordings
-from kernelscope.commands.output import loaded
+from kernelscope.commands.output import loaded, print_answer
 from kernelscope.commands.show import find_cell
-from kernelscope.commands.verb import Verb, number
+from kernelscope.commands.verb import Verb, add_json, number
 from kernelscope.errors import KernelScopeError, RecordingFileError, StudyArgumentError, UnknownCellError
 from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.suggestions import did_you_mean
+from kernelscope.views.answer import Many, written
 from kernelscope.views.base import clean
 from kernelscope.views.compare import FIRST_ROWS, ComparisonView, compare, compared_text, title_of
 from kernelscope.views.history import HistoryView
@@ -63,11 +64,11 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("--fail-over", metavar="P", help="exit code 3 where something is slower by more than P percent")
     parser.add_argument("--fail-on", metavar="WHAT,...", type=_conditions,
                         help=f"exit code 3 where one of these holds: {', '.join(CONDITIONS)}")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="what changed, for programs")
-    form.add_argument("--html", metavar="OUT.html", help="write it as a page")
-    parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows"),
-                        help=f"how many rows a table has at most (default: {FIRST_ROWS}, with --json 100)")
+    parser.add_argument("--html", metavar="OUT.html", help="write it as a page")
+    add_json(parser, rows=False)
+    parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows", 0),
+                        help=f"how many rows a table, or a list of --json, has at most; 0 for all (default: "
+                             f"{FIRST_ROWS}, of --json as many as fit)")
 
 
 def _conditions(text: str) -> list[str]:
@@ -97,38 +98,71 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.parser.error(f"--cell names one cell, or one of each file: not {len(cells)}")
     recordings = [loaded(file) for file in arguments.files]
     names = [Path(file).name for file in arguments.files]
-    if cells:
-        recordings = [find_cell([each], cells[min(at, len(cells) - 1)]) for at, each in enumerate(recordings)]
-        names = [f"{title_of(each)} of {name}" for each, name in zip(recordings, names, strict=True)]
-    view = ComparisonView(recordings[0], recordings[1], (names[0], names[1]))
+    view = compared(recordings, names, cells)
+    page = view.to_html(arguments.html) if arguments.html else None
+    over = None if limit is None else _over(view, limit)
+    held = {name: CONDITIONS[name][1](view.changes) for name in arguments.fail_on or ()}
+    failed = (over is not None and over.failed) or any(held.values())
     if arguments.json:
-        print(view.to_json(arguments.limit or 100))
-    elif arguments.html:
-        print(f"wrote {view.to_html(arguments.html)}")
-    else:
-        print(compared_text(view, limit=arguments.limit or FIRST_ROWS))
-    sys.stdout.flush()
-    failed = False if limit is None else _over(view, limit)
-    for name in arguments.fail_on or ():
-        found = CONDITIONS[name][1](view.changes)
-        for each in found[:arguments.limit or FIRST_ROWS]:
+        print_answer(view.answer(arguments.limit, {
+            "fail_over": None if over is None else over.member(),
+            "fail_on": None if arguments.fail_on is None else {
+                "asked": Many(arguments.fail_on, weight=2),
+                "held": Many([name for name in held if held[name]], lambda name: {
+                    "condition": name, "cases": Many(held[name], weight=2)})},
+            "written": None if page is None else written([page])}))
+        return OVER if failed else 0
+    rows = FIRST_ROWS if arguments.limit is None else arguments.limit or sys.maxsize
+    print(compared_text(view, limit=rows) if page is None else f"wrote {page}", flush=True)
+    for line in () if over is None else over.lines:
+        print(line, file=sys.stderr)
+    for name, cases in held.items():
+        for each in cases[:rows]:
             print(f"kernelscope: {name}: {clean(each)}", file=sys.stderr)
-        failed = failed or bool(found)
     return OVER if failed else 0
 
 
-def _over(view: ComparisonView, limit: float) -> bool:
-    """Say what is over a limit in percent, as studies do; return whether anything is."""
+def compared(recordings: Sequence[Recording], names: Sequence[str], cells: Sequence[str]) -> ComparisonView:
+    """Return the comparison of two recordings by name; of `cells` only, one of each of them or one name for both.
+
+    Raises
+    ------
+    UnknownCellError
+        There is no such cell.
+    """
+    if cells:
+        recordings = [find_cell([each], cells[min(at, len(cells) - 1)]) for at, each in enumerate(recordings)]
+        names = [f"{title_of(each)} of {name}" for each, name in zip(recordings, names, strict=True)]
+    return ComparisonView(recordings[0], recordings[1], (names[0], names[1]))
+
+
+class _Limit(NamedTuple):
+    """What became of ``--fail-over``: as studies say it, in lines."""
+
+    limit_percent: float
+    outcome: str
+    compared: int
+    failed: bool
+    lines: list[str]
+
+    def member(self) -> dict[str, Any]:
+        """Return it as an answer has it."""
+        return {"limit_percent": self.limit_percent, "outcome": self.outcome, "compared": self.compared,
+                "lines": Many(self.lines)}
+
+
+def _over(view: ComparisonView, limit: float) -> _Limit:
+    """Return what is over a limit in percent."""
     from kernelscope.studies.result import check
 
     found = check([_as_study(each) for each in view.differences], limit)
     # Where an interval only reaches above the limit, nothing fails: how many do is enough to know.
-    print(replace(found, unsure=()) if found.compared else
-          "nothing was compared: no kernel has enough launches in both", file=sys.stderr)
+    lines = (str(replace(found, unsure=())).splitlines() if found.compared else
+             ["nothing was compared: no kernel has enough launches in both"])
     if found.unsure:
-        print(f"of {len(found.unsure):,} of {found.compared:,} differences the interval reaches above {limit:g} %: "
-              "that they are within it is not established", file=sys.stderr)
-    return found.failed
+        lines.append(f"of {len(found.unsure):,} of {found.compared:,} differences the interval reaches above "
+                     f"{limit:g} %: that they are within it is not established")
+    return _Limit(limit, found.outcome, found.compared, found.failed, lines)
 
 
 def _as_study(each: Difference) -> Any:
@@ -176,6 +210,7 @@ def _history_arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> No
     parser.add_argument("folder", metavar="FOLDER", help="where the .kscope files are; or one file")
     parser.add_argument("cell", metavar="CELL", help="a cell's name, or its number in the newest file that has it")
     parser.add_argument("--html", metavar="OUT.html", help="write a page with the chart")
+    add_json(parser)
 
 
 def history(cell: str | int | None = None, folder: str | Path | None = None,
@@ -204,7 +239,17 @@ def history(cell: str | int | None = None, folder: str | Path | None = None,
     held = session_recordings() if recordings is None else list(recordings)
     missing: list[str] = []
     files = [] if folder is None else _read(Path(folder).expanduser(), missing)
-    sources = [*files, *(("", each) for each in held)]
+    return history_of(cell, [*files, *(("", each) for each in held)], missing)
+
+
+def history_of(cell: str | int | None, sources: Sequence[tuple[str, Recording]], missing: Sequence[str]) -> HistoryView:
+    """Return the same of recordings by the names of their files, the oldest first; `missing` could not be read.
+
+    Raises
+    ------
+    UnknownCellError
+        There is no such cell.
+    """
     wanted = find_cell([each for _, each in sources], None if cell is None else str(cell))
     rows = wanted.rows("cells")
     if not rows:
@@ -219,16 +264,27 @@ def _read(folder: Path, missing: list[str]) -> list[tuple[str, Recording]]:
     if not folder.exists():
         raise RecordingFileError(f"there is no folder or file {str(folder)!r}")
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.kscope"))
-    found = list(_loaded(files, folder, missing))
+    named = ((file.name if file == folder else file.relative_to(folder).as_posix(), file) for file in files)
+    return oldest_first(named, str(folder), missing)
+
+
+def oldest_first(files: Iterable[tuple[str, Path]], folder: str, missing: list[str]) -> list[tuple[str, Recording]]:
+    """Return the recordings of files by name; of those that cannot be read `missing` gets a line.
+
+    Raises
+    ------
+    RecordingFileError
+        None can be read.
+    """
+    found = list(_loaded(files, missing))
     if not found:
-        raise RecordingFileError(f"no .kscope file of {str(folder)!r} can be read"
+        raise RecordingFileError(f"no .kscope file of {folder!r} can be read"
                                  + (f": {missing[0]}" if missing else ": there is none"))
     return sorted(found, key=lambda each: str(each[1].metadata.get("created") or ""))
 
 
-def _loaded(files: Sequence[Path], folder: Path, missing: list[str]) -> Iterator[tuple[str, Recording]]:
-    for file in files:
-        name = file.name if file == folder else file.relative_to(folder).as_posix()
+def _loaded(files: Iterable[tuple[str, Path]], missing: list[str]) -> Iterator[tuple[str, Recording]]:
+    for name, file in files:
         try:
             yield name, load(file)
         except KernelScopeError as error:
@@ -238,8 +294,11 @@ def _loaded(files: Sequence[Path], folder: Path, missing: list[str]) -> Iterator
 def _history_main(arguments: argparse.Namespace) -> int:
     """Print or write the runs of a cell; return the exit code."""
     view = history(arguments.cell, arguments.folder, [])
-    if arguments.html:
-        print(f"wrote {view.to_html(arguments.html)}")
+    page = view.to_html(arguments.html) if arguments.html else None
+    if arguments.json:
+        print_answer(view.answer(arguments.limit, None if page is None else written([page])))
+    elif page is not None:
+        print(f"wrote {page}")
     else:
         print(view)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Generator, Mapping
@@ -154,10 +155,10 @@ def progress(recording: Recording | None, doing: str) -> Callable[[float, str], 
 
     def tell(fraction: float, text: str) -> None:
         nonlocal announced
-        rows = recording.arrow("launches").num_rows if recording is not None else _rows(text)
-        if rows >= MANY_LAUNCHES and not announced:
+        many, noun = (recording.arrow("launches").num_rows, "launches") if recording is not None else _size(text)
+        if many >= MANY_LAUNCHES and not announced:
             announced = True
-            print(f"{doing}: {rows:,} launches", file=sys.stderr, flush=True)
+            print(f"{doing}: {many:,} {noun}", file=sys.stderr, flush=True)
 
     return tell
 
@@ -182,10 +183,15 @@ def notifier(file: Callable[[], TextIO]) -> Callable[[str, bool], None]:
     return tell
 
 
-def _rows(text: str) -> int:
-    """Return the launches in ``reading 1200000 rows of launches``, as `kernelscope.load` reports it."""
-    words = text.split()
-    return int(words[1]) if words[-1:] == ["launches"] and words[1].isdigit() else 0
+def _size(text: str) -> tuple[int, str]:
+    """Return how much there is, of what `kernelscope.load` reports, such as ``reading 1200000 rows of launches``.
+
+    Of a recording that is its launches; of a trace the rows of a table of Nsight Systems, or about all events.
+    """
+    found = re.fullmatch(r"reading (\d+) (?:rows of (launches|[A-Z_]+)|(events))", text)
+    if found is None:
+        return 0, ""
+    return int(found[1]), found[3] or ("launches" if found[2] == "launches" else "rows")
 
 
 def counts(recordings: list[Recording]) -> str:

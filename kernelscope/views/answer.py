@@ -63,6 +63,13 @@ class Facts:
     weight: int = 1
 
 
+@dataclass(frozen=True)
+class Long:
+    """A text that may be twice as long as others: one whose end says what to do."""
+
+    text: str
+
+
 def answer(kind: str, members: Mapping[str, Any], limit: int | None = None) -> dict[str, Any]:
     """Return a bounded answer as values of JSON.
 
@@ -100,10 +107,11 @@ def encoded(value: Mapping[str, Any]) -> str:
 def written(paths: Sequence[Path], form: str = "") -> Many:
     """Return the member ``written`` of an answer: where each file is, its format (by default the suffix) and size."""
     return Many(paths, lambda path: {
-        "path": str(path), "format": form or path.suffix.removeprefix("."), **_size(path)})
+        "path": str(path), "format": form or path.suffix.removeprefix("."), **size_of(path)})
 
 
-def _size(path: Path) -> dict[str, int]:
+def size_of(path: Path) -> dict[str, int]:
+    """Return the members ``size_bytes`` and ``files`` of a file, or of all that is in a folder."""
     files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
     return {"size_bytes": sum(each.stat().st_size for each in files), "files": len(files)}
 
@@ -141,6 +149,8 @@ class _Bounds:
                 return value if math.isfinite(value) else None
             case str():
                 return self._text(value, place)
+            case Long(text):
+                return self._text(text, place, 2)
             case Many(source, row, weight):
                 most = self.inner if depth else self.rows
                 most = None if most is None else most * weight
@@ -175,13 +185,14 @@ class _Bounds:
         if most is not None and size > most and len(self.left_out) < _MOST_CUT:
             self.left_out[place] = size - most
 
-    def _text(self, text: str, place: str) -> str:
+    def _text(self, text: str, place: str, weight: int = 1) -> str:
         known = clean(re.sub(r"[\t\r\n]+", " ", text))
-        if self.letters is None or len(known) <= self.letters:
+        most = None if self.letters is None else self.letters * weight
+        if most is None or len(known) <= most:
             return known
         if len(self.shortened) < _MOST_CUT:
             self.shortened[place] = len(known)
-        return f"{known[:self.letters - 1]}…"
+        return f"{known[:most - 1]}…"
 
 
 def _cut(kind: str, members: Mapping[str, Any], bounds: _Bounds) -> dict[str, Any]:

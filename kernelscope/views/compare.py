@@ -1,9 +1,10 @@
-"""Two recordings beside each other: as text, page and JSON; both in one timeline; kernels of both as a diff."""
+"""Two recordings beside each other: as text, page and answer; both in one timeline; kernels of both as a diff."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,12 +21,14 @@ from kernelscope.analysis.compare import (
 )
 from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.side_by_side import side_by_side
-from kernelscope.intervals import NO_DIFFERENCE, TOO_NOISY
+from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
+from kernelscope.views.answer import Many, answer
 from kernelscope.views.base import clean, columns, cut, escape, shorten, table, with_notice, wrap, write_text
+from kernelscope.views.card.answer import health_of
 from kernelscope.views.card.verdict import GROUPS
 from kernelscope.views.html import (
     document,
@@ -44,11 +47,33 @@ if TYPE_CHECKING:
     from kernelscope.views.inspector.widget import InspectorWidget
     from kernelscope.views.timeline.widget import TimelineWidget
 
-FORMAT, VERSION = "kernelscope-recording-comparison", 1
 #: How many rows a table has in a text; a page has ten times as many.
 FIRST_ROWS = 8
 
 _NAME, _DETAIL = 40, 90
+#: Host times of all launches that are nearer to each other need no word.
+_ALIKE = 0.2
+# Names have the room that numbers leave; where there is little, a row has its name on a line, and the rest below it.
+_STYLE = """
+.kscope .ks-rows table { table-layout: fixed; }
+.kscope .ks-rows th:nth-child(1) { width: 54px; }
+.kscope .ks-rows th:nth-child(2) { width: 38%; }
+.kscope .ks-rows th:nth-child(4) { width: 22%; }
+.kscope .ks-rows table.ks-table :is(th, td):first-child { min-width: 0; }
+.kscope .ks-judged th:first-child { width: 36%; }
+@container (max-width: 680px) {
+  .kscope :is(.ks-rows, .ks-judged) thead { display: none; }
+  .kscope :is(.ks-rows, .ks-judged) :is(table.ks-table, tbody) { display: block; }
+  .kscope :is(.ks-rows, .ks-judged) tbody tr:nth-child(n) { display: flex; flex-wrap: wrap; gap: 0 12px;
+    padding: 3px 4px; }
+  .kscope :is(.ks-rows, .ks-judged) tr:nth-child(n) td:nth-child(n) { padding: 0; border: 0; min-width: 0; }
+  .kscope .ks-rows td:nth-child(2) { flex: 1 0 calc(100% - 66px); width: 0; }
+  .kscope .ks-rows td:nth-child(n + 3) { color: var(--ks-soft); }
+  .kscope .ks-judged td:first-child { flex: 1 0 100%; }
+  .kscope .ks-judged td:nth-child(4)::before { content: "→ "; }
+  .kscope :is(.ks-rows, .ks-judged) tbody tr + tr { border-top: 1px solid var(--ks-line); }
+}
+"""
 _MEASURES = {"host": "host time", "execute": "on the GPU"}
 
 
@@ -109,9 +134,18 @@ class ComparisonView:
         rows = [(*(getattr(each, name) for name in names), *each.launches) for each in self.differences]
         return pd.DataFrame(rows, columns=[*names, "before_launches", "after_launches"])
 
-    def to_json(self, limit: int = 100) -> str:
-        """Return what changed as JSON, with at most `limit` rows a section, and how many were left out."""
-        return json.dumps(_as_json(self, limit), indent=1)
+    def answer(self, limit: int | None = None, members: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the same as an answer for programs.
+
+        Parameters
+        ----------
+        limit : int, optional
+            That of `kernelscope.views.answer.answer`.
+        members : mapping, optional
+            What else it says: ``fail_over``, ``fail_on``, ``written``.
+        """
+        return answer("comparison", _members(self) | {"fail_over": None, "fail_on": None, "written": None}
+                      | dict(members or {}), limit)
 
     def to_html(self, path: str | Path) -> Path:
         """Write a page that needs no network, and return its path.
@@ -222,7 +256,8 @@ def summary_line(changes: Changes) -> str:
     was, now = (dict(zip(keys, side, strict=True)) for side in (row.before, row.after))
     parts: list[str] = []
     for key, noun in (("errors", "error"), ("compiles", "compile"), ("disk", "load from disk")):
-        more = int((now[key] or 0) - (was[key] or 0))
+        old, new = was[key], now[key]
+        more = 0 if old is None or new is None else int(new - old)
         if more:
             many = counted(abs(more), noun, "loads from disk" if key == "disk" else None)
             spent = (now["compile_ns"] or 0) - (was["compile_ns"] or 0)
@@ -231,14 +266,15 @@ def summary_line(changes: Changes) -> str:
                 is_alike = (spent > 0) is (more > 0)
                 took = f" ({_signed_duration(spent) if is_alike else _arrow(was['compile_ns'], now['compile_ns'])})"
             parts.append(f"{many} {'more' if more > 0 else 'fewer'}{took}")
+    old_launches, new_launches = was["launches"] or 0, now["launches"] or 0
     kernels = changes.section("kernels")
     is_same_work = all(was[key] == now[key] for key in ("launches", "captured", "graph_launches")) and (
         kernels is None or all(row.status == SAME for row in kernels.rows))
     for label, key, is_gpu in (("launches", "host_ns", False), ("GPU", "gpu_ns", True)):
         old, new = was[key], now[key]
-        if was["launches"] != now["launches"] and not is_gpu:
+        if old_launches != new_launches and not is_gpu:
             took = f" ({_arrow(old, new)})" if old is not None and new is not None else ""
-            parts.append(f"{count(was['launches'])} → {count(now['launches'])} launches{took}")
+            parts.append(f"{count(old_launches)} → {counted(int(new_launches), 'launch', 'launches')}{took}")
             continue
         if old is None or new is None or not (old or new):
             continue
@@ -247,7 +283,8 @@ def summary_line(changes: Changes) -> str:
         if not is_same_work or any(each.is_seen for each in own):
             parts.append(took)
         elif _is_mostly_unchanged([each for each in own if each.measure in ("host", "execute")]):
-            parts.append(f"{label} unchanged")
+            is_alike = is_gpu or not old or abs(new / old - 1) < _ALIKE
+            parts.append(f"{label} unchanged" if is_alike else f"{took} (as the processor's speed explains)")
         else:
             parts.append(f"{took} ({'too noisy' if own else 'too few'} to tell)")
     return ", ".join(parts) or "nothing changed"
@@ -303,15 +340,21 @@ def _totals_part(changes: Changes) -> _Part | None:
 
 
 def _time_part(changes: Changes) -> _Part | None:
-    """Return where the wall time went, by the parts that the card has."""
-    held = {row.name: row for row in changes.time.rows}
-    rows: list[tuple[str, ...]] = []
-    for parts, label in GROUPS.values():
-        sides = [sum(side[0] or 0 for part in parts if part in held and (side := _side(held[part], at)) is not None)
-                 for at in (0, 1)]
-        if any(sides):
-            rows.append((label, duration(sides[0]), duration(sides[1]), _signed_duration(sides[1] - sides[0])))
+    rows = [(label, duration(old), duration(new), _signed_duration(new - old))
+            for _, label, old, new in _time(changes)]
     return _Part("time", "Wall time", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None
+
+
+def _time(changes: Changes) -> list[tuple[str, str, float, float]]:
+    """Return where the wall time went before and after, by the parts that the card has: name, label, nanoseconds."""
+    held = {row.name: row for row in changes.time.rows}
+    rows: list[tuple[str, str, float, float]] = []
+    for name, (parts, label) in GROUPS.items():
+        old, new = (sum(side[0] or 0 for part in parts if part in held and (side := _side(held[part], at)) is not None)
+                    for at in (0, 1))
+        if old or new:
+            rows.append((name, label, old, new))
+    return rows
 
 
 def _side(row: Row, at: int) -> Values | None:
@@ -427,7 +470,7 @@ def compared_html(view: ComparisonView, limit: int = 10 * FIRST_ROWS) -> str:
         if sentences:
             items = "".join(f"<li>{escape(each)}</li>" for each in sentences)
             body.append(f'{heading(heading_text)}<ul class="ks-list">{items}</ul>')
-    return f'{style_element(style())}<div class="kscope">{"".join(body)}</div>'
+    return f'{style_element(style(), _STYLE)}<div class="kscope">{"".join(body)}</div>'
 
 
 def _part_html(part: _Part) -> str:
@@ -443,6 +486,8 @@ def _part_html(part: _Part) -> str:
             for row, under in zip(part.rows, below, strict=True)]
     made = table_of([("", each[:1].upper() + each[1:], "") for each in labels], rows, left=part.left, dense=True,
                     label=part.title) if rows else ""
+    if part.key not in ("totals", "time"):
+        made = f'<div class="{"ks-judged" if part.key == "differences" else "ks-rows"}">{made}</div>' if made else ""
     made += left_out(part.more)
     if part.key in ("totals", "differences"):
         return heading(part.title, part.figures) + made
@@ -452,30 +497,43 @@ def _part_html(part: _Part) -> str:
 
 # For programs.
 
-def _as_json(view: ComparisonView, limit: int) -> dict[str, Any]:
+def _members(view: ComparisonView) -> dict[str, Any]:
     changes = view.changes
-    seen = changes.seen
+    judged = Counter(each.verdict for each in changes.differences)
 
-    def sides(measures: Sequence[Measure], row: Row) -> dict[str, Any]:
-        return {name: None if side is None else dict(zip([each.key for each in measures], side, strict=True))
-                for name, side in (("before", row.before), ("after", row.after))}
+    def row(section: Section, each: Row) -> dict[str, Any]:
+        return {"name": each.name, "detail": each.detail or None, "status": each.status,
+                **_both(section.measures, each)}
 
-    def rows(section: Section) -> dict[str, Any]:
-        held = section.changed
-        return {"counts": section.counts(), "left_out": max(len(held) - limit, 0), "rows": [
-            {"name": row.name, "detail": row.detail, "status": row.status, **sides(section.measures, row)}
-            for row in held[:limit]]}
+    def part(section: Section) -> dict[str, Any]:
+        return {"title": section.title, "counts": section.counts(),
+                "changed": Many(section.changed, lambda each: row(section, each))}
 
     return {
-        "format": FORMAT, "version": VERSION, "before": view.names[0], "after": view.names[1],
-        "notice": _notice(view), "summary": view.summary,
-        "totals": sides(changes.totals.measures, changes.totals.rows[0]),
-        "time_ns": {row.name: {"before": row.before[0] if row.before else 0, "after": row.after[0] if row.after else 0}
-                    for row in changes.time.rows},
-        "differences": {
-            "judged": {verdict: sum(each.verdict == verdict for each in changes.differences)
-                       for verdict in dict.fromkeys(each.verdict for each in changes.differences)},
-            "left_out": max(len(seen) - limit, 0), "rows": [each.__dict__ for each in seen[:limit]]},
-        "sections": {each.key: rows(each) for each in changes.sections if each.changed},
-        "changed_besides": list(changes.changes), "notes": list(changes.notes),
+        "verdict": f"{_heading(view)}: {view.summary}.",
+        **{side: {"recording": name, "notice": recording.notice or None, "health": health_of(recording)}
+           for side, name, recording in zip(("before", "after"), view.names, (view.before, view.after), strict=True)},
+        "totals": _both(changes.totals.measures, changes.totals.rows[0]),
+        "time": Many(_time(changes), lambda each: {
+            "part": each[0], "what": each[1], "before_ns": each[2], "after_ns": each[3]}, weight=2),
+        "judged": {name: judged[verdict] for name, verdict in _JUDGED.items()},
+        "differences": Many(changes.differences, _difference),
+        "sections": {each.key: part(each) for each in changes.sections if each.changed},
+        "changed_besides": Many(changes.changes), "notes": Many(changes.notes),
     }
+
+
+#: Verdicts as members.
+_JUDGED = {"slower": SLOWER, "faster": FASTER, "too_noisy": TOO_NOISY, "no_difference_seen": NO_DIFFERENCE}
+
+
+def _both(measures: Sequence[Measure], row: Row) -> dict[str, Any]:
+    """Return a row's numbers of both sides by measure."""
+    return {name: None if side is None else dict(zip([each.key for each in measures], side, strict=True))
+            for name, side in (("before", row.before), ("after", row.after))}
+
+
+def _difference(each: Difference) -> dict[str, Any]:
+    names = [field.name for field in fields(each) if field.name != "launches"]
+    return {name: getattr(each, name) for name in names} | {
+        "before_launches": each.launches[0], "after_launches": each.launches[1]}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.runs import CellRun
 from kernelscope.palette import PART_COLORS
 from kernelscope.units import MISSING, count, counted, duration
+from kernelscope.views.answer import Many, answer
 from kernelscope.views.base import clean, columns, shorten, table, with_notice, wrap, write_text
+from kernelscope.views.card.answer import health_of
 from kernelscope.views.card.verdict import GROUPS
 from kernelscope.views.compare import summary_line
 from kernelscope.views.html import document
@@ -69,6 +71,22 @@ class HistoryView:
             "gpu_ns": each.gpu_ns, "compiles": each.compiles, "compile_ns": each.compile_ns,
             "slower": _seen(each, 1), "faster": _seen(each, -1), **each.parts} for each in self.runs])
 
+    def answer(self, limit: int | None = None, written: Many | None = None) -> dict[str, Any]:
+        """Return the same as an answer for programs, the newest run first.
+
+        Parameters
+        ----------
+        limit : int, optional
+            That of `kernelscope.views.answer.answer`.
+        written : optional
+            The member ``written``: the files that were.
+        """
+        newest = self.runs[-1].changes if self.runs else None
+        since = "" if newest is None else f" The newest against the one before: {summary_line(newest)}."
+        return answer("history", {
+            "verdict": f"{self.title}: {counted(len(self.runs), 'run')}.{since}", "notice": self.notice or None,
+            "runs": Many(self.runs[::-1], _run), "missing": Many(self.missing), "written": written}, limit)
+
     def to_html(self, path: str | Path) -> Path:
         """Write a page with the figure that needs no network, and return its path.
 
@@ -94,6 +112,18 @@ class HistoryView:
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def _run(each: CellRun) -> dict[str, Any]:
+    return {
+        "cell": each.label, "file": each.source or None,
+        "began": None if each.began_ns is None else _when(each.began_ns).isoformat(timespec="milliseconds"),
+        "status": each.status, "complete": health_of(each.recording)["complete"], "wall_ns": each.wall_ns,
+        "parts": {name: value for name, _, value in _parts(each)} if each.parts else None,
+        **{name: getattr(each, name) for name in ("launches", "compiles", "disk", "errors", "host_ns", "gpu_ns",
+                                                  "compile_ns")},
+        "slower": _seen(each, 1), "faster": _seen(each, -1),
+        "changed": None if each.changes is None else summary_line(each.changes)}
 
 
 def _when(began_ns: int) -> datetime:
@@ -159,13 +189,14 @@ def _figure(view: HistoryView) -> NotebookFigure:
                 x=places, y=[value / scale for value in values], name=said, customdata=names,
                 marker={"color": PART_COLORS.get(name, COLORS[-1]), "line": {"width": 0}},
                 hovertemplate=f"%{{customdata}}<br>{said}: %{{y:,.4~g}} {unit}<extra></extra>")
-    compiles = [each.compiles for each in shown]
+    compiles = [each.compiles or 0 for each in shown]
     if any(compiles):
         figure.add_scatter(
             x=places, y=compiles, name="compiles (right)", yaxis="y2", mode="lines+markers", customdata=names,
             line={"color": "#7b828c", "width": 1.2, "dash": "dot"}, marker={"size": 6},
             hovertemplate="%{customdata}<br>%{y} compiles<extra></extra>")
         figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False,
+                                     "tickmode": "linear", "dtick": -(-max(compiles) // 5),
                                      "title": {"text": "compiles"}, "automargin": True})
     for sign, word, color in ((1, "slower", "#d55e00"), (-1, "faster", "#009e73")):
         marked = [at for at in places if _seen(shown[at], sign)]
@@ -176,7 +207,7 @@ def _figure(view: HistoryView) -> NotebookFigure:
                 customdata=[_hover(shown[at]) for at in marked],
                 marker={"symbol": "triangle-up" if sign > 0 else "triangle-down", "size": 12, "color": color})
     figure.update_layout(barmode="stack", bargap=0.3, yaxis={"title": {"text": unit}, "rangemode": "tozero"})
-    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=names, showgrid=False)
+    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=names, showgrid=False, zeroline=False)
     return figure
 
 

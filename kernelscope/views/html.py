@@ -123,7 +123,8 @@ _TABLES = """
 .kscope table.ks-table tbody tr + tr td { border-top: 1px solid var(--ks-line); }
 .kscope table.ks-table .ks-left { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 72px; }
 .kscope table.ks-table .ks-left:first-child { min-width: 112px; }
-.kscope table.ks-table td > .ks-name { contain: inline-size; }
+.kscope table.ks-table :is(td, td > [data-ks-at]) > .ks-name { contain: inline-size; }
+.kscope table.ks-table td > [data-ks-at] > .ks-name { contain-intrinsic-inline-size: 18ch; }
 .kscope table.ks-table small { display: block; color: var(--ks-soft); font-size: 11.5px; font-weight: 400; }
 .kscope table.ks-table.ks-dense td { padding-top: 2px; padding-bottom: 2px; }
 .kscope table.ks-table .ks-phase { padding-top: 10px; }

@@ -10,7 +10,7 @@ from kernelscope.counter_sets import unit_of
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, duration, listed, percent, scaled
-from kernelscope.views.answer import Many, answer
+from kernelscope.views.answer import Long, Many, answer
 from kernelscope.views.base import clean, columns, escape, table, with_notice, wrap
 from kernelscope.views.html import folded, heading, sentence, style, style_element, table_of
 
@@ -133,7 +133,9 @@ class MetricsView:
                 "duration_ns": each.duration_ns,
                 "metrics": Many([*each.values.items()], lambda pair: {
                     "metric": pair[0], "value": pair[1], "unit": unit_of(pair[0])}, weight=8),
-                "missing": Many(each.missing, weight=2)})}, limit)
+                "missing": Many(each.missing, weight=2),
+                "advice": Many(_advice(self.recording, each), lambda said: {"code": said[0], "text": Long(said[1])},
+                               weight=2)})}, limit)
 
     def __repr__(self) -> str:
         width = columns(None)
@@ -161,11 +163,12 @@ class MetricsView:
         return clean(f"{each.kernel}({arguments})" if arguments else each.kernel), ", ".join(said)
 
 
-def _advice(recording: Recording, each: KernelCounters) -> list[str]:
-    """Return what the rules on counters say of a kernel."""
+def _advice(recording: Recording, each: KernelCounters) -> list[tuple[str, str]]:
+    """Return what the rules on counters say of a kernel, each with the rule's code."""
     evidence = CounterEvidence(recording, each)
     said = {rule.code: [text for _, text, _ in rule(evidence)] for rule in COUNTER_RULES}
-    return [text for rule in COUNTER_RULES if not any(said[code] for code in rule.unless) for text in said[rule.code]]
+    return [(rule.code, text) for rule in COUNTER_RULES if not any(said[code] for code in rule.unless)
+            for text in said[rule.code]]
 
 
 def _rows(each: KernelCounters) -> dict[str, list[tuple[str, str, str]]]:
@@ -180,15 +183,15 @@ def _rows(each: KernelCounters) -> dict[str, list[tuple[str, str, str]]]:
     return {group: rows for group, rows in found.items() if rows}
 
 
-def _text(title: tuple[str, str], each: KernelCounters, advice: list[str], width: int) -> str:
+def _text(title: tuple[str, str], each: KernelCounters, advice: list[tuple[str, str]], width: int) -> str:
     rows = [row for group, found in _rows(each).items()
             for row in ((group, ""), *((f"  {label or metric}", value) for label, value, metric in found))]
-    return "\n".join([" · ".join(title), *(wrap(f"- {text}", width, 2, 2) for text in advice),
+    return "\n".join([" · ".join(title), *(wrap(f"- {text}", width, 2, 2) for _, text in advice),
                       table(("", "value"), rows, width)])
 
 
-def _html(title: tuple[str, str], each: KernelCounters, advice: list[str], is_open: bool) -> str:
-    said = "".join(f"<li>{sentence(text)}</li>" for text in advice)
+def _html(title: tuple[str, str], each: KernelCounters, advice: list[tuple[str, str]], is_open: bool) -> str:
+    said = "".join(f"<li>{sentence(text)}</li>" for _, text in advice)
     parts: list[str] = []
     for group, rows in _rows(each).items():
         cells = [f'<td class="ks-left">{escape(label or "")}</td><td>{escape(value)}</td>'

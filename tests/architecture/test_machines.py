@@ -22,23 +22,26 @@ WORKFLOW, SKILL = DOCS / "examples" / "kernelscope.yml", DOCS / "assistants" / "
 
 
 def commands(text: str) -> list[list[str]]:
-    """The words of each command of ``kernelscope`` in a shell script, without the verb compare of recordings."""
+    """The words of each command of ``kernelscope`` in a shell script."""
     found = re.findall(r"(?:^|\(cd \w+ && )\s*kernelscope (.*?)\)?$", text, re.MULTILINE)
-    return [shlex.split(line) for line in found if not line.startswith("compare ")]
+    return [shlex.split(line) for line in found]
 
 
 def test_the_workflow_is_yaml_whose_commands_parse() -> None:
     jobs = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
     assert [*jobs] == ["compiles-and-launches", "launch-times"]
-    for job in jobs.values():
+    for name, job in jobs.items():
         scripts = [step["run"] for step in job["steps"] if "run" in step]
         assert all({"run", "uses"} & {*step} for step in job["steps"])
-        assert any(script.startswith("kernelscope compare base.kscope new.kscope --fail-on") for script in scripts)
         found = [words for script in scripts for words in commands(script)]
         assert [words[0] for words in found].count("run") == 2
-        for words in found:
-            parser_of({words[0]}).parse_args(words)
-    assert "--fail-over 5%" in WORKFLOW.read_text(encoding="utf-8")
+        asked = {words[0]: parser_of({words[0]}).parse_args(words) for words in found}
+        assert asked["compare"].files == ["base.kscope", "new.kscope"]
+        assert asked["compare"].fail_on == ["new-compiles", "more-launches"]
+        assert asked["compare"].fail_over == (None if name == "compiles-and-launches" else "5%")
+    guide = [line.partition("`")[0].split() for line in (DOCS / "guides" / "ci.md").read_text(
+        encoding="utf-8").split("`kernelscope ")[1:]]
+    assert "compare" in [parser_of({words[0]}).parse_args(words).verb for words in guide]
     assert "examples/kernelscope.yml" in (DOCS / "guides" / "ci.md").read_text(encoding="utf-8")
 
 
@@ -57,8 +60,11 @@ def test_the_skill_s_commands_answer(words: list[str], tmp_path: Path, monkeypat
                                      capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(HERE / "specializations.kscope", "out.kscope")
+    for name, run in (("before", "lines_training"), ("after", "torch_training")):
+        shutil.copy(HERE / f"{run}.kscope", f"{name}.kscope")
     found = answered(words, capsys)
-    assert found["verdict"] and found["health"] if words[0] != "roofline" else found["healths"]
+    health = {"roofline": "healths", "compare": "after"}.get(words[0], "health")
+    assert found["verdict"] and found[health]
     if words[0] == "show" and "--cell" not in words:
         assert "82 % compiling 7 kernels, 17 times" in found["verdict"]
         assert "cache=True" in found["first"]["text"] and found["health"]["complete"]
@@ -71,6 +77,19 @@ def test_the_skill_s_commands_answer(words: list[str], tmp_path: Path, monkeypat
         assert {"regs", "uses", "compiles"} <= {*found["kernels"][0]["specializations"][0]}
     if words[0] in ("metrics", "roofline"):
         assert "No kernel's counters were measured" in found["verdict"]
+        shutil.copy(HERE / "inside.kscope", "out.kscope")
+        measured = answered(words, capsys)
+        first = (measured["kernels"] if words[0] == "metrics" else measured["rooflines"][0]["kernels"])[0]
+        assert first["kernel"] == "naive" and first["duration_ns"] > 1e6
+        if words[0] == "metrics":
+            said = {each["code"]: each["text"] for each in first["advice"]}
+            assert "far apart" in said["uncoalesced"] and "at line 7" in said["uncoalesced"]
+            assert "Let neighbouring threads" in said["uncoalesced"]
+        else:
+            assert first["bound"] == "memory" and 0 < first["roof_share"] < 0.1
+    if words[0] == "compare":
+        assert found["judged"]["slower"] == 1 and found["differences"][0]["verdict"] == "slower"
+        assert found["sections"]["kernels"]["changed"]
 
 
 @pytest.mark.parametrize(("recording", "largest", "said"), [
@@ -89,7 +108,7 @@ def test_what_the_skill_calls_members_is_there(capsys: pytest.CaptureFixture[str
     schema = json.loads((DOCS / "reference" / "answer.schema.json").read_text(encoding="utf-8"))
     known = {name for each in schema["$defs"].values() for name in each.get("properties", {})}
     known |= {*PARTS, "compile", "launch", "python", "wait", "graph", "inspect", "metrics", "roofline", "kernelscope",
-              "list_recordings", "message"}
+              "list_recordings", "message", "compare", "history", "execute", "uncoalesced", "specializations"}
     used = re.findall(r"`([a-z_]+(?:\.[a-z_]+)*)`", text)
     assert len(used) > 20
     assert [word for word in used if not {*word.split(".")} <= known] == []

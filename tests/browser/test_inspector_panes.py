@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 from accessibility import violations
+from handmade import Script
 from inspected import TRITON, triton
 from inspector_pages import Inspector, inspector_page
 from jupyter_pages import until
 from sampled import sampled
+
+from kernelscope.recording.model import Recording
+from kernelscope.views.compare import ComparisonView
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -155,6 +159,53 @@ def test_samples_are_a_column_of_each_pane(watch: Callable[..., Any], tmp_path: 
     widths = hot.locator("i").evaluate_all("(parts) => parts.map((each) => each.getBoundingClientRect().width)")
     assert sorted(widths)[-1] > 0.8 * sum(widths)
     assert violations(shown.page, ".ksi") == []
+
+
+@pytest.mark.parametrize("width", [420, 1300])
+def test_a_comparison_of_recordings_begins_with_its_diff(watch: Callable[..., Any], tmp_path: Path, width: int,
+                                                         artifacts: Path) -> None:
+    """Of the kernel that both have, in the first form that differs; what is of which recording is said."""
+    runs = [axpy_of(text, launches) for text, launches in (("out[i] = a * x[i]", 1), ("out[i] = a * x[i] + x[i]", 4))]
+    view = ComparisonView(*runs, ("old.kscope", "new.kscope"))
+    inspector = view.inspect("axpy")
+    watched = watch(width=width)
+    page = inspector_page(view.together, tmp_path / "inspector.html", pair=inspector.first_pair())
+    watched.page.goto(page.as_uri())
+    shown = Inspector(watched.page)
+    assert shown.current == "Source"
+    assert tabs(shown)[:2] == ["Types and resources", "Source"]
+    assert until(shown.page, lambda: "1 difference" in shown.panel.inner_text())
+    assert "+ x[i]" in shown.panel.inner_text()
+    head = shown.find(".ksi-title2").inner_text()
+    assert head.index("1: old.kscope") < head.index("against") < head.index("2: new.kscope")
+    assert shown.find(".ksi-row input:checked").count() == 2
+    assert [row[1].splitlines()[-1] for row in shown.rows] == ["2: new.kscope", "1: old.kscope", "2: new.kscope"]
+    # What each compiled once is not advised against as compiled twice, and the focus is not taken.
+    assert shown.find(".ksi-advice").count() == 0
+    assert shown.page.evaluate("document.activeElement === document.body")
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    shown.page.screenshot(path=f"{artifacts}.png", full_page=True)
+    shown.find(".ksi-title2 .ksi-button").click()
+    assert tabs(shown)[-1] == "Cache"
+
+
+def axpy_of(line: str, launches: int) -> Recording:
+    """A kernel with this line, launched so often, of float32; and where it is launched often, once of float64."""
+    script = Script(code=True)
+    kernel = script.kernel("axpy", arguments="out, a, x")
+    script._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
+    script.cell()
+    script.configuration()
+    script._add("code", None, {"dispatcher_id": kernel, "kind": "source", "lineno": 1,
+                               "text": f"def axpy(out, a, x):\n    i = cuda.grid(1)\n    {line}\n"})
+    for at, kind in enumerate(["float32", "float64"][:1 if launches == 1 else 2]):
+        row = script.specialization(kernel, f"(array({kind}, 1d, C), float64, array({kind}, 1d, C))")
+        script._add("code", None, {"dispatcher_id": kernel, "specialization_id": row, "kind": "ptx",
+                                   "text": f".visible .entry axpy\n// {line}\nret;"})
+        script.compilation(kernel, specialization_id=row, cell_id=0)
+        for _ in range(launches if not at else 1):
+            script.launch(kernel, specialization=row)
+    return script.recording()
 
 
 @pytest.mark.parametrize(("form", "differs"), [("ttir", "tt."), ("ttgir", "#blocked"), ("sass", "/*")])

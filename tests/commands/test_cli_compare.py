@@ -53,18 +53,29 @@ def test_conditions_decide_the_exit_code(cli: Any, files: tuple[str, str]) -> No
     (("--fail-on", ""), "no condition is named; known: new-compiles"),
     (("--fail-over", "much"), "'much' is no share of the baseline"),
     (("--cell", "1", "2", "3"), "--cell names one cell, or one of each file: not 3"),
-    (("--limit", "0"), "not a number of rows"),
+    (("--limit", "-1"), "not a number of rows"),
 ])
 def test_wrong_arguments(cli: Any, files: tuple[str, str], arguments: tuple[str, ...], said: str) -> None:
     assert said in " ".join(cli("compare", *files, *arguments, code=2).stderr.split())
 
 
 def test_json_and_pages(cli: Any, files: tuple[str, str], tmp_path: Path) -> None:
-    found = json.loads(cli("compare", *files, "--json", "--limit", "1", "--fail-over", "5", code=3).stdout)
-    assert found["format"] == "kernelscope-recording-comparison"
-    assert found["differences"]["left_out"] == 3 and len(found["differences"]["rows"]) == 1
+    asked = ("compare", *files, "--json", "--limit", "1", "--fail-over", "5", "--fail-on", "more-launches,new-errors")
+    ended = cli(*asked, code=3)
+    found = json.loads(ended.stdout)
+    assert ended.stderr == "" and found["kind"] == "comparison" and found["after"]["recording"] == "b.kscope"
+    assert found["judged"]["slower"] == 4 and found["left_out"]["differences"] == 11
+    assert found["differences"][0]["verdict"] == "slower" and found["totals"]["after"]["launches"] == 820
+    assert found["fail_over"]["outcome"] == "over" and "is slower by" in found["fail_over"]["lines"][0]
+    assert found["fail_on"] == {"asked": ["more-launches", "new-errors"], "held": [
+        {"condition": "more-launches", "cases": ["800 to 820"]}]}
+    none = json.loads(cli("compare", *files, "--json", "--fail-on", "new-errors", "--fail-over", "500%").stdout)
+    assert none["fail_on"]["held"] == [] and none["fail_over"]["outcome"] == "within"
     assert cli("compare", *files, "--html", "out.html").stdout == "wrote out.html\n"
     assert "kernel_0" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    row, = json.loads(cli("compare", *files, "--html", "again.html", "--json").stdout)["written"]
+    assert (row["path"], row["format"]) == ("again.html", "html")
+    assert "more" not in cli("compare", *files, "--limit", "0").stdout.partition("\n")[2]
 
 
 def test_cells_of_files(cli: Any, recorded: Path) -> None:
@@ -87,6 +98,12 @@ def test_the_runs_of_a_cell(cli: Any, tmp_path: Path) -> None:
     assert lines[0] == "KernelScope: In [2]: 2 runs"
     assert [line.split()[1:3] for line in lines[2:4]] == [["[1]", "a.kscope"], ["[2]", "b/a.kscope"]]
     assert "4 slower: launches " in lines[4]
+    found = json.loads(cli("history", "runs", "2", "--json", "--html", "page").stdout)
+    assert [(run["cell"], run["file"], run["slower"]) for run in found["runs"]] == [
+        ("In [2]", "b/a.kscope", 4), ("In [1]", "a.kscope", 0)]
+    assert found["runs"][0]["began"] > found["runs"][1]["began"] and found["runs"][1]["changed"] is None
+    assert found["written"][0]["path"] == "page.html"
+    assert json.loads(cli("history", "runs", "2", "--json", "--limit", "1").stdout)["left_out"]["runs"] == 1
     assert cli("history", "runs", "2", "--html", "out").stdout == "wrote out.html\n"
     assert "no recorded cell '9'" in cli("history", "runs", "9", code=1).stderr
     assert "there is no folder or file 'nowhere'" in cli("history", "nowhere", "1", code=1).stderr

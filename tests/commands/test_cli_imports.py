@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from foreign_traces import launched, nsys_tables, write_folder, write_json, write_sqlite
+from handmade import Script
 
 import kernelscope
 from kernelscope.units import MISSING
+
+TESTS = Path(__file__).parents[1]
+TRACES, RECORDINGS = TESTS / "recording" / "traces", TESTS.parent / "notebooks" / "recordings"
 
 
 @pytest.fixture
@@ -30,7 +34,7 @@ def test_show(cli: Any, traces: dict[str, Path], form: str) -> None:
     _, cell, *_ = cli("show", path, "--cells").stdout.splitlines()
     assert cell.startswith("between cells") and cell.count(MISSING) >= 3  # compiled, from disk, from memory
     found = json.loads(cli("show", path, "--json").stdout)
-    assert found["summary"][0]["compiles"] is None and found["metadata"]["imported"]["from"]
+    assert found["counts"]["compiles"] is None and found["counts"]["launches"] > 0
 
 
 @pytest.mark.parametrize("form", ["sqlite", "parquet", "gzip"])
@@ -53,3 +57,48 @@ def test_a_refusal_is_one_line(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"traceEvents": [')
     run = cli("show", str(tmp_path / "x.json"), code=1)
     assert run.stderr.strip() == "kernelscope: x.json: is cut off at letter 17; copy it again, or trace it again"
+
+
+def test_graphs_that_no_trace_has_nodes_of(cli: Any) -> None:
+    said = cli("graph", str(TRACES / "kineto_graph.json.gz"), code=1).stderr
+    assert "a trace of another tool has no nodes" in said and "was launched 4 times" in said
+    assert "the trace has no launch of a CUDA graph" in cli(
+        "graph", str(TRACES / "kineto_triton.json.gz"), code=1).stderr
+
+
+def test_compiles_of_processes_are_not_known(traces: dict[str, Path]) -> None:
+    frame = kernelscope.load(traces["parquet"]).by_process()
+    assert len(frame) == 2 and frame[["compiles", "compile_ns"]].isna().all(axis=None)
+    assert (frame["launches"] > 0).all()
+
+
+def test_two_traces_are_compared(cli: Any, tmp_path: Path) -> None:
+    """Compiles, which no trace has, are no difference."""
+    for name, launches in (("old", 12), ("new", 13)):
+        write_json(tmp_path / f"{name}.json", [
+            each for at in range(launches) for each in launched("void axpy<float>(int, float*)", 100 * at, at)])
+    ended = cli("compare", "old.json", "new.json", "--json", "--fail-on", "new-compiles,more-launches", code=3)
+    found = json.loads(ended.stdout)
+    assert found["verdict"].startswith("new.json against old.json: 12 → 13 launches")
+    kernels = found["sections"]["kernels"]
+    assert (kernels["counts"], kernels["changed"][0]["name"]) == ({"changed": 1}, "axpy<float>")
+    assert found["totals"]["before"]["compiles"] is found["totals"]["after"]["compile_ns"] is None
+    assert [each["condition"] for each in found["fail_on"]["held"]] == ["more-launches"]
+    assert sum(found["judged"].values()) > 0
+
+
+def test_a_trace_and_a_recording_are_compared(cli: Any, tmp_path: Path) -> None:
+    """By the names that a reader knows, whatever framework a recording says a kernel is of."""
+    old, new = str(TRACES / "kineto_training.json.gz"), str(RECORDINGS / "torch_training.kscope")
+    found = json.loads(cli("compare", old, new, "--json", "--limit", "0").stdout)
+    both = [row["name"] for row in found["sections"]["kernels"]["changed"] if row["status"] == "changed"]
+    assert "vectorized_elementwise_kernel<4, FillFunctor<float>, array<char*, 1ul> >" in both and len(both) == 5
+    assert found["differences"] and "compile" not in found["verdict"]
+    script = Script()
+    script.launchable("axpy")
+    script.cell()
+    script.launch()
+    trace = write_json(tmp_path / "trace.json", launched("axpy", 10, 5))
+    for pair in ((trace, script.recording()), (script.recording(), trace)):
+        (kernel,) = kernelscope.compare(*pair).changes.section("kernels").rows
+        assert (kernel.name, kernel.status, kernel.before[0], kernel.after[0]) == ("axpy", "same", 1, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -14,11 +15,13 @@ import jsonschema
 import pytest
 from handmade import Script
 
+from kernelscope.analysis.counters import measured
 from kernelscope.commands.cli import parser_of
 from kernelscope.commands.doctor import doctor_answer
 from kernelscope.recording.file import load
 from kernelscope.views.answer import MOST_LETTERS, Many, answer, encoded
 from kernelscope.views.card.answer import recording_answer
+from kernelscope.views.compare import ComparisonView
 from kernelscope.views.inspector.answer import kernels_answer
 from kernelscope.views.inspector.model import inspect_kernels
 
@@ -26,6 +29,9 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "notebooks" / "recordings"
 RECORDINGS = sorted(HERE.glob("*.kscope"))
 STUDIES = [HERE / f"{name}.json" for name in ("anatomy", "launch_cases", "launch_overhead", "recording_overhead")]
+
+
+recording = cache(load)
 
 
 @cache
@@ -74,6 +80,47 @@ def test_a_study(cli: Any, path: Path) -> None:
     assert found["kind"] == ("anatomy" if path.stem == "anatomy" else "study")
     every = checked(cli("study", "show", str(path), "--json", "--limit", "0").stdout, is_whole=True)
     assert len(every["differences"]) == len(found["differences"]) + found["left_out"].get("differences", 0)
+
+
+@pytest.mark.parametrize("before", RECORDINGS, ids=lambda path: path.stem)
+def test_two_recordings(before: Path) -> None:
+    for after in RECORDINGS:
+        made = ComparisonView(recording(before), recording(after), (before.name, after.name)).answer()
+        found = checked(encoded(made))
+        assert found["before"]["health"]["complete"] is found["after"]["health"]["complete"] is True
+        assert sum(found["judged"].values()) == len(found["differences"]) + found["left_out"].get("differences", 0)
+        if before == after:
+            assert found["sections"] == {} and found["judged"]["slower"] == found["judged"]["faster"] == 0
+
+
+def test_compare_and_history(cli: Any) -> None:
+    old, new = (str(HERE / f"{each}.kscope") for each in ("quickstart", "specializations"))
+    found = checked(cli("compare", old, new, "--json", "--fail-on", "new-kernels,new-compiles", code=3).stdout)
+    assert [each["condition"] for each in found["fail_on"]["held"]] == ["new-kernels", "new-compiles"]
+    every = checked(cli("compare", old, new, "--json", "--limit", "0").stdout, is_whole=True)
+    assert every["left_out"] == every["shortened"] == {}
+    runs = checked(cli("history", str(HERE), "first launches", "--json").stdout)["runs"]
+    assert len(runs) >= 4 and all(each["complete"] for each in runs)
+
+
+def test_what_the_counters_say(cli: Any) -> None:
+    """Values of an H100 or H200, and advice that names the line."""
+    for name in ("counters", "inside"):
+        path = str(HERE / f"{name}.kscope")
+        kernels = measured(load(path))
+        every = checked(cli("metrics", path, "--json", "--limit", "0").stdout, is_whole=True)["kernels"]
+        assert [each["kernel"] for each in every] == [each.kernel for each in kernels] != []
+        for shown, own in zip(every, kernels, strict=True):
+            assert {each["metric"]: each["value"] for each in shown["metrics"]} == own.values
+            assert all(each["unit"] is None or isinstance(each["unit"], str) for each in shown["metrics"])
+        points = [point for each in checked(cli("roofline", path, "--json", "--limit", "0").stdout, is_whole=True)[
+            "rooflines"] for point in each["kernels"]]
+        assert [point["duration_ns"] for point in points] == [each.duration_ns for each in kernels]
+        assert any(point["flops_per_second"] > 1e12 and 0 < point["roof_share"] < 1 for point in points)
+    said = [each for kernel in checked(cli("metrics", str(HERE / "inside.kscope"), "--json").stdout)["kernels"]
+            for each in kernel["advice"]]
+    assert "uncoalesced" in {each["code"] for each in said}
+    assert any(re.search(r"are at line \d+|are at \S+:\d+", each["text"]) for each in said)
 
 
 def test_two_studies(cli: Any) -> None:
@@ -130,6 +177,12 @@ def test_the_doctor_is_as_the_schema_says() -> None:
     (["show", "a", "--cells", "--json"], 2, "UsageError"),
     (["inspect", "a", "--json", "--diff", "1", "2"], 2, "UsageError"),
     (["run", "--json", "missing.py"], 2, "UsageError"),
+    (["compare", "a.kscope", "none.kscope", "--json"], 1, "RecordingFileError"),
+    (["compare", str(RECORDINGS[0]), str(RECORDINGS[0]), "--cell", "99", "--json"], 1, "UnknownCellError"),
+    (["compare", "a", "b", "--json", "--fail-on", "more-lunches"], 2, "UsageError"),
+    (["compare", "a", "b", "--json", "--fail-over", "much"], 2, "UsageError"),
+    (["history", str(HERE), "no such cell", "--json"], 1, "UnknownCellError"),
+    (["history", "nowhere", "1", "--json"], 1, "RecordingFileError"),
     (["study", "show", "none.json", "--json"], 1, "StudyFileError"),
     (["study", "launch", "--target", "curent", "--json"], 2, "UsageError"),
 ])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from contextlib import redirect_stderr
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from foreign_traces import launched, nsys_tables, write_json, write_sqlite
 from handmade import Script
 
 from kernelscope import Recorder, Recording
 from kernelscope.clock import FakeClock
+from kernelscope.commands import output
 from kernelscope.commands.output import MANY_LAUNCHES, progress, report
 from kernelscope.commands.show import find_cell
 from kernelscope.errors import UnknownCellError
@@ -76,6 +80,19 @@ def test_only_long_files_are_announced() -> None:
         tell(0.2, f"reading {MANY_LAUNCHES} rows of launches")
         tell(1.0, "read a.kscope")
     assert told.getvalue() == f"reading a.kscope: {MANY_LAUNCHES:,} launches\n"
+
+
+def test_long_traces_are_announced_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "events": write_json(tmp_path / "a.json", launched("axpy", 10, 5) * 10_000),
+        "rows": write_sqlite(tmp_path / "a.sqlite", nsys_tables(launches=30)),
+    }
+    monkeypatch.setattr(output, "MANY_LAUNCHES", 25)
+    for noun, path in files.items():
+        told = io.StringIO()
+        with redirect_stderr(told):
+            output.loaded(str(path))
+        assert re.fullmatch(rf"reading \S+a\.\w+: [\d,]+ {noun}\n", told.getvalue())
 
 
 @pytest.mark.parametrize(("problem", "line"), [

@@ -71,7 +71,7 @@ def test_cells(notebook: Any) -> None:
 def test_lines(notebook: Any) -> None:
     """Of the cell, below its magics and empty lines; of functions in other cells; of %%time's body."""
     there = notebook.ok("def elsewhere(x):\n    pass\n    axpy[2, 32](x, 2.0, x)").reply["execution_count"]
-    notebook.ok(f"%%kernelscope -q -n ways\n{LAUNCH}\n\nfor _ in range(2):\n    axpy[2, 32](\n        a, 2.0, a)\n"
+    notebook.ok(f"%%kernelscope -q -n ways\n{LAUNCH}\n\nfor turn in range(2):\n    axpy[2, 32](\n        a, 2.0, a)\n"
                 "elsewhere(a)")
     ran = notebook.ok("%kernelscope lines ways")
     here = there + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_traces import launched, nsys_tables, write_folder, write_json, write_sqlite
 
 from kernelscope.commands.mcp import Folder
 from kernelscope.errors import KernelScopeError, RecordingFileError
@@ -18,7 +20,8 @@ from kernelscope.views.answer import MOST_LETTERS
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "notebooks" / "recordings"
-TOOLS = ["list_recordings", "verdict", "kernels", "compiles", "lines", "advice", "metrics"]
+TRACES = ROOT / "tests" / "recording" / "traces"
+TOOLS = ["list_recordings", "verdict", "kernels", "compiles", "lines", "advice", "metrics", "compare", "history"]
 
 
 @pytest.fixture
@@ -65,6 +68,49 @@ def test_links_inside_and_torn_files(folder: Path) -> None:
     assert is_error and "torn.kscope" in json.loads(text)["error"]["message"]
     with pytest.raises(KernelScopeError, match="there is no folder"):
         Folder(folder / "none")
+
+
+def test_traces_of_other_tools(folder: Path) -> None:
+    """By their content: a notebook, a study, another database and another's Parquet file are none."""
+    shutil.copy(TRACES / "kineto_training.json.gz", folder / "training.gz")
+    shutil.copy(TRACES / "kineto_2023.json.gz", folder.parent / "outside.json.gz")
+    (folder / "link.json.gz").symlink_to(folder.parent / "outside.json.gz")
+    shutil.copy(HERE / "anatomy.json", folder)
+    (folder / "notebook.ipynb").write_text('{"cells": [], "nbformat": 4}')
+    with gzip.open(folder / "odd.gz", "wb") as file:
+        file.write(b"[1, 2]")
+    (folder / "torn.gz").write_bytes(b"\x1f\x8b torn")
+    write_json(folder / "list.json", [launched("axpy", 10, 5)[0]])
+    write_sqlite(folder / "report.sqlite", nsys_tables())
+    write_sqlite(folder / "other.sqlite", {"songs": (["name"], [("a",)])})
+    write_folder(folder / "below" / "report_pqtdir", nsys_tables())
+    write_folder(folder / "leaves", nsys_tables())
+    (folder / "leaves" / "more.parquet").symlink_to(folder.parent / "outside.kscope")
+    held = Folder(folder)
+    listed = {each["recording"]: each for each in json.loads(held.list_recordings()[0])["recordings"]}
+    assert sorted(name for name, each in listed.items() if each["imported"]) == [
+        "below/report_pqtdir", "list.json", "report.sqlite", "training.gz"]
+    assert listed["below/report_pqtdir"]["size_bytes"] > 1000 and not listed["again.kscope"]["imported"]
+    for name in ("below/report_pqtdir", "report.sqlite", "training.gz"):
+        found = json.loads(held.part(name, "kernels")[0])
+        assert found["kernels"] and found["counts"]["compiles"] is None
+    for name in ("leaves", "link.json.gz", "anatomy.json", "other.sqlite"):
+        assert held.part(name, "kernels")[1]
+
+
+def test_two_recordings_and_cells_of_them(folder: Path) -> None:
+    held = Folder(folder)
+    names = "below/quickstart.kscope", "specializations.kscope"
+    found = json.loads(held.compare(*names, [])[0])
+    assert [found[side]["recording"] for side in ("before", "after")] == [*names]
+    one = json.loads(held.compare(*names, ["first launches"], 2)[0])
+    assert one["after"]["recording"] == "In [1] first launches of specializations.kscope"
+    assert one["totals"]["after"]["launches"] < found["totals"]["after"]["launches"]
+    assert "no recorded cell 'none'" in held.compare(*names, ["none"])[0]
+    runs = json.loads(held.history("first launches")[0])
+    assert len(runs["runs"]) == 2  # what a second name leads to is the same run
+    assert len(runs["missing"]) == 1 and "torn.kscope" in runs["missing"][0]
+    assert held.history("none")[1]
 
 
 @pytest.mark.parametrize("limit", [None, 0, 1, 7, 10**9])
@@ -114,7 +160,11 @@ def test_a_client_asks_every_tool(ask: Ask, folder: Path) -> None:
         assert [tool.name for tool in tools] == TOOLS
         assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
         named = {"recording": "specializations.kscope"}
-        said = {tool: await session.call_tool(tool, {} if tool == "list_recordings" else named) for tool in TOOLS}
+        two = {"before": "below/quickstart.kscope", "after": "specializations.kscope"}
+        other = {"list_recordings": {}, "compare": two, "history": {"cell": "first launches"}}
+        said = {tool: await session.call_tool(tool, other.get(tool, named)) for tool in TOOLS}
+        one = await session.call_tool("compare", {**two, "before_cell": "first launches", "limit": 1})
+        assert "first launches of specializations.kscope against" in json.loads(one.content[0].text)["verdict"]
         refused = await session.call_tool("kernels", {"recording": "link.kscope"})
         assert refused.is_error and "leads out of the folder" in refused.content[0].text
         assert all(not each.is_error for each in said.values())
@@ -125,5 +175,6 @@ def test_a_client_asks_every_tool(ask: Ask, folder: Path) -> None:
     assert found["compiles"]["compiles"][0]["why"] and found["compiles"]["compiles"][0]["fix"]
     assert found["kernels"]["kernels"][0]["kernel"] == "horner"
     assert found["advice"]["advice"] and "lines" in found["lines"]
+    assert found["compare"]["sections"]["kernels"]["changed"] and len(found["history"]["runs"]) == 2
     assert "No kernel's counters were measured" in found["metrics"]["verdict"]
     assert sorted(path.name for path in folder.rglob("*")) == before

@@ -22,10 +22,11 @@ SHOWN_WITHIN_MS = 30_000
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def inspector_page(recording: Recording, path: Path, jupyter: str = "") -> Path:
+def inspector_page(recording: Recording, path: Path, jupyter: str = "", pair: tuple[str, str, str] | None = None,
+                   ) -> Path:
     """Write a page that is the inspector of a recording, with the answers to all that it can ask."""
     kernels, keys = inspect_kernels(recording), specialization_keys(recording)
-    facts = kernels_message(recording, kernels) | {
+    facts = kernels_message(recording, kernels, pair) | {
         "is_live": False, "can_compile": False, "marks": code_marks(recording), "first": None}
     answers: dict[str, Any] = {}
     for kernel in kernels:

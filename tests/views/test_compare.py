@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -70,15 +69,16 @@ def test_a_page_needs_no_network(tmp_path: Path) -> None:
     assert "kernel_0" in page and "slower" in page and "http" not in page.replace("http-equiv", "")
 
 
-def test_json_is_bounded_and_says_what_is_left_out() -> None:
+def test_the_answer_says_what_is_left_out() -> None:
     before, after = RECORDINGS / "lines_training.kscope", RECORDINGS / "torch_training.kscope"
-    found = json.loads(kernelscope.compare(before, after).to_json(2))
-    assert (found["before"], found["after"]) == ("lines_training.kscope", "torch_training.kscope")
-    for section in found["sections"].values():
+    found = kernelscope.compare(before, after).answer(2)
+    assert (found["before"]["recording"], found["after"]["recording"]) == (
+        "lines_training.kscope", "torch_training.kscope")
+    for key, section in found["sections"].items():
         changed = sum(number for status, number in section["counts"].items() if status != "same")
-        assert len(section["rows"]) == min(changed, 2) and section["left_out"] == max(changed - 2, 0)
-    assert len(found["differences"]["rows"]) <= 2
-    assert {"totals", "time_ns", "changed_besides", "notes", "summary"} <= set(found)
+        left = found["left_out"].get(f"sections.{key}.changed", 0)
+        assert len(section["changed"]) == min(changed, 2) and left == max(changed - 2, 0)
+    assert len(found["differences"]) <= 2
 
 
 def test_the_frame_has_a_row_a_difference() -> None:
@@ -108,7 +108,9 @@ def test_a_kernel_of_both_is_a_diff() -> None:
     view = kernelscope.compare(recording(32), recording(40))
     inspector = view.inspect("axpy")
     text = repr(inspector)
-    assert "1 is 1: In [32], 2 is 2: In [40]" in text
+    assert "specialization 1 is of 1: In [32], 2 of 2: In [40]" in text
+    pair = inspector.first_pair()
+    assert pair is not None and pair[0] != pair[1] and pair[2] == "resources"
     assert "-registers: 32" in text and "+registers: 40" in text
     inspector.close()
     with pytest.raises(UnknownKernelError, match="axpi"):

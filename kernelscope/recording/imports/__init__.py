@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import stat
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ _SQLITE = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD = 256
+#: What comes before the events of a trace, such as devices and a program's arguments, is shorter.
+_LONG_HEAD = 1 << 16
 #: What `nsys profile` writes; of its content nothing is documented.
 _REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
 #: Tables one of which every export has that says something of CUDA or NVTX.
@@ -46,6 +49,34 @@ def reader_of(path: Path) -> Reader | None:
     if head.startswith(_GZIP) or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
         return partial(_read, "chrome", "read_trace")
     return _report if path.suffix in _REPORTS else None
+
+
+def is_trace(path: Path) -> bool:
+    """Return whether another tool's trace is surely at `path`: `reader_of` tells no trace from other JSON or SQLite.
+
+    The beginning of a file is read, or the names of its tables.
+    """
+    if reader_of(path) in (None, _report):
+        return False
+    if path.is_dir():
+        return True
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_LONG_HEAD)
+    except OSError:
+        return False
+    if head.startswith(_SQLITE):
+        from kernelscope.recording.imports.nsys import has_table
+
+        return has_table(path, _TABLES)
+    if head.startswith(_GZIP):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, _LONG_HEAD)
+        except zlib.error:
+            return False
+    # A list of events alone has no head.
+    is_list = head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"[")
+    return (b'"ph"' if is_list else b'"traceEvents"') in head
 
 
 def _report(path: Path, progress: Progress | None) -> Recording:

@@ -275,8 +275,9 @@ class _Reader:
         for count, (event, end) in enumerate(_listed_values(text, at, may_stop=may_stop)):
             if isinstance(event, dict):
                 self._event(cast("Row", event))
-            if progress and count % _EVENTS_BETWEEN == 0:
-                progress(0.8 * end / len(text), f"reading {count} events")
+            if progress and count and count % _EVENTS_BETWEEN == 0:
+                about = float(f"{count * len(text) / end:.2g}")
+                progress(0.8 * end / len(text), f"reading {about:.0f} events")
         return end
 
     def _event(self, event: Row) -> None:

@@ -141,6 +141,16 @@ def read_folder(path: Path, progress: Progress | None = None) -> Recording:
                                  "nsys export --type parquetdir") from error
 
 
+def has_table(path: Path, names: Sequence[str]) -> bool:
+    """Return whether a file of SQLite has one of some tables."""
+    try:
+        with closing(_connected(path)) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except sqlite3.Error:
+        return False
+    return any(name in names for name, in found)
+
+
 # The two ways to read tables.
 
 
@@ -345,10 +355,11 @@ class _Reader:
         if "start" not in wanted:
             return {}
         begun, share = self._done, _PARTS.get(table, 0.05)
+        rows = self.tables.count(table) if self._progress else 0
 
         def tell(fraction: float) -> None:
             if self._progress:
-                self._progress(min(0.7 * (begun + share * fraction), 0.7), f"reading {table}")
+                self._progress(min(0.7 * (begun + share * fraction), 0.7), f"reading {rows} rows of {table}")
 
         found = self.tables.numbers(table, wanted, tell)
         self._done += share

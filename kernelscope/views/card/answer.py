@@ -25,7 +25,7 @@ from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import listed
-from kernelscope.views.answer import Many, answer
+from kernelscope.views.answer import Long, Many, answer
 from kernelscope.views.base import defined_at
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import HealthRow, Overview, overview
@@ -197,7 +197,7 @@ def _advice(shown: Overview) -> Many:
 
 
 def _advised(each: Advice) -> Members:
-    return {"code": each.code, "text": each.text, "kernel": each.kernel or None,
+    return {"code": each.code, "text": Long(each.text), "kernel": each.kernel or None,
             "saves_at_most_ns": each.weight_ns if each.weight_ns > 0 else None}
 
 

@@ -886,8 +886,7 @@ def processes_section(shown: Overview) -> Section | None:
     talks = any(each.communication_ns for each in found.processes)
     is_aligned = any(each.row["clock_bound_ns"] is not None for each in found.processes)
     in_order, extremes = _in_sight_first(found)
-    rows = [_process_row(each, found, knows_compiles=bool(shown.compiles) or not shown.is_imported)
-            for each in in_order[:MOST_ROWS]]
+    rows = [_process_row(each, found) for each in in_order[:MOST_ROWS]]
     columns = (
         Column("Launches", "launches", "compiles", "compiles"),
         Column("Host time", "host", "compiling", "compile", "time"),
@@ -944,14 +943,14 @@ def _process_bars(each: ProcessSummary, found: Comparison) -> tuple[Bar, ...]:
                   for own, total in zip(parts(each), most, strict=True) if total])
 
 
-def _process_row(each: ProcessSummary, found: Comparison, *, knows_compiles: bool) -> Row:
+def _process_row(each: ProcessSummary, found: Comparison) -> Row:
     row = each.row
     hidden = None if each.exposed_ns is None else (each.communication_ns or 0) - each.exposed_ns
     notes = tuple(text for text in (row["message"],) if text)
     return Row(clean(each.label), {
-        "launches": count(each.launches), "compiles": count(each.compiles) if knows_compiles else MISSING,
+        "launches": count(each.launches), "compiles": count(each.compiles),
         "host": duration(each.host_ns),
-        "compile": duration(each.compile_ns if knows_compiles else None),
+        "compile": duration(each.compile_ns),
         "busy": duration(each.busy_ns), "wait": duration(each.wait_ns),
         "communication": duration(each.communication_ns), "exposed": duration(each.exposed_ns),
         "hidden": duration(hidden),

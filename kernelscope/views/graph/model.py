@@ -15,6 +15,7 @@ from kernelscope.analysis.columns import (
     codes,
     count_by,
     ints,
+    matches,
     percentiles_by,
     row_count,
     sum_by,
@@ -152,6 +153,13 @@ def find_graph(recording: Recording, graph_id: int | None = None) -> int:
     """
     known = row_count(recording, "graphs")
     if not known:
+        launches = int(matches(recording, "graph_events", "kind", "launch").sum())
+        if launches:
+            why = "a trace of another tool has no nodes" if recording.is_imported else "it was built before"
+            raise UnknownGraphError(f"no graph was seen being built, so that there is none to show ({why}); it was "
+                                    f"launched {counted(launches, 'time')}, of which kernelscope show has the times")
+        if recording.is_imported:
+            raise UnknownGraphError("the trace has no launch of a CUDA graph, and how graphs are built is in no trace")
         raise UnknownGraphError("the recording has no graph: nothing built or launched a CUDA graph while it ran")
     if graph_id is None and known == 1:
         return 0

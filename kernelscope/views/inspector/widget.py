@@ -147,10 +147,14 @@ class InspectorWidget(View):
         found = [each.name for each in self._shown.kernels if each.dispatcher_id == self._first]
         return found[0] if found else None
 
+    def first_pair(self) -> tuple[str, str, str] | None:
+        """Return the keys of two specializations to begin with side by side, and the tab; None for none."""
+        return None
+
     def data(self) -> tuple[dict[str, Any], bytes]:
         """Return all kernels, without their code."""
         shown = self._shown
-        content = kernels_message(shown.recording, shown.kernels)
+        content = kernels_message(shown.recording, shown.kernels, self.first_pair())
         content |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
         # What is finished stays as it is.
         content["marks"] = code_marks(shown.recording) if self.source.is_live else {}
@@ -264,17 +268,23 @@ class InspectorWidget(View):
 
 # What the page is sent; frontend/inspector/wire.ts has its types.
 
-def kernels_message(recording: Recording, kernels: list[Kernel]) -> dict[str, Any]:
-    """Return what the page shows of a recording's kernels, without their code, as JSON values."""
+def kernels_message(recording: Recording, kernels: list[Kernel],
+                    pair: tuple[str, str, str] | None = None) -> dict[str, Any]:
+    """Return what the page shows of a recording's kernels, without their code, as JSON values.
+
+    `pair` is what it begins with side by side, as `InspectorWidget.first_pair` says.
+    """
     keys = specialization_keys(recording)
     advice: dict[str, list[str]] = {}
-    for each in overview(recording).advice:
+    # Of two recordings together, what each did once would count as done twice.
+    for each in overview(recording).advice if pair is None else ():
         if each.kernel:
             advice.setdefault(each.kernel, []).append(each.text)
     owners = kernel_keys(recording)
     return {
         "title": recording.name,
         "notice": recording.notice,
+        "pair": pair,
         "kernels": [_kernel(each, owners[each.dispatcher_id], keys, advice.get(each.name, [])) for each in kernels],
     }
 
@@ -332,7 +342,7 @@ def _specialization(each: Specialization, key: str) -> dict[str, Any]:
     return _fields(
         each, "specialization_id", "signature", "captured", "host_ns", "launch_config", "attributes", key=key,
         arguments=[[name, short_type(text), text] for name, text in each.arguments],
-        bound=configuration_key(each.launch_config),
+        bound=configuration_key(each.launch_config), recording=each.attributes.get("recording"),
         more=[[field.label, field.text] for field in framework_fields(each)], uses=[_fields(use) for use in each.uses],
         compiles=[_fields(made, "compilation_id", "steps") for made in each.compiles],
         code=[kind for kind in each.code if kind in FORMS])
