@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from two_runs import run
 
 from kernelscope.commands.cli import main, parser_of
 from kernelscope.recording.file import load
@@ -60,8 +61,8 @@ def test_the_skill_s_commands_answer(words: list[str], tmp_path: Path, monkeypat
                                      capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(HERE / "specializations.kscope", "out.kscope")
-    for name, run in (("before", "lines_training"), ("after", "torch_training")):
-        shutil.copy(HERE / f"{run}.kscope", f"{name}.kscope")
+    for name, other in (("before", "lines_training"), ("after", "torch_training")):
+        shutil.copy(HERE / f"{other}.kscope", f"{name}.kscope")
     found = answered(words, capsys)
     health = {"roofline": "healths", "compare": "after"}.get(words[0], "health")
     assert found["verdict"] and found[health]
@@ -88,8 +89,12 @@ def test_the_skill_s_commands_answer(words: list[str], tmp_path: Path, monkeypat
         else:
             assert first["bound"] == "memory" and 0 < first["roof_share"] < 0.1
     if words[0] == "compare":
-        assert found["judged"]["slower"] == 1 and found["differences"][0]["verdict"] == "slower"
         assert found["sections"]["kernels"]["changed"]
+        for name, each in (("before", run(1)), ("after", run(2, changed={"execute": 1.6}))):
+            each.save(f"{name}.kscope")
+        found = answered(words, capsys)
+        assert found["judged"]["slower"] == 2
+        assert [(each["measure"], each["verdict"]) for each in found["differences"][:2]] == [("execute", "slower")] * 2
 
 
 @pytest.mark.parametrize(("recording", "largest", "said"), [
