@@ -13,6 +13,7 @@ loaded when it comes near. It holds its data and its script, and without scripts
 from __future__ import annotations
 
 import html
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,6 +132,8 @@ def _write(app: Sphinx, problem: Exception | None) -> None:
     """Write every page that is shown, and none that is no longer."""
     if problem is not None or app.builder.format != "html":
         return
+    # accessible-pygments, which furo brings along, has every library's INFO printed: the layout of graphs says much.
+    logging.getLogger().setLevel(logging.WARNING)
     folder = Path(app.outdir, FOLDER)
     folder.mkdir(parents=True, exist_ok=True)
     views = sorted(set().union(*_views(app.env).values()))
