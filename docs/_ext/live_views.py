@@ -80,7 +80,7 @@ def _roofline(recording: Recording, which: str) -> str:
     body = (f'<main><script src="{PLOTLY}"></script><script>{held}</script>'
             f"{figures_html([view.figure()], recording.notice, with_library=False)}"
             f"<noscript>{view.to_svg()}<style>.ks-charts-note {{ display: none; }}</style></noscript></main>")
-    style = f"{FRAMED} body {{ background: none; }} main svg {{ max-width: 100%; }}"
+    style = f"{FRAMED} main svg {{ max-width: 100%; }}"
     return document("Roofline · KernelScope", body, style)
 
 

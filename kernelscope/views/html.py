@@ -263,7 +263,7 @@ main .kscope { margin: 0 0 18px; }
 
 #: A further style of documents that a frame in another page shows.
 FRAMED = """
-body { padding: 0; }
+body { padding: 0; background: none; }
 main { max-width: none; }
 main .kscope, main .ksv { max-width: none; margin: 0; }
 """

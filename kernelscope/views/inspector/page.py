@@ -12,7 +12,14 @@ from kernelscope.recording.redact import shareable
 from kernelscope.views.base import escape
 from kernelscope.views.html import FRAMED, document
 from kernelscope.views.inspector.html import static_html
-from kernelscope.views.inspector.model import FORMS, Kernel, Specialization, code_of, find_kernels, inspect_kernels
+from kernelscope.views.inspector.model import (
+    FORMS,
+    Kernel,
+    Specialization,
+    code_of,
+    find_kernels,
+    inspect_kernels,
+)
 from kernelscope.views.inspector.samples import samples_of
 from kernelscope.views.inspector.widget import code_message, compile_parts, kernels_message
 from kernelscope.views.keys import kernel_keys, specialization_keys
