@@ -50,10 +50,15 @@ class View(NamedTuple):
     which: str = ""
 
     @property
+    def page(self) -> str:
+        """Return the name of its page: one inspector has all kernels."""
+        which = [self.which] if self.which and self.kind != "inspector" else []
+        return "-".join([self.kind, Path(self.recording).stem, *which]) + ".html"
+
+    @property
     def uri(self) -> str:
-        """Return its page, from the site's root."""
-        name = "-".join([self.kind, Path(self.recording).stem, *([self.which] if self.which else [])])
-        return f"{FOLDER}/{name}.html"
+        """Return where it is from the site's root."""
+        return f"{FOLDER}/{self.page}" + (f"#{self.which}" if self.which and self.kind == "inspector" else "")
 
 
 def _timeline(recording: Recording, which: str) -> str:
@@ -65,7 +70,7 @@ def _card(recording: Recording, which: str) -> str:
 
 
 def _inspector(recording: Recording, which: str) -> str:
-    return inspector.page(recording, which or None)
+    return inspector.page(recording, which or None)  # which is checked so, and every link names its own
 
 
 def _graph(recording: Recording, which: str) -> str:
@@ -137,7 +142,7 @@ def _write(app: Sphinx, problem: Exception | None) -> None:
     folder = Path(app.outdir, FOLDER)
     folder.mkdir(parents=True, exist_ok=True)
     views = sorted(set().union(*_views(app.env).values()))
-    kept = {Path(view.uri).name for view in views}
+    kept = {view.page for view in views}
     if any(view.kind == "roofline" for view in views):
         from plotly.offline import get_plotlyjs
 
@@ -148,14 +153,15 @@ def _write(app: Sphinx, problem: Exception | None) -> None:
             text = KINDS[view.kind](kernelscope.load(RECORDINGS / view.recording), view.which)
         except (KernelScopeError, ValueError) as error:
             raise ExtensionError(f"{{kernelscope}} {view.kind} {view.recording}: {error}") from error
-        Path(app.outdir, view.uri).write_text(text, encoding="utf-8")
+        (folder / view.page).write_text(text, encoding="utf-8")
     for each in folder.iterdir():
         if each.name not in kept:
             each.unlink()
 
 
 def _visit(self: Any, node: LiveView) -> None:
-    uri = relative_uri(self.builder.get_target_uri(self.builder.current_docname), node["uri"])
+    page, _, which = node["uri"].partition("#")
+    uri = relative_uri(self.builder.get_target_uri(self.builder.current_docname), page) + (f"#{which}" if which else "")
     title = html.escape(node["title"])
     self.body.append(
         f'<figure class="live-view"><iframe src="{uri}" title="{title}" loading="lazy" height="{node["height"]}">'

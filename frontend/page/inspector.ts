@@ -15,6 +15,11 @@ interface Held {
 
 const held: Held = JSON.parse(await inflatedText(bytesOf("kernelscope-payload")));
 
+// A link may name the kernel to begin with: its qualified name, or the last part of it.
+const wanted = decodeURIComponent(location.hash.slice(1));
+const linked = held.facts.kernels.find(({ name }) => name === wanted || name.endsWith(`.${wanted}`));
+if (wanted && linked) held.facts.first = linked.key;
+
 async function ask(what: Question): Promise<Answer> {
   const [head, buffers] = held.answers[what.what === "code" ? `${what.specialization} ${what.form}` : what.specialization];
   if (head.error) throw new Error(head.error);

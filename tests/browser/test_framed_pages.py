@@ -35,6 +35,13 @@ def test_the_inspector_has_all_code_without_a_kernel(watch: Any, tmp_path: Path)
     assert watched.requests == [written.as_uri()]
 
 
+def test_a_link_to_the_inspector_names_the_kernel_to_begin_with(watch: Any, tmp_path: Path) -> None:
+    written = kernelscope.inspect(RECORDINGS / "inside.kscope").to_html(tmp_path / "kernels.html")
+    watched = watch()
+    watched.page.goto(f"{written.as_uri()}#coalesced")
+    assert watched.page.locator(".ksi-kernel[aria-selected=true] .ksi-name").inner_text() == "coalesced"
+
+
 @pytest.mark.parametrize("width", [370, 740])
 def test_a_timeline_alone_fills_the_window(watch: Any, tmp_path: Path, width: int) -> None:
     page = tmp_path / "timeline.html"

@@ -72,6 +72,6 @@ def test_a_live_view_has_a_picture_where_scripts_are_off(site: Path, chromium: A
     for name in ("timeline-workers_training", "graph-graphs-0", "roofline-inside"):
         page.goto((site / "_static" / "kernelscope" / f"{name}.html").as_uri())
         assert page.locator("svg, img").first.is_visible(), name
-    page.goto((site / "_static" / "kernelscope" / "inspector-inside-single.html").as_uri())
+    page.goto((site / "_static" / "kernelscope" / "inspector-inside.html").as_uri())
     assert page.get_by_text("single", exact=True).first.is_visible()
     context.close()
