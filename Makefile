@@ -116,7 +116,7 @@ $(VENV)/.demo-$(CUDA): $(SOURCES) | $(VENV)/.made
 
 $(VENV)/.test-$(CUDA): $(SOURCES) | $(VENV)/.made
 	@echo "installing KernelScope, CUDA's wheels ($(CUDA)) and the test tools into $(VENV) (about 2 minutes the first time)"
-	@$(PIP) install --editable '.[test,notebook$(WITH_CUDA)]'
+	@$(PIP) install --editable '.[test,docs,notebook$(WITH_CUDA)]'
 	@touch $@ $(VENV)/.demo-$(CUDA)
 
 $(VENV)/.dist-$(CUDA): $(SOURCES) | $(VENV)/.demo-$(CUDA)

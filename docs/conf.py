@@ -15,6 +15,7 @@ version = release = kernelscope.__version__
 
 extensions = [
     "advice_rules",
+    "live_views",
     "myst_parser",
     "property_colons",
     "schema_tables",
@@ -41,6 +42,6 @@ napoleon_preprocess_types = False
 
 html_theme = "furo"
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["tables.css", "live.css"]
 html_title = f"KernelScope {version}"
 html_theme_options = {"navigation_with_keys": True}

@@ -24,7 +24,7 @@ const { outputFiles, metafile } = await build({
     flame: "flame/flame.ts",
     widget: "widget/widget.ts", inspector_widget: "widget/inspector_widget.ts",
     cells: "card/cells.ts", timeline_page: "page/timeline.ts", timeline_flame_page: "page/timeline_flame.ts",
-    graph_page: "page/graph.ts", cards_page: "page/cards.ts",
+    graph_page: "page/graph.ts", inspector_page: "page/inspector.ts", cards_page: "page/cards.ts",
   },
   outdir: target,
   bundle: true, format: "esm", target: "es2022", platform: "browser",

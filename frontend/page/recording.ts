@@ -4,6 +4,9 @@ import { type MountFlame, mount } from "../timeline/timeline";
 import type { Header } from "../timeline/wire";
 import { bytesOf, opened, partOf, textOf } from "./parts";
 
+/** The bar, the map, the ruler and the line below, in pixels. */
+const AROUND = 190;
+
 /** The data come after this script, and may be long. */
 const arrived = () => new Promise<void>((resolve) => {
   if (document.readyState !== "loading") resolve();
@@ -12,9 +15,9 @@ const arrived = () => new Promise<void>((resolve) => {
 
 /** Show what the page holds; `mountFlame` draws its call paths, where it has any. */
 export function showRecording(mountFlame?: MountFlame) {
-  const header: Header = JSON.parse(textOf("kernelscope-header"));
-  opened(mount(partOf("kernelscope-timeline"), {
-    header, payload: arrived().then(() => bytesOf("kernelscope-payload")), mountFlame,
-    height: Math.max(300, Math.round(window.innerHeight * 0.62)),
-  }));
+  const header: Header = JSON.parse(textOf("kernelscope-header")), host = partOf("kernelscope-timeline");
+  // Alone it fills the window, but for what is above and below its lanes.
+  const height = "alone" in host.dataset ? Math.max(160, window.innerHeight - AROUND)
+    : Math.max(300, Math.round(window.innerHeight * 0.62));
+  opened(mount(host, { header, payload: arrived().then(() => bytesOf("kernelscope-payload")), mountFlame, height }));
 }

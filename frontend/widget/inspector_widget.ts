@@ -1,9 +1,10 @@
 // The inspector in a notebook: an anywidget that mounts the shared front end, carries its questions to Python, and the
 // answers back. The facts come in a message after the widget was made, and anew when a kernel has something new.
 
+import { answered } from "../inspector/answers";
 import type { Answer, Facts, Message, Question } from "../inspector/wire";
 import { isWanted } from "../shared/places";
-import { inflatedBytes, inflatedText } from "../shared/inflate";
+import { inflatedText } from "../shared/inflate";
 import {
   type Buffer, type Model, type Rendered, type Shown, comesNear, frontEndOf, hidePicture, rendering,
 } from "./hosting";
@@ -85,13 +86,6 @@ function isGone(box: Box) {
 function tell(box: Box, facts: Facts | null, problem: Error | null, said?: string) {
   [box.facts, box.problem] = [facts ?? box.facts, problem];
   for (const each of box.listeners) each(said);
-}
-
-async function answered(content: Extract<Message, { kind: "answer" }>, buffers: Buffer[]): Promise<Answer> {
-  const [text, ...numbers] = await Promise.all([inflatedText(buffers[0]),
-    ...[1, 2].map((at) => (buffers[at] ? inflatedBytes(buffers[at]) : null))]);
-  const [lines, ties] = numbers.map((each) => (each ? new Int32Array(each) : null));
-  return { ...content, text, lines, ties };
 }
 
 /** Mount the front end, and hide the static version for as long as it is mounted. */

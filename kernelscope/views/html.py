@@ -262,6 +262,13 @@ main .kscope { margin: 0 0 18px; }
 @media print { body { padding: 0; background: none; } }
 """
 
+#: A further style of documents that a frame in another page shows.
+FRAMED = """
+body { padding: 0; background: none; }
+main { max-width: none; }
+main .kscope, main .ksv { max-width: none; margin: 0; }
+"""
+
 
 def style() -> str:
     """Return the style sheet of one or more cards."""

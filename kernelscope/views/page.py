@@ -11,8 +11,9 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.base import Progress, escape, write_text
 from kernelscope.views.card.html import card
+from kernelscope.views.card.sections import card_of
 from kernelscope.views.flame.wire import header_of
-from kernelscope.views.html import document
+from kernelscope.views.html import FRAMED, document
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import inspect_kernels
 from kernelscope.views.timeline.build import timeline_of
@@ -59,13 +60,31 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     It fetches nothing, and runs no script but its own.
     """
     recording = shareable(recording, paths=paths)
+    return _document(recording, card(recording, paths=paths), _inspector(recording), _WIDE)
+
+
+def timeline_page(recording: Recording, *, paths: bool = False) -> str:
+    """Return the timeline alone as such a document, which fills the window: for a frame in another page."""
+    return _document(shareable(recording, paths=paths), "", "", FRAMED)
+
+
+def card_page(recording: Recording, *, paths: bool = False) -> str:
+    """Return the card alone as such a document, for a frame in another page."""
+    title = card_of(recording, paths=paths).title
+    return document(f"{title} · KernelScope", f"<main>{card(recording, paths=paths)}</main>", FRAMED,
+                    front_end("cards_page"), images="data:")
+
+
+def _document(recording: Recording, above: str, below: str, style: str) -> str:
+    """Return a document with a live timeline between what is above and below it; alone if there is nothing."""
     timeline = timeline_of(recording)
     packed = with_overview(pack(timeline), timeline)
     flame = header_of(recording)
-    body = (f'<main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_without_scripts(timeline)}</div>\n'
-            f"{_inspector(recording)}</main>\n{_header(packed.header | flame)}")
+    alone = "" if above or below else " data-alone"
+    body = (f'<main>{above}\n<div id="kernelscope-timeline"{alone}>{_without_scripts(timeline)}</div>\n'
+            f"{below}</main>\n{_header(packed.header | flame)}")
     script = front_end("timeline_flame_page" if flame else "timeline_page")
-    return document(f"{packed.header['title']} · KernelScope", body, _WIDE, script, images="data:" if flame else "",
+    return document(f"{packed.header['title']} · KernelScope", body, style, script, images="data:" if flame else "",
                     data=_payload(packed))
 
 

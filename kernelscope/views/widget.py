@@ -26,8 +26,8 @@ def front_end(name: str) -> str:
 
     ``timeline``, ``flame``, ``inspector``, ``graph`` and ``cells`` export `mount` and bring their style sheets along;
     ``widget`` and ``inspector_widget`` are what anywidget loads, which fetch those from their models;
-    ``timeline_page``, ``timeline_flame_page`` (it has call paths too), ``graph_page`` and ``cards_page`` show what a
-    page of its own holds.
+    ``timeline_page``, ``timeline_flame_page`` (it has call paths too), ``inspector_page``, ``graph_page`` and
+    ``cards_page`` show what a page of its own holds.
     """
     return files("kernelscope").joinpath("static", f"{name}.js").read_text(encoding="utf-8")
 

@@ -15,8 +15,8 @@ BUNDLES = sorted(path.stem for path in STATIC.iterdir())
 
 
 def test_the_front_ends_are_there() -> None:
-    assert BUNDLES == ["cards_page", "cells", "flame", "graph", "graph_page", "inspector", "inspector_widget",
-                       "timeline", "timeline_flame_page", "timeline_page", "widget"]
+    assert BUNDLES == ["cards_page", "cells", "flame", "graph", "graph_page", "inspector", "inspector_page",
+                       "inspector_widget", "timeline", "timeline_flame_page", "timeline_page", "widget"]
 
 
 @pytest.mark.parametrize("bundle", BUNDLES)

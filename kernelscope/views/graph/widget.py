@@ -18,7 +18,7 @@ from kernelscope.views.graph import text as graph_text
 from kernelscope.views.graph.layout import Drawing, Level, Spot, drawing_of
 from kernelscope.views.graph.model import TOP, Graph, Place, kind_of
 from kernelscope.views.graph.svg import bands, draw, outline, texts
-from kernelscope.views.html import document, image
+from kernelscope.views.html import FRAMED, document, image
 from kernelscope.views.widget import View, checked_height, deflated, front_end
 
 
@@ -108,12 +108,21 @@ def static_html(drawing: Drawing) -> str:
     return f"{_scrolled(draw(drawing), drawing.headline)}{folded}{more}"
 
 
-def page(drawing: Drawing) -> str:
-    """Return the live view as one HTML document, which fetches nothing, and runs no script but its own."""
+def page(drawing: Drawing, *, framed: bool = False) -> str:
+    """Return the live view as one HTML document, which fetches nothing, and runs no script but its own.
+
+    Parameters
+    ----------
+    drawing : Drawing
+        The graph.
+    framed : bool
+        Leave no margins, for a frame in another page.
+    """
     payload = base64.b64encode(pack(drawing)).decode("ascii")
     body = (f'<main><div id="kernelscope-graph"><noscript>{static_html(drawing)}<p>{escape(_NO_SCRIPT)}</p></noscript>'
             f'</div></main>\n<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n')
-    return document(f"{drawing.headline} · KernelScope", body, _WIDE, front_end("graph_page"), images="data:")
+    return document(f"{drawing.headline} · KernelScope", body, FRAMED if framed else _WIDE, front_end("graph_page"),
+                    images="data:")
 
 
 def _closed(drawing: Drawing) -> list[tuple[int, list[Place]]]:

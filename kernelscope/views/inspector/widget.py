@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from kernelscope.analysis.signatures import short_type
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
+from kernelscope.views.base import write_text
 from kernelscope.views.card.model import overview
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
@@ -167,6 +169,28 @@ class InspectorWidget(View):
         by_id = {each.dispatcher_id: each for each in inspect_kernels(recording)}
         kernels = [by_id[each.dispatcher_id] for each in self._shown.kernels]
         return repr(self), static_html(recording, kernels)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the live view, with all code, as one HTML file that needs neither a server nor a kernel.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; ``.html`` is added to a name without a suffix. An existing file is replaced.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        RecordingFileError
+            It cannot be written, or would take the place of a recording.
+        """
+        from kernelscope.views.inspector.page import page  # which needs this module
+
+        return write_text(path, ".html", page(self._shown.recording, self.kernel))
 
     def refresh(self) -> None:
         """Show what is new: specializations, launches and compiles since it was shown."""
