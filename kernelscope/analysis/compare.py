@@ -13,9 +13,9 @@ host time of a kernel's launches, by phase, its time on the GPU, and both of a g
   each cell (``cells.reference_ns``) says so: a host time may grow as much, or not at all, and what that explains is no
   difference. Of 84 runs of a cell on a machine with an H100, launches grew with its power 0.65, correlation 0.96.
 - Two runs of the same code differ by more than that: places in memory, what else ran. That is a margin on both sides of
-  an interval: 15 % between cells of one process (10 % on the GPU), 20 % between processes, and a factor of two for host
-  times where the processor's speed is not known. ``benchmarks/compare.py`` measures how many of such comparisons see a
-  difference where there is none.
+  an interval: 15 % between cells of one process (10 % on the GPU), 20 % between processes. Where the processor's speed
+  is not known, it may have been twice or half as slow. ``benchmarks/compare.py`` measures how many of such comparisons
+  see a difference where there is none.
 - It is too noisy where half of the interval, without the margin, is wider than the margin.
 """
 
@@ -69,9 +69,11 @@ from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, percent
 
-#: How far two runs of the same code may be apart, as a share of the first: host times of cells of one process, of two,
-#: and where the processor's speed is not known; and times on the GPU of one process.
-SAME_PROCESS, OTHER_PROCESS, UNKNOWN_SPEED, ON_GPU = 0.15, 0.2, 1.0, 0.1
+#: How far two runs of the same code may be apart, as a share of the first: host times of cells of one process, all
+#: times of two processes, and times on the GPU of one.
+SAME_PROCESS, OTHER_PROCESS, ON_GPU = 0.15, 0.2, 0.1
+#: How many times slower the processor may have been where that is not known.
+UNKNOWN_SPEED = 0.5, 2.0
 #: With which powers of the processor's slowness host times grow, at least and at most; and what is the best estimate.
 POWERS, LIKELY_POWER = (0.0, 1.0), 0.65
 #: Launches are cut into so many blocks; where there are fewer launches than that, into the second number of them.
@@ -362,8 +364,7 @@ def _differences(before: Recording, after: Recording,
         chosen += sorted(own, key=lambda key: -sides[0][key].total_ns - sides[1][key].total_ns)[:MOST_JUDGED]
     slowness = slowness_of(before, after)
     is_same = is_same_process(before, after)
-    of_host = UNKNOWN_SPEED if slowness is None else SAME_PROCESS if is_same else OTHER_PROCESS
-    of_gpu = ON_GPU if is_same else OTHER_PROCESS
+    of_host, of_gpu = (SAME_PROCESS, ON_GPU) if is_same else (OTHER_PROCESS, OTHER_PROCESS)
     asked: list[_Asked] = []
     for key in chosen:
         for measure in MEASURES:
@@ -381,7 +382,7 @@ def _differences(before: Recording, after: Recording,
         return (), few, len(told) - len(chosen)
     _, halves = intervals([each.column for each in asked])
     found = [_difference(each, half * each.wider, of_gpu) if each.measure == MEASURES[-1] else
-             _difference(each, half * each.wider, of_host, slowness or (1.0, 1.0))
+             _difference(each, half * each.wider, of_host, slowness or UNKNOWN_SPEED)
              for each, half in zip(asked, halves.tolist(), strict=True)]
     found.sort(key=lambda each: (_VERDICTS.index(each.verdict), -abs(each.percent)))
     return tuple(found), few, len(told) - len(chosen)

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelscope.analysis.compare import (
+    ON_GPU,
+    OTHER_PROCESS,
     SAME,
+    SAME_PROCESS,
     Changes,
     Difference,
     Measure,
@@ -18,6 +21,7 @@ from kernelscope.analysis.compare import (
     Section,
     Values,
     is_same_process,
+    slowness_of,
 )
 from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.side_by_side import side_by_side
@@ -284,7 +288,9 @@ def summary_line(changes: Changes) -> str:
             parts.append(took)
         elif _is_mostly_unchanged([each for each in own if each.measure in ("host", "execute")]):
             is_alike = is_gpu or not old or abs(new / old - 1) < _ALIKE
-            parts.append(f"{label} unchanged" if is_alike else f"{took} (as the processor's speed explains)")
+            why = "not told apart" if slowness_of(changes.before, changes.after) is None else (
+                "as the processor's speed explains")
+            parts.append(f"{label} unchanged" if is_alike else f"{took} ({why})")
         else:
             parts.append(f"{took} ({'too noisy' if own else 'too few'} to tell)")
     return ", ".join(parts) or "nothing changed"
@@ -420,8 +426,9 @@ def _delta(measure: Measure, old: float | None, new: float | None) -> str:
 
 def _notes(changes: Changes) -> Iterable[tuple[str, tuple[str, ...]]]:
     margin = ("An interval has a margin for what differs between two runs of the same code: "
-              + ("10 % of the first, for two cells of one process." if is_same_process(changes.before, changes.after)
-                 else "20 % of the first, for two processes."))
+              + (f"{percent(SAME_PROCESS)} of the first, for two cells of one process ({percent(ON_GPU)} on the GPU)."
+                 if is_same_process(changes.before, changes.after)
+                 else f"{percent(OTHER_PROCESS)} of the first, for two processes."))
     yield "Changed besides, so that a difference may not be the code's", changes.changes
     yield "To know", (*changes.notes, *((margin,) if changes.differences else ()))
 
