@@ -54,3 +54,9 @@ def test_live_views_are_of_recordings_in_the_repository(page: Path) -> None:
     for kind, name in re.findall(r"^```\{kernelscope\} (\S+) (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
         assert kind in KINDS
         assert (ROOT / "notebooks" / "recordings" / name).is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_line_begins_as_a_comment(page: Path) -> None:
+    """MyST leaves out a line that begins with a percent sign, as that of a number at the end of the line before."""
+    assert [line for line in prose(page).splitlines() if line.startswith("%")] == []
