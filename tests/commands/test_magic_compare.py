@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-LAUNCH = "for _ in range(20):\n    axpy[2, 32](a, 2.0, a)"
+LAUNCH = "for at in range(20):\n    axpy[2, 32](a, 2.0, a)"
 
 
 def test_the_card_of_a_cell_that_ran_before_says_what_changed(notebook: Any) -> None:
