@@ -127,7 +127,7 @@ class MetricsView:
         names = listed([clean(each.kernel) for each in self.kernels])
         return answer("metrics", {
             "verdict": f"{counted(len(self.kernels), 'kernel specialization')} measured: {names}." if self.kernels
-            else _NOTHING, "health": health_of(self.recording),
+            else self._nothing(), "health": health_of(self.recording),
             "kernels": Many(self.kernels, lambda each: {
                 "kernel": each.kernel, "specialization_id": each.specialization_id, "launches": each.count,
                 "duration_ns": each.duration_ns,
@@ -140,7 +140,7 @@ class MetricsView:
     def __repr__(self) -> str:
         width = columns(None)
         if not self.kernels:
-            return with_notice(self.recording.notice, wrap(_NOTHING, width, hanging=0))
+            return with_notice(self.recording.notice, wrap(self._nothing(), width, hanging=0))
         return with_notice(self.recording.notice, "\n\n".join(
             _text(self._title(each), each, _advice(self.recording, each), width) for each in self.kernels))
 
@@ -149,10 +149,16 @@ class MetricsView:
 
     def _repr_html_(self) -> str:
         inside = "".join(_html(self._title(each), each, _advice(self.recording, each), len(self.kernels) <= _OPEN)
-                         for each in self.kernels) or sentence(_NOTHING)
+                         for each in self.kernels) or sentence(self._nothing())
         notice = f'<div class="ks-notice">{escape(self.recording.notice)}</div>' if self.recording.notice else ""
         return f'{style_element(style(), _STYLE)}<div class="kscope">{notice}{inside}</div>'
 
+
+    def _nothing(self) -> str:
+        """Return why nothing was measured, where it was asked for; else how to ask."""
+        said = [f"{row['message']}" + (f"; {row['fix']}" if row["fix"] else "")
+                for row in self.recording.rows("health") if row["probe"] == "metrics" and row["message"]]
+        return f"No kernel's counters were measured: {'; '.join(said)}." if said else _NOTHING
 
     def _title(self, each: KernelCounters) -> tuple[str, str]:
         arguments = arguments_of(self.recording, each)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from handmade import Script
 
 import kernelscope
 from kernelscope.errors import UnknownKernelError
@@ -53,3 +54,13 @@ def test_html_has_what_the_text_has_and_escapes_names(full):
 def test_a_kernel_that_was_not_measured_is_said(full):
     with pytest.raises(UnknownKernelError, match="'nothing' was not measured"):
         kernelscope.metrics(full, kernel="nothing")
+
+
+def test_why_nothing_was_measured_is_said():
+    script = Script()
+    script.cell()
+    assert "%kernelscope metrics KERNEL measures one" in repr(kernelscope.metrics(script.recording()))
+    script.health("metrics", "unavailable", message="only administrators may read", fix="ask one")
+    said = " ".join(repr(kernelscope.metrics(script.recording())).split())
+    assert said == "No kernel's counters were measured: only administrators may read; ask one."
+    assert "only administrators may read" in kernelscope.metrics(script.recording())._repr_html_()
