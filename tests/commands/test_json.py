@@ -84,7 +84,7 @@ def test_a_study(cli: Any, path: Path) -> None:
 
 @pytest.mark.parametrize("before", RECORDINGS, ids=lambda path: path.stem)
 def test_two_recordings(before: Path) -> None:
-    for after in RECORDINGS:
+    for after in (before, RECORDINGS[RECORDINGS.index(before) - 1]):
         made = ComparisonView(recording(before), recording(after), (before.name, after.name)).answer()
         found = checked(encoded(made))
         assert found["before"]["health"]["complete"] is found["after"]["health"]["complete"] is True
