@@ -62,22 +62,27 @@ Found = tuple[str, str, float]
 
 
 class CounterEvidence:
-    """What these rules look at: a recording, and what was measured in it, or `only` one kernel of that."""
+    """What these rules look at: a recording, and what was measured in it."""
 
-    def __init__(self, recording: Recording, only: KernelCounters | None = None) -> None:
+    def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self._only = only
 
     @cached_property
     def measured(self) -> list[KernelCounters]:
         """Return what was measured, by specialization."""
-        return measured(self.recording) if self._only is None else [self._only]
+        return measured(self.recording)
 
     @cached_property
     def points(self) -> list[Point]:
         """Return the points of the rooflines."""
-        found = [point for each in rooflines(self.recording) for point in each.points] if self.measured else []
-        return found if self._only is None else [point for point in found if point.measured == self._only]
+        return [point for each in rooflines(self.recording) for point in each.points] if self.measured else []
+
+    def of(self, only: KernelCounters) -> CounterEvidence:
+        """Return what there is of one kernel, without reading the recording again."""
+        found = CounterEvidence(self.recording)
+        found.measured, found.points = [only], [point for point in self.points if point.measured == only]
+        found._instructions, found._stalls, found._launches = self._instructions, self._stalls, self._launches
+        return found
 
     def row(self, table: str, number: int | None) -> Mapping[str, Any] | None:
         """Return a row of a table; None for None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
-from kernelscope.analysis.counters import KernelCounters, arguments_of, measured
+from kernelscope.analysis.counters import KernelCounters, arguments_of
 from kernelscope.counter_sets import unit_of
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recording.model import Recording
@@ -100,7 +100,8 @@ class MetricsView:
 
     def __init__(self, recording: Recording, kernel: str | None = None) -> None:
         self.recording = recording
-        found = measured(recording)
+        self._evidence = CounterEvidence(recording)
+        found = self._evidence.measured
         self.kernels: list[KernelCounters] = [
             each for each in found if kernel is None or kernel in (each.kernel, each.kernel.rpartition(".")[2])]
         if kernel is not None and not self.kernels:
@@ -134,7 +135,7 @@ class MetricsView:
                 "metrics": Many([*each.values.items()], lambda pair: {
                     "metric": pair[0], "value": pair[1], "unit": unit_of(pair[0])}, weight=8),
                 "missing": Many(each.missing, weight=2),
-                "advice": Many(_advice(self.recording, each), lambda said: {"code": said[0], "text": Long(said[1])},
+                "advice": Many(_advice(self._evidence.of(each)), lambda said: {"code": said[0], "text": Long(said[1])},
                                weight=2)})}, limit)
 
     def __repr__(self) -> str:
@@ -142,13 +143,13 @@ class MetricsView:
         if not self.kernels:
             return with_notice(self.recording.notice, wrap(self._nothing(), width, hanging=0))
         return with_notice(self.recording.notice, "\n\n".join(
-            _text(self._title(each), each, _advice(self.recording, each), width) for each in self.kernels))
+            _text(self._title(each), each, _advice(self._evidence.of(each)), width) for each in self.kernels))
 
     def __str__(self) -> str:
         return repr(self)
 
     def _repr_html_(self) -> str:
-        inside = "".join(_html(self._title(each), each, _advice(self.recording, each), len(self.kernels) <= _OPEN)
+        inside = "".join(_html(self._title(each), each, _advice(self._evidence.of(each)), len(self.kernels) <= _OPEN)
                          for each in self.kernels) or sentence(self._nothing())
         notice = f'<div class="ks-notice">{escape(self.recording.notice)}</div>' if self.recording.notice else ""
         return f'{style_element(style(), _STYLE)}<div class="kscope">{notice}{inside}</div>'
@@ -169,9 +170,8 @@ class MetricsView:
         return clean(f"{each.kernel}({arguments})" if arguments else each.kernel), ", ".join(said)
 
 
-def _advice(recording: Recording, each: KernelCounters) -> list[tuple[str, str]]:
-    """Return what the rules on counters say of a kernel, each with the rule's code."""
-    evidence = CounterEvidence(recording, each)
+def _advice(evidence: CounterEvidence) -> list[tuple[str, str]]:
+    """Return what the rules on counters say, each with the rule's code."""
     said = {rule.code: [text for _, text, _ in rule(evidence)] for rule in COUNTER_RULES}
     return [(rule.code, text) for rule in COUNTER_RULES if not any(said[code] for code in rule.unless)
             for text in said[rule.code]]

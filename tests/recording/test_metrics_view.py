@@ -45,8 +45,7 @@ def test_html_has_what_the_text_has_and_escapes_names(full):
     assert html.count('class="ks-metrics"') == len(view.kernels) and html.count("<details open") == 0
     one = kernelscope.metrics(view.recording, kernel="transpose")._repr_html_()
     assert "<details open" in one and "bank conflicts" in one and "smsp__sass_sectors_mem_global.sum" in one
-    hostile = MetricsView.__new__(MetricsView)
-    hostile.recording = full
+    hostile = MetricsView(full)
     hostile.kernels = [replace(kernelscope.metrics(full).kernels[0], kernel="<script>k", specialization_id=None)]
     assert "<script>" not in hostile._repr_html_() and "&lt;script&gt;k" in hostile._repr_html_()
 
