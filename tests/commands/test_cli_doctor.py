@@ -36,7 +36,7 @@ def test_a_machine_with_the_dry_run(cli: Any, tmp_path: Path) -> None:
     assert [row["recorded"] for row in found["frameworks"] if row["package"] == "numba-cuda"] == [
         "launches with all phases, compiles and the disk cache with reasons"]
     assert all({"what", "command"} == set(row) for row in found["missing"])
-    text = doctor.lines(found)
+    text = cli("doctor", XDG_STATE_HOME=str(tmp_path)).stdout.splitlines()
     assert [line.split("  ")[0] for line in text if line[:1].strip()][1:-1] == list(SECTIONS)
     assert any("works: a launch was recorded" in line for line in text)
     assert any("numba-cuda: ok" in line for line in text)

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from study_repositories import git, numba_cuda_repository, spin_us
 
+from kernelscope import intervals as verdicts
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies import result as verdicts
 from kernelscope.studies.result import StudyResult
 from kernelscope.studies.statistics import judge
 
@@ -86,6 +86,7 @@ def test_without_a_gpu_and_a_dry_run_it_says_what_to_do() -> None:
 
 INTERRUPTED = """
 import sys
+from kernelscope import intervals as verdicts
 from kernelscope import studies
 def tell(done, text):
     print(text, flush=True)
