@@ -53,6 +53,8 @@ def metrics(what: Recording | Callable[..., Any], *args: Any, metrics: str = "ba
     """
     if isinstance(what, Recording):
         return MetricsView(what, kernel)
+    if replay == "user" and kernel is not None:
+        raise ValueError(f"replay 'user' measures all kernels as one range: leave out kernel {kernel!r}")
     with record(metrics=metrics, metrics_of=kernel, replay=replay, notify=notifier(lambda: sys.stderr)) as recorder:
         if replay == "kernel":
             what(*args, **kwargs)

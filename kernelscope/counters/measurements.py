@@ -114,6 +114,7 @@ class MeasurementsProbe(Probe):
         self._context = self._device = 0
         self._launches: Counter[str] = Counter()
         self._elsewhere = self._captured = self._partly = self._unfinished = 0
+        self._running: Generator[int] | None = None
         self._problem: CuptiError | None = None
         self._open: dict[str, Any] | None = None
         self._turn = threading.RLock()
@@ -156,6 +157,8 @@ class MeasurementsProbe(Probe):
         assert self.sink is not None
         with self._turn:
             try:
+                if self._running is not None:  # passes that were left before their end: nothing of them stays on
+                    self._running.close()
                 self._take(self._profiler)
                 self._add_bandwidth()
             finally:
@@ -256,8 +259,9 @@ class MeasurementsProbe(Probe):
             yield 0
             return
         self._unfinished = 1
+        self._running = self._replayed(profiler)
         try:
-            yield from self._replayed(profiler)
+            yield from self._running
             self._unfinished = 0
         except CuptiError as problem:
             self._problem = problem
@@ -274,16 +278,17 @@ class MeasurementsProbe(Probe):
             self._waited("while it was measured")
             is_last, number = profiler.stop(), number + 1
         names = [*self._launches]
-        if self._counts is not None:
+        counts = self._counts
+        if counts is not None:
             self._notify(f"pass {number + 1} of {self._passes}", False)
             with current(self._driver, self._context):
-                self._counts.begin()
+                counts.begin()
             try:
                 yield number
                 self._waited("while its instructions were counted")
-                executed = self._counts.take()
+                executed = counts.take()
             finally:
-                self._counts.end()
+                counts.end()
         if names:
             row = self._row(names[0] if len(names) == 1 else None, began, executed)
             plain = dict.fromkeys(_plain(readable(each)) for each in names)

@@ -106,10 +106,12 @@ class RangeProfiler(Profiler):
         """Let others measure; nothing is left in the process that costs anything."""
         try:
             if self._profiler is not None:
-                if self._is_started and self._is_by_user:
-                    self.stop()
-                profiler, self._profiler = self._profiler, None
-                self._call("cuptiRangeProfilerDisable", profiler=profiler)
+                try:
+                    if self._is_started and self._is_by_user:
+                        self.stop()
+                finally:
+                    profiler, self._profiler = self._profiler, None
+                    self._call("cuptiRangeProfilerDisable", profiler=profiler)
         finally:
             try:
                 self._forget()

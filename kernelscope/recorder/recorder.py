@@ -88,6 +88,7 @@ class Recorder(RecordsOnce):
         self._cells: list[dict[str, Any]] = []
         self._notes: list[dict[str, Any]] = []
         self._children: Children | None = None
+        self._has_passes = False
 
     @property
     def is_recording(self) -> bool:
@@ -228,7 +229,7 @@ class Recorder(RecordsOnce):
         Raises
         ------
         RecorderStateError
-            It is not recording, or without these options.
+            It is not recording, or without these options; or this was called before.
 
         Examples
         --------
@@ -239,6 +240,9 @@ class Recorder(RecordsOnce):
         """
         if self._session is None or self.options.replay != "user":
             raise RecorderStateError("passes() is for a recorder that has started with metrics and replay='user'")
+        if self._has_passes:
+            raise RecorderStateError("passes() was called before: a recording measures one range")
+        self._has_passes = True
         found = next((probe for probe in self._session.installed if isinstance(probe, HasPasses)), None)
         return iter((0,)) if found is None else found.passes()
 

@@ -127,6 +127,41 @@ def test_what_the_caller_repeats_is_one_range(measure, array, stand_in):
     assert recorder.recording.rows("measurements")[0]["specialization_id"] == 0
 
 
+def test_counting_ends_where_its_pass_is_left(measure, array, stand_in, monkeypatch):
+    done = []
+
+    class Counts:
+        def __init__(self, *_):
+            pass
+
+        def begin(self):
+            done.append("begin")
+
+        def take(self):
+            done.append("take")
+            return []
+
+        def end(self):
+            done.append("end")
+
+    monkeypatch.setattr("kernelscope.counters.measurements.InstructionCounts", Counts)
+    counted = "dram__bytes.sum,sm__sass_thread_inst_executed_op_ffma_pred_on.sum"
+    with measure(counted, replay="user") as recorder:
+        for _ in recorder.passes():
+            first[2, 32](array)
+        assert done == ["begin", "take", "end"]
+        with pytest.raises(RecorderStateError, match="called before"):
+            recorder.passes()
+    assert values(recorder.recording)["first"]["dram__bytes.sum"] == VALUES["dram__bytes.sum"]
+    assert len(recorder.recording.launches) == 2
+    done.clear()
+    with measure(counted, replay="user") as recorder:
+        for number in recorder.passes():
+            if number == 1:
+                break
+    assert done == ["begin", "end"] and stand_in.left_on == []
+
+
 def test_passes_that_do_not_come_to_their_end_measure_nothing(measure, array, stand_in):
     with measure(replay="user") as recorder:
         for _ in recorder.passes():
