@@ -38,7 +38,7 @@ EVERY_PYTHON = (
     "probes/test_kernel_source.py", "probes/test_numba_cuda_*.py",
     "probes/test_nvtx*.py", "probes/test_quadrants*.py", "studies/test_bench*.py", "studies/test_commands.py",
     "studies/test_live.py", "studies/test_process.py", "test_clock.py", "test_init.py",
-    "probes/test_probe_base.py", "recorder/test_recorder*.py",
+    "probes/test_import_hook.py", "probes/test_probe_base.py", "recorder/test_recorder*.py",
 )
 #: Folders whose files take long, the longest first.
 LONG = ("frameworks", "notebooks", "browser", "snapshots", "studies", "pytest_plugin", "commands", "probes", "native",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib.abc
-import importlib.util
 import sys
 from types import ModuleType
 from typing import Any
+
+from kernelscope.imports import call_after_import, imported
 
 _MODULE = "triton.backends.nvidia.driver"
 # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
@@ -16,7 +17,7 @@ _MAJOR, _MINOR = 75, 76
 
 def adapt(library: ctypes.CDLL) -> None:
     """Have Triton's driver ask `library` what it would ask torch, now or as soon as Triton is imported."""
-    module = sys.modules.get(_MODULE)
+    module = imported(_MODULE)
     if module is not None:
         _replace(module, library)
     elif not any(isinstance(each, _Finder) for each in sys.meta_path):
@@ -24,31 +25,17 @@ def adapt(library: ctypes.CDLL) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for the import of Triton's driver, once."""
+    """Waits for the import of Triton's driver, also where that is loaded anew."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        self._is_searching = False
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname != _MODULE or self._is_searching:
-            return None
-        self._is_searching = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._is_searching = False
-        if spec is None or spec.loader is None:
-            return None
-        loader: Any = spec.loader
-        run = loader.exec_module
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        if fullname == _MODULE:
+            call_after_import(fullname, self._imported)
 
-        def exec_module(module: ModuleType) -> None:
-            run(module)
-            _replace(module, self._library)  # again where the module is loaded anew, by whom it is found then
-
-        loader.exec_module = exec_module
-        return spec
+    def _imported(self, name: str, module: ModuleType) -> None:
+        _replace(module, self._library)
 
 
 def _replace(module: Any, library: ctypes.CDLL) -> None:

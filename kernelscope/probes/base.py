@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib.abc
-import importlib.machinery
 import importlib.metadata
-import importlib.util
 import inspect
 import sys
 import threading
@@ -19,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from kernelscope.distributions import may_have_entry_points
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.imports import LazyModule, call_after_import, imported, namespace_of
 from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.cost import Trial, measure
@@ -308,8 +307,8 @@ class ImportHook:
 
     def arm(self) -> None:
         """Call back now if the module is there, else when it is imported."""
-        module = sys.modules.get(self.module)
-        if module is not None and not _is_loading(module):
+        module = imported(self.module)
+        if module is not None:
             self.callback(module)
         else:
             _finder.add(self)
@@ -324,81 +323,65 @@ class ImportFinder(importlib.abc.MetaPathFinder):
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[ImportHook, ...]] = {}
-        self._searched: set[str] = set()
+        self._lock = threading.RLock()
+        self._patches = Patches()
 
     def add(self, hook: ImportHook) -> None:
-        """Have a hook called back when its module is imported."""
-        self._waiting[hook.module] = (*self._waiting.get(hook.module, ()), hook)
-        if sys.meta_path[:1] != [self]:  # another tool's finder may have been put before it
-            self._leave()
-            sys.meta_path.insert(0, self)
+        """Have a hook called back when its module is imported, or has been meanwhile."""
+        with self._lock:
+            self._waiting[hook.module] = (*self._waiting.get(hook.module, ()), hook)
+            if sys.meta_path[:1] != [self]:  # another tool's finder may have been put before it
+                self._leave()
+                sys.meta_path.insert(0, self)
+                self._patches.hook(LazyModule, "__getattribute__", self._lazy)
+        call_after_import(hook.module, self._imported)  # another thread may be importing it
+        module = imported(hook.module)
+        if module is not None:
+            self._imported(hook.module, module)
 
-    def remove(self, hook: ImportHook) -> None:
-        """Forget a hook."""
-        left = tuple(each for each in self._waiting.get(hook.module, ()) if each is not hook)
-        if left:
-            self._waiting[hook.module] = left
-        else:
-            self._waiting.pop(hook.module, None)
-        if not self._waiting:
-            self._leave()
+    def remove(self, hook: ImportHook) -> bool:
+        """Forget a hook; return whether it was waiting."""
+        with self._lock:
+            waiting = self._waiting.get(hook.module, ())
+            left = tuple(each for each in waiting if each is not hook)
+            if left:
+                self._waiting[hook.module] = left
+            else:
+                self._waiting.pop(hook.module, None)
+            if not self._waiting:
+                self._leave()
+            return len(left) < len(waiting)
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Let the other finders find the module, and have its loader tell the hooks when it has run it."""
-        if fullname not in self._waiting or fullname in self._searched:
-            return None
-        self._searched.add(fullname)
-        try:
-            spec = importlib.util.find_spec(fullname)
-        except BaseException as error:
-            hide_frame(error)
-            raise
-        finally:
-            self._searched.discard(fullname)
-        if spec is None or spec.loader is None:
-            return None
-        spec.loader = _NotifyingLoader(spec.loader, lambda module: self._ran(fullname, module))
-        return spec
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        """Find nothing; have the hooks called back if this is an import and succeeds."""
+        if fullname in self._waiting:
+            call_after_import(fullname, self._imported)
 
-    def _ran(self, fullname: str, module: ModuleType) -> None:
-        # Only now: the import may have been a mere look for the module, or may have failed.
-        for hook in self._waiting.get(fullname, ()):
-            hook.disarm()
-            hook.callback(module)
+    def _imported(self, name: str, module: ModuleType) -> None:
+        for hook in self._waiting.get(name, ()):
+            if self.remove(hook):  # else another thread has called it back
+                hook.callback(module)
+
+    def _lazy(self, original: Callable[[ModuleType, str], Any]) -> Callable[[ModuleType, str], Any]:
+        """Return the hook on the attributes of modules that are loaded at the first use of one."""
+        def load(module: ModuleType, name: str) -> Any:
+            try:
+                return original(module, name)
+            finally:
+                if type(module) is not LazyModule:
+                    for waiting in list(self._waiting):
+                        if sys.modules.get(waiting) is module:
+                            self._imported(waiting, module)
+
+        return load
 
     def _leave(self) -> None:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
+        self._patches.undo()
 
 
 _finder = ImportFinder()
-
-
-class _NotifyingLoader(importlib.abc.Loader):
-    """A loader that hands over to the real one and calls back afterwards."""
-
-    def __init__(self, loader: Any, callback: Callable[[ModuleType], None]) -> None:
-        self._loader = loader
-        self._callback = callback
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        try:
-            return self._loader.create_module(spec)
-        except BaseException as error:
-            hide_frame(error)
-            raise
-
-    def exec_module(self, module: ModuleType) -> None:
-        # The module keeps its own loader, as without us: inspect and pickle look at it.
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        try:
-            self._loader.exec_module(module)
-        except BaseException as error:
-            hide_frame(error)
-            raise
-        self._callback(module)
 
 
 def clean(error: BaseException, hidden: frozenset[CodeType]) -> None:
@@ -471,11 +454,6 @@ def insist(undo: Callable[[], object]) -> BaseException | None:
 
 #: Code objects of hooks on the user's call path; `without_frames` takes them out of tracebacks.
 hook_codes: set[CodeType] = {_hand_over.__code__}
-
-
-def _is_loading(module: ModuleType) -> bool:
-    """Whether another import of the module is still under way."""
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 # What a launch hook does with an exception: its own is kept from the user, and the launch is written all the same.
@@ -691,9 +669,7 @@ def without_hook(function: Any) -> Any:
 
 def _named_only(namespace: dict[str, Any], name: str) -> list[Place]:
     """Return the modules' namespaces that hold a function by its name, if nothing else holds it; otherwise none."""
-    modules: list[Any] = list(sys.modules.values())
-    spaces = {id(vars(module)): vars(module) for module in modules if isinstance(module, ModuleType)}
-    found: list[Place] = [(space, name) for space in spaces.values() if space.get(name) is namespace[name]]
+    found: list[Place] = [(space, name) for space in _namespaces().values() if space.get(name) is namespace[name]]
     one = _references({name: object()}, name)
     return found if _references(namespace, name) == one - 1 + len(found) else []
 
@@ -708,9 +684,11 @@ def _search(function: Any) -> list[Place]:
     found: list[Place] = []
     for holder in gc.get_referrers(function):
         if isinstance(holder, dict):
-            ours = str(holder.get("__name__")).startswith(_OUR_PROBES)
-            if (id(holder) in modules or "__builtins__" in holder) and not ours:
-                found += [(holder, name) for name, value in list(holder.items()) if value is function]
+            # It may be of a class of the user's, whose methods are not called.
+            module = dict.get(holder, "__name__")
+            ours = type(module) is str and module.startswith(_OUR_PROBES)
+            if (id(holder) in modules or dict.__contains__(holder, "__builtins__")) and not ours:
+                found += [(holder, name) for name, value in list(dict.items(holder)) if value is function]
         elif isinstance(holder, CellType) or type(holder) is functools.partial or _is_hook(holder, function):
             found.append((holder, ""))
     return found
@@ -724,10 +702,11 @@ def _is_hook(holder: Any, function: Any) -> bool:
     return original is function or original is getattr(function, _ORIGINAL, None)
 
 
-def _namespaces() -> set[int]:
-    """Identities of the modules' namespaces; anything may stand in `sys.modules`."""
+def _namespaces() -> dict[int, dict[str, Any]]:
+    """Modules' namespaces by identity; anything may stand in `sys.modules`."""
     found: list[Any] = list(sys.modules.values())
-    return {id(vars(module)) for module in found if isinstance(module, ModuleType)}
+    spaces = [namespace_of(module) for module in found if issubclass(type(module), ModuleType)]
+    return {id(space): space for space in spaces}
 
 
 def _hold(function: Any, places: list[Place]) -> bool:

@@ -12,11 +12,12 @@ import sysconfig
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path, PurePath
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import kernelscope
+from kernelscope.imports import namespace_of
 from kernelscope.probes.functions import FRAMEWORKS
 from kernelscope.schema import MAX_STACK_FRAMES, UNKNOWN
 
@@ -234,7 +235,8 @@ def _is_installed(path: str) -> bool:
 
 def _framework_folders() -> list[str]:
     """The folders of the frameworks that are loaded."""
-    files = [getattr(sys.modules.get(name), "__file__", None) for name in FRAMEWORKS]
+    modules: list[Any] = [sys.modules.get(name) for name in FRAMEWORKS]
+    files = [namespace_of(each).get("__file__") for each in modules if issubclass(type(each), ModuleType)]
     return [os.path.dirname(file) for file in files if isinstance(file, str)]
 
 
