@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +44,11 @@ class Column(NamedTuple):
         Whether it holds a file's path, which a saved file cuts down to the file's name unless asked.
     low, high : int or None
         The least and the most that its numbers may be; None where it holds none. A file with another one is refused.
+    values : tuple of str
+        The texts that an enumeration consists of, which redaction keeps; empty for other columns. A file with another
+        one is refused, unless the column is open.
+    is_open : bool
+        Whether it holds other texts beside `values`: names that users, libraries and probes give.
     """
 
     name: str
@@ -52,6 +59,13 @@ class Column(NamedTuple):
     is_path: bool = False
     low: int | None = None
     high: int | None = None
+    values: tuple[str, ...] = ()
+    is_open: bool = False
+
+    @property
+    def is_enumeration(self) -> bool:
+        """Whether it holds its `values` and nothing else."""
+        return bool(self.values) and not self.is_open
 
 
 @dataclass(frozen=True)
@@ -164,14 +178,23 @@ def _handle(name: str, meaning: str, *, nullable: bool = False) -> Column:
     return Column(name, "int64", meaning, nullable=nullable, low=0, high=MAX_HANDLE)
 
 
-def _text(name: str, meaning: str, *, nullable: bool = True, is_path: bool = False) -> Column:
-    """Return a column of texts."""
-    return Column(name, "string", meaning, nullable=nullable, is_path=is_path)
+def _text(name: str, meaning: str, values: Iterable[str] = (), *, nullable: bool = True,
+          is_path: bool = False) -> Column:
+    """Return a column of texts, some of which may be known beforehand."""
+    return Column(name, "string", meaning, nullable=nullable, is_path=is_path, values=tuple(values), is_open=True)
 
 
-def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    """Return a column of texts of which few are distinct."""
-    return Column(name, "category", meaning, nullable=nullable)
+def _word(name: str, meaning: str, values: Iterable[str] = (), *, nullable: bool = False) -> Column:
+    """Return a column of texts of which few are distinct, some of which may be known beforehand."""
+    return Column(name, "category", meaning, nullable=nullable, values=tuple(values), is_open=True)
+
+
+def _enumeration(name: str, values: Mapping[str, str], *, lead: str = "", end: str = "",
+                 nullable: bool = False) -> Column:
+    """Return a column of these texts and no others; each has what is said of it behind its name, or nothing."""
+    *most, last = (f"{value} ({note})" if note else value for value, note in values.items())
+    return Column(name, "category", f"{lead}{', '.join(most)}{',' if len(most) > 1 else ''} or {last}{end}.",
+                  nullable=nullable, values=tuple(values))
 
 
 # Every table and column of a recording: name, dtype, unit and meaning.
@@ -193,6 +216,61 @@ UNKNOWN = -1
 UNFINISHED = "unfinished"
 
 
+# Texts of the columns that hold names too.
+
+#: The frameworks that have a probe, and what stands for kernels of which no probe knows.
+_FRAMEWORKS = ("numba-cuda", "cuda.core", "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile",
+               "cutile", "cupy", "jax", "warp", "cute", "simulator", "scripted", "driver")
+#: What reports on a recording: probes, the recorder and its journal, and the readers of other tools' traces.
+_PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "torch.operators", "dask", "stalls",
+           "metrics", "lanes", "nsys", "torch.profiler", "xla", "chrome")
+#: Directions of copies; ``copy`` is one whose direction is not known.
+_DIRECTIONS = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "copy")
+_ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize")
+_MEMORY = ("pageable", "pinned", "device", "managed", "array", "unknown")
+#: Why something was compiled: see `kernelscope.analysis.compiles`.
+COMPILE_REASONS = (
+    "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
+    "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
+    "eager", "redefined", "recompile", "disk", "disk_unsafe", "cache_absent", "cache_stale", "cache_unwritable",
+    "new_device", "new_constexpr", "divisibility", "equal_to_1", "new_option", "new_setting", "new_global", "autotune",
+    "static_size", "size_condition", "requires_grad", "new_keys", "new_length", "aliasing", "new_tensor_kind",
+    "new_mode", "new_value", "captured_value", "new_attribute", "new_function", "new_object", "freed", "new_backend",
+    "graph_break", "backward", "recompile_limit", "wait", "unknown")
+#: Why something was built or tuned: see `kernelscope.analysis.builds`.
+BUILD_REASONS = (
+    "first_use", "new_operator_name", "new_operator_value", "new_operator", "new_dtype", "new_array_type",
+    "new_iterator", "new_device", "new_option", "several", "cache_cleared", "wait", "unknown", "new_key", "redefined",
+    "disk")
+#: Algorithms of cuda.compute; a probe's own library names its algorithms itself.
+_ALGORITHMS = (
+    "reduce_into", "inclusive_scan", "exclusive_scan", "merge_sort", "radix_sort", "segmented_sort",
+    "segmented_reduce", "histogram_even", "unique_by_key", "three_way_partition", "unary_transform",
+    "binary_transform", "select", "lower_bound", "upper_bound")
+_PASSES = (
+    "LiteralPropagation", "PropagateLiterals", "Rewrite dynamic raises", "annotate_types", "canonicalize_loop_entry",
+    "canonicalize_loop_exit", "create_library", "cuda_backend", "cuda_native_lowering", "cuda_translate_bytecode",
+    "dead_branch_prune", "dead_code_elimination", "extract_bytecode", "find_literally", "fixup_args",
+    "generic_rewrites", "inline_closure_likes", "inline_inlinables", "inline_overloads", "ir_legalization",
+    "ir_processing", "iter_loop_canonicalisation", "literal_unroll", "make_function_op_code_to_jit_function",
+    "mixed_container_unroller", "native_lowering", "nopython_backend", "nopython_rewrites",
+    "nopython_supported_feature_validation", "nopython_type_inference", "partial_type_inference", "preserve_ir",
+    "print_ir_cfg", "reconstruct_ssa", "rewrite_semantic_constants", "simplify_cfg", "strip_phis",
+    "transform_literal_unroll_const_list_to_tuple", "translate_bytecode", "with_lifting",
+    "mlir", "nvvm", "lto", "link", "load", "front end", "code",
+    "mlir_type_inference", "mlir_backend", "numba_cuda_mlir_inline_inlinables", "numba_cuda_mlir_literal_unroll",
+    "post_inline_whole_function_planners",
+    "ir_initialization", "ttir", "ttgir", "llir", "ptx", "cubin", "store_results",
+    "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
+    "Triton and C++", "cache load",
+    "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA", "clang", "compile")
+#: Stall reasons by CUPTI's names.
+_STALLS = (
+    "barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle", "long_scoreboard",
+    "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instructions", "not_selected", "selected",
+    "short_scoreboard", "sleeping", "tex_throttle", "wait", "warpgroup_arrive")
+
+
 _LINE = _id("line_id", "The line of the user's code that made it: the innermost on its thread; null where none is "
             "known.", nullable=True)
 _STACK = _id("stack_id", "The innermost frame of the Python call path that made it; null where call paths were not "
@@ -211,16 +289,19 @@ _TABLES = (
         _count("rank", "Its rank among all processes of its job, as the launcher says."),
         _count("local_rank", "Its rank among those of its machine."),
         _text("worker", "Its name as a worker, such as that of a Dask worker."),
-        _word("launcher", "What started it: torchrun, mpi, slurm, ipyparallel, dask, multiprocessing, or subprocess; "
-              "null for a process on its own.", nullable=True),
+        _enumeration("launcher", dict.fromkeys((
+            "torchrun", "mpi", "slurm", "ipyparallel", "dask", "multiprocessing", "subprocess"), ""),
+            lead="What started it: ", end="; null for a process on its own", nullable=True),
         _text("gpu_uuid", "The GPU that it was given, or the only one that it used; null where it used several, and "
               "where that is not known."),
         _time("start_ns", "When KernelScope was first used in it: with the pid, what tells processes apart.",
               nullable=True),
         _time("end_ns", "The last that is known of it.", nullable=True),
-        _word("status", "ok; terminated (by SIGTERM or SIGHUP, after it had written its file); killed (recovered from "
-              "its journal after it had died, or was replaced by exec); cut off (its file is damaged, and part of it "
-              "is there); or unfinished (it was still recording when it was read)."),
+        _enumeration("status", {
+            "ok": "", "terminated": "by SIGTERM or SIGHUP, after it had written its file",
+            "killed": "recovered from its journal after it had died, or was replaced by exec",
+            "cut off": "its file is damaged, and part of it is there",
+            UNFINISHED: "it was still recording when it was read"}),
         _text("message", "What is not so with it, in one line."),
         Column("clock_offset_ns", "int64", "What was added to its times to bring them to the recording's clock, at its "
                "start; null where nothing was measured.", unit="ns", nullable=True, low=-MAX_TIME_NS,
@@ -239,7 +320,7 @@ _TABLES = (
         _time("end_ns", "When the cell's code had ended, before the device was synchronized; of an unfinished one the "
               "last that is known of it."),
         _time("synchronized_ns", "When the device was synchronized; null where it was not.", nullable=True),
-        _word("status", "ok, error, interrupted, or unfinished (its process died in it)."),
+        _enumeration("status", {"ok": "", "error": "", "interrupted": "", UNFINISHED: "its process died in it"}),
         _text("error", "Type and message of the exception that ended the cell."),
         _text("source", "The cell's source text."),
         _text("source_sha256", "SHA-256 of the source text, hexadecimal."),
@@ -251,7 +332,7 @@ _TABLES = (
     Table("threads", "one host thread that launched, compiled, made an NVTX range or collected garbage", (
         _id("thread_id", "Row number."),
         _handle("ident", "Python's `threading.get_ident()` of it."),
-        _text("name", "Python's name of the thread."),
+        _text("name", "Python's name of the thread.", values=("MainThread",)),
         _PROCESS,
     )),
     Table("lines", "one line of the user's code that launched, compiled, or made a range or an event of a graph, or of "
@@ -304,9 +385,8 @@ _TABLES = (
     )),
     Table("dispatchers", "one kernel function with its compile options", (
         _id("dispatcher_id", "Row number."),
-        _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, triton, torch.compile, "
-              "cutile, cupy, jax, warp, cute, simulator, or what a probe names itself; driver for a kernel that no "
-              "probe knows."),
+        _word("framework", f"{', '.join(_FRAMEWORKS[:-2])}, or what a probe names itself; {_FRAMEWORKS[-1]} for a "
+              "kernel that no probe knows.", _FRAMEWORKS),
         _text("name", "The function's qualified Python name; of a kernel in C++ its name without scopes.",
               nullable=False),
         _text("module", "The module that defines it; of a kernel that no probe knows its library, such as PyTorch, as "
@@ -337,7 +417,8 @@ _TABLES = (
                nullable=True),
         _text("launch_config", "The launch configuration it is bound to (LC-S), as a JSON object."),
         _bytes("cubin_bytes", "Size of the machine code."),
-        _word("origin", "How it came to be: compiled, disk, or before (it was there when recording began)."),
+        _enumeration("origin", {"compiled": "", "disk": "", "before": "it was there when recording began"},
+                     lead="How it came to be: "),
         _text("entry_name", "The kernel's mangled name in the machine code."),
         _ATTRIBUTES,
     )),
@@ -374,8 +455,8 @@ _TABLES = (
           for field in LAUNCH_RECORD if field.name in RECORD_TIMES),
         _duration("compile_ns", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
                   nullable=True),
-        _word("cache", "Where the specialization came from: memory, disk, compiled, or wait (another thread "
-                       "was compiling it); null where unknown.", nullable=True),
+        _enumeration("cache", {"memory": "", "disk": "", "compiled": "", "wait": "another thread was compiling it"},
+                     lead="Where the specialization came from: ", end="; null where unknown", nullable=True),
         _id("compilation_id", "The compile or disk load inside this launch.", nullable=True),
         _handle("correlation_id", "CUPTI's correlation id of the driver call, unique in its process.",
                 nullable=True),
@@ -385,8 +466,8 @@ _TABLES = (
                   "that was not recorded.", nullable=True),
         _duration("gc_ns", "Of the launch, in Python's garbage collections on its thread, whatever the phase; null "
                   "where they were not recorded, and in a recovered journal.", nullable=True),
-        _word("error", "Type of the exception that the launch raised; unfinished where its process died in it.",
-              nullable=True),
+        _word("error", f"Type of the exception that the launch raised; {UNFINISHED} where its process died in it.",
+              (UNFINISHED,), nullable=True),
         _id("capture_event_id", "The capture that it went into: it was recorded as a node and did not run; null for a "
             "launch that ran.", nullable=True),
         _id("graph_node_id", "The node that it became in that capture's graph.", nullable=True),
@@ -394,8 +475,9 @@ _TABLES = (
     )),
     Table("activities", "one activity of the GPU, or one wait for it", (
         _long_id("activity_id", "Row number; rows are in order of start_ns, an unknown start first."),
-        _word("kind", "Kind of it: kernel, memcpy, memset, or sync (the host waits)."),
-        _word("name", "The kernel's readable name; of a copy its direction, such as HtoD; of a wait what for."),
+        _enumeration("kind", {"kernel": "", "memcpy": "", "memset": "", "sync": "the host waits"}, lead="Kind of it: "),
+        _word("name", "The kernel's readable name; of a copy its direction, such as HtoD; of a wait what for.",
+              _ACTIVITIES),
         _word("entry_name", "The kernel's mangled name in the machine code; null for what is no kernel.",
               nullable=True),
         _id("device_id", "The device.", nullable=True),
@@ -421,8 +503,9 @@ _TABLES = (
         _handle("correlation_id", "CUPTI's correlation id, unique in its process: all that one call asked "
                 "for has the same, such as the nodes of a graph.", nullable=True),
         _bytes("size_bytes", "Bytes copied or set."),
-        _word("memory", "Kinds of memory that a copy was between, or that was set: pageable, pinned, device, managed, "
-                        "array.", nullable=True),
+        _word("memory", "Kinds of memory that a copy was between, or that was set, as in `pageable to device`: "
+                        f"{', '.join(_MEMORY)}.",
+              (*_MEMORY, *map(" to ".join, itertools.product(_MEMORY, repeat=2))), nullable=True),
         _id("graph_event_id", "The graph launch that it is part of; null outside of graphs.", nullable=True),
         _id("graph_node_id", "The graph's node that it is a run of; null where the graph was not seen being built.",
             nullable=True),
@@ -451,15 +534,18 @@ _TABLES = (
         _STACK,
         _long_id("launch_id", "The launch that needed it; null for eager signatures.", nullable=True),
         _id("configuration_id", "The launch configuration seen while compiling.", nullable=True),
-        _word("trigger", "launch, eager (a signature in the decorator), specialize, recompile, device (another "
-              "device's code for a specialization that there was), or compile."),
+        _enumeration("trigger", {
+            "launch": "", "eager": "a signature in the decorator", "specialize": "", "recompile": "",
+            "device": "another device's code for a specialization that there was", "compile": ""}),
         _text("signature", "The requested argument types.", nullable=False),
         _time("start_ns", "When it was requested; the launch's own start where a probe cannot see it."),
         _time("end_ns", "When it was done or had failed; null where a probe cannot see it.", nullable=True),
         _duration("wait_ns", "Of that, waiting for numba's compiler lock; null where unknown.",
                   nullable=True),
-        _word("outcome", "compiled, disk, wait (another thread had compiled it meanwhile), or failed."),
-        _word("reason_code", "Why it was needed: see `kernelscope.analysis.compiles`.", nullable=True),
+        _enumeration("outcome", {
+            "compiled": "", "disk": "", "wait": "another thread had compiled it meanwhile", "failed": ""}),
+        _word("reason_code", "Why it was needed: see `kernelscope.analysis.compiles`.", COMPILE_REASONS,
+              nullable=True),
         _text("reason", "The same as a sentence."),
         _word("argument", "The Python name of the argument whose type made it necessary; null where none did.",
               nullable=True),
@@ -481,8 +567,9 @@ _TABLES = (
         _id("thread_id", "The host thread."),
         _long_id("launch_id", "The call that requested it; null for a request of the algorithm only.",
                  nullable=True),
-        _word("framework", "Whose cache it is: cuda.compute, triton (its autotuner), or what a probe names itself."),
-        _word("algorithm", "The requested algorithm, such as reduce_into; of an autotuner the kernel."),
+        _word("framework", "Whose cache it is: cuda.compute, triton (its autotuner), or what a probe names itself.",
+              _FRAMEWORKS),
+        _word("algorithm", "The requested algorithm, such as reduce_into; of an autotuner the kernel.", _ALGORITHMS),
         _id("dispatcher_id", "The kernel function that an autotuner is of; null for a library's algorithm.",
             nullable=True),
         _text("compute_capability", "What it is built for, such as 9.0."),
@@ -490,13 +577,14 @@ _TABLES = (
         _time("end_ns", "When it was there or had failed; null where a probe cannot see it.", nullable=True),
         _duration("build_ns", "Of that, in the library's compiler and linker; 0 for a hit.",
                   nullable=True),
-        _word("outcome", "How it went: hit, miss (it was built, or tuned), disk (an earlier tuning was found on disk), "
-              "wait (another thread was building it), or failed."),
+        _enumeration("outcome", {
+            "hit": "", "miss": "it was built, or tuned", "disk": "an earlier tuning was found on disk",
+            "wait": "another thread was building it", "failed": ""}, lead="How it went: "),
         _text("key_parts", "The cache key's parts by name, as a JSON object of texts; of an autotuner the values of "
               "the arguments that its key names, and the arrays' dtypes."),
         _id("nearest_build_id", "The known build that a miss differs least from.", nullable=True),
         _text("differing_parts", "Names of the key's parts that differ from that one's, as in `operator, dtype`."),
-        _word("reason_code", "Why it was a miss: see `kernelscope.analysis.builds`.", nullable=True),
+        _word("reason_code", "Why it was a miss: see `kernelscope.analysis.builds`.", BUILD_REASONS, nullable=True),
         _text("reason", "The same as a sentence."),
         _text("fix", "What would avoid it."),
         _bytes("cubin_bytes", "Size of the machine code that was built."),
@@ -521,9 +609,11 @@ _TABLES = (
         _id("parent_node_id", "The child-graph or conditional node that it is inside of; null at the top.",
             nullable=True),
         _count("body", "Which of that node's bodies it is in, from 0; null at the top."),
-        _word("kind", "Kind of it: kernel, memcpy, memset, host, empty, event_record, event_wait, child, if, while, "
-                      "switch, mem_alloc, mem_free, or other."),
-        _text("name", "A kernel's readable name, a copy's direction such as HtoD, a host function's name."),
+        _enumeration("kind", dict.fromkeys((
+            "kernel", "memcpy", "memset", "host", "empty", "event_record", "event_wait", "child", "if", "while",
+            "switch", "mem_alloc", "mem_free", "other"), ""), lead="Kind of it: "),
+        _text("name", "A kernel's readable name, a copy's direction such as HtoD, a host function's name.",
+              _ACTIVITIES),
         _text("entry_name", "A kernel's mangled name in the machine code."),
         _id("specialization_id", "The recorded specialization of that name; null for other kernels.", nullable=True),
         _id("configuration_id", "A kernel's launch configuration, without a stream.", nullable=True),
@@ -541,8 +631,10 @@ _TABLES = (
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread; null where it is not known.", nullable=True),
         _LINE,
-        _word("kind", "Kind of it: capture (begin to end), define (a definition was created), instantiate, update, "
-                      "upload, launch, close, or before (the executable graph was there when recording began)."),
+        _enumeration("kind", {
+            "capture": "begin to end", "define": "a definition was created", "instantiate": "", "update": "",
+            "upload": "", "launch": "", "close": "",
+            "before": "the executable graph was there when recording began"}, lead="Kind of it: "),
         _id("graph_id", "The graph; null where it was not seen being built.", nullable=True),
         _id("exec_id", "The executable graph, as the event instantiate or before that it came from; null for capture "
             "and define.", nullable=True),
@@ -554,13 +646,15 @@ _TABLES = (
         _time("end_ns", "The call returned; of a capture, when it ended; null where that was not seen.", nullable=True),
         _word("api", "The function of the driver that was called, such as cuGraphInstantiateWithParams.",
               nullable=True),
-        _word("outcome", "What came of it: ok, refused (an update that the driver would not make), or failed."),
+        _enumeration("outcome", {"ok": "", "refused": "an update that the driver would not make", "failed": ""},
+                     lead="What came of it: "),
         _text("error", "The driver's name of what went wrong, and of an update where."),
         _id("rebuild_of", "Of instantiate: the earlier instantiate of the same topology, which could have been reused "
             "or updated; null where it is no rebuild.", nullable=True),
-        _word("change", "What differs from that one, or of an update from before it: none, arguments (pointers and "
-                        "scalars), configuration (launch configurations, sizes, kernels' attributes), or topology.",
-              nullable=True),
+        _enumeration("change", {
+            "none": "", "arguments": "pointers and scalars",
+            "configuration": "launch configurations, sizes, kernels' attributes", "topology": ""},
+            lead="What differs from that one, or of an update from before it: ", nullable=True),
         _text("changes", "The same as text, as in `grid of axpy 4 to 8; argument 1 of axpy`."),
         _duration("queue_ns", "Of launch: from the call's return to the first node's start on the GPU; 0 where "
                   "it started before.", nullable=True),
@@ -573,8 +667,8 @@ _TABLES = (
     Table("passes", "one compiler pass or link phase", (
         _id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
         _id("specialization_id", "The specialization, where the phase belongs to one.", nullable=True),
-        _word("kind", "pass (numba's pipeline) or phase (mlir, nvvm, lto, link, load)."),
-        _word("name", "The pass's or phase's name."),
+        _enumeration("kind", {"pass": "numba's pipeline", "phase": "mlir, nvvm, lto, link, load"}),
+        _word("name", "The pass's or phase's name.", _PASSES),
         _time("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
         _duration("duration_ns", "How long it took, phases inside it included."),
         _PROCESS,
@@ -582,9 +676,10 @@ _TABLES = (
     Table("code", "one text of code, recorded only on request", (
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The specialization; null for the function's source.", nullable=True),
-        _word("kind", "Kind of it: source, functions (the source of those that it calls, as JSON), types (Numba's "
-                      "inferred types, as JSON), mlir, ttir or ttgir (Triton's MLIR), llvm, ptx, sass, or cubin (the "
-                      "machine code itself, in base64)."),
+        _enumeration("kind", {
+            "source": "", "functions": "the source of those that it calls, as JSON",
+            "types": "Numba's inferred types, as JSON", "mlir": "", "ttir": "Triton's MLIR", "ttgir": "likewise",
+            "llvm": "", "ptx": "", "sass": "", "cubin": "the machine code itself, in base64"}, lead="Kind of it: "),
         _text("text", "The text itself.", nullable=False),
         _count("lineno", "Of source: the line in its file that the text begins with."),
         _ATTRIBUTES,
@@ -602,8 +697,9 @@ _TABLES = (
         _word("category", "The category's name or number.", nullable=True),
         _word("color", "The color as #rrggbb; null where none was given.", nullable=True),
         _text("payload", "The payload as text: numbers in full, of arrays the type and shape."),
-        _word("kind", "Kind of it: push_pop, start_end or mark."),
-        _word("source", "Where it was seen: python (nvtx's Python functions) or native (NVTX's C interface)."),
+        _enumeration("kind", {"push_pop": "", "start_end": "", "mark": ""}, lead="Kind of it: "),
+        _enumeration("source", {"python": "nvtx's Python functions", "native": "NVTX's C interface"},
+                     lead="Where it was seen: "),
         _time("start_ns", "When it was opened; null where that was before recording began.", nullable=True),
         _time("end_ns", "When it was closed; null where it was open when recording ended.", nullable=True),
         _count("depth", "Push/pop ranges around it on its thread; 0 for start/end ranges.", nullable=False),
@@ -629,7 +725,7 @@ _TABLES = (
         Column("pc_offset", "int64", "Where the instruction is: bytes from the first one of its function.", low=0,
                high=MAX_TIME_NS),
         _word("reason", "Why the warp did not go on, by CUPTI's name without what all have in common: long_scoreboard, "
-                        "barrier, and so on; selected where it did."),
+                        "barrier, and so on; selected where it did.", _STALLS),
         _count("samples", "How many samples of it were taken.", nullable=False),
         _count("not_issued", "How many of these in cycles in which the scheduler issued no instruction of any warp."),
         _PROCESS,
@@ -644,9 +740,9 @@ _TABLES = (
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _long_id("launch_id", "The launch; null where it was not recorded.", nullable=True),
         _count("number", "Which launch of that kernel it was, from 0, counted since measuring began.", nullable=False),
-        _word("replay", "How the launch was repeated: kernel or user."),
+        _enumeration("replay", {"kernel": "", "user": ""}, lead="How the launch was repeated: "),
         _text("metric_set", "basic, roofline, memory or full; or the names of the metrics as they were asked for.",
-              nullable=False),
+              ("basic", "roofline", "memory", "full"), nullable=False),
         _count("passes", "How often the launch ran, each time for other metrics.", nullable=False),
         _time("start_ns", "When the first pass began."),
         _time("end_ns", "When the last pass was over."),
@@ -673,8 +769,8 @@ _TABLES = (
         _PROCESS,
     ), since=7),
     Table("health", "one fact about the recording itself", (
-        _word("probe", "The probe, or recorder."),
-        _word("status", "ok, degraded (part of it is missing), unavailable, or failed."),
+        _word("probe", "The probe, or recorder.", _PROBES),
+        _enumeration("status", {"ok": "", "degraded": "part of it is missing", "unavailable": "", "failed": ""}),
         _text("message", "What is so, in one line."),
         _text("fix", "What to do about it."),
         _count("dropped", "Records known to be lost."),

@@ -22,6 +22,9 @@ def test_names_are_distinct_and_say_what_a_column_holds() -> None:
             assert column.name.endswith(f"_{unit}") == (column.unit == unit), column.name
         assert not column.name.endswith("_id") or column.dtype in ("int32", "int64")
         assert not column.is_path or column.dtype == "string"
+        assert len(set(column.values)) == len(column.values)
+        assert not column.values or column.dtype in ("string", "category")
+        assert not column.is_enumeration or all(value in column.meaning for value in column.values), column.name
         if column.name == ("launch_id" if table.name == "launches" else f"{table.name.removesuffix('s')}_id"):
             assert table.columns[0] is column and not column.nullable
 
@@ -32,7 +35,7 @@ def test_launch_ids_have_one_dtype() -> None:
 
 def test_column_is_found_by_name() -> None:
     assert TABLES["threads"].column("name") == Column("name", "string", TABLES["threads"].columns[2].meaning,
-                                                      nullable=True)
+                                                      nullable=True, values=("MainThread",), is_open=True)
     with pytest.raises(KeyError, match="table 'threads' has no column 'nothing'; it has thread_id, ident, name"):
         TABLES["threads"].column("nothing")
 

@@ -180,11 +180,6 @@ def _duration(row: dict[str, Any]) -> int | None:
 # A reason that a probe has already filled in is kept. The parts of a key are named by the argument and what of it
 # counts, as in ``d_in dtype``: see `PART_KINDS`.
 
-#: Every reason code.
-REASON_CODES = (
-    "first_use", "new_operator_name", "new_operator_value", "new_operator", "new_dtype", "new_array_type",
-    "new_iterator", "new_device", "new_option", "several", "cache_cleared", "wait", "unknown", *tuning.CODES,
-)
 #: What of an argument a part is about, the word behind the argument's name; a variable's name may come after it.
 PART_KINDS = ("kind", "dtype", "name", "code", "state", "captured", "global")
 
@@ -203,7 +198,7 @@ class BuildReason:
     Attributes
     ----------
     code : str
-        One of `REASON_CODES`.
+        One of `kernelscope.schema.BUILD_REASONS`.
     sentence : str
         The same with what was, and what is.
     fix : str or None

@@ -22,9 +22,6 @@ from kernelscope.analysis.columns import json_object, mapping, texts
 from kernelscope.recording.model import Recording
 from kernelscope.units import listed
 
-#: Codes that compiles of numba have not.
-CODES = ("new_constexpr", "divisibility", "new_option")
-
 _EAGER = ("call it inside of a function that is jitted: outside, JAX compiles each operation by itself, once for each "
           "type and parameter")
 _NEAREST = "the nearest known specialization"

@@ -832,14 +832,6 @@ def _scalar(dtype: str) -> str:
 # A kernel that the user did not write (of a ufunc, of ``cuda.reduce``, or of a library) has the same codes; the
 # sentences are about what the user called. A reason that a probe has already filled in is kept.
 
-#: Every reason code.
-REASON_CODES = (
-    "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
-    "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
-    "eager", "redefined", "recompile", *caches.CODES, *triton.CODES,
-    *(code for code in torch_reasons.CODES if code not in triton.CODES), "wait", "unknown",
-)
-
 _NEAREST = "the nearest known specialization"
 
 
@@ -850,7 +842,7 @@ class Reason:
     Attributes
     ----------
     code : str
-        One of `REASON_CODES`.
+        One of `kernelscope.schema.COMPILE_REASONS`.
     sentence : str
         The same with what was, and what is.
     fix : str or None

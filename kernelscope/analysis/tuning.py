@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 # ``unknown``
 #     The same key was tuned before.
 
-#: Codes that only tuning runs have.
-CODES = ("new_key", "redefined", "disk")
 #: Ends the name of a part of a key that is the dtype of an array.
 DTYPE = " dtype"
 _NUMBER = re.compile(r"-?\d+")

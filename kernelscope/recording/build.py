@@ -183,7 +183,7 @@ def build(raw: RawRecording) -> Recording:
     health = recorded_table("health", raw.health, left_out)
     if left_out:
         health = recorded_table("health", [*raw.health, {
-            "probe": "recorder", "status": "degraded", "message": "numbers that cannot be were left out: "
+            "probe": "recorder", "status": "degraded", "message": "values that cannot be were left out: "
             + listed([each[:_MOST_CHARS] for each in left_out])}], left_out)
     tables = {name: _of_one_process(table) for name, table in {**tables, "health": health}.items()}
     return Recording({**tables, "processes": process_table(raw.metadata.get("process"), tables)}, raw.metadata)
@@ -203,8 +203,13 @@ def process_table(held: Any, tables: Mapping[str, pa.Table]) -> pa.Table:
     row: Row = {"status": "ok"}
     for column in TABLES["processes"].columns:
         value = held.get(column.name)
-        if isinstance(value, str) if column.low is None or column.high is None else (
-                type(value) is int and column.low <= value <= column.high):
+        if column.is_enumeration:
+            fits = value in column.values
+        elif column.low is None or column.high is None:
+            fits = isinstance(value, str)
+        else:
+            fits = type(value) is int and column.low <= value <= column.high
+        if fits:
             row[column.name] = value
     costs = tables["health"].column("total_cost_ns")
     ends = [pc.call_function("max", [tables[name].column(column)]).as_py() for name, column in _ENDS]

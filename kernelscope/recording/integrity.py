@@ -16,9 +16,9 @@ from kernelscope.errors import RecordingFileError
 from kernelscope.schema import MAX_STACK_FRAMES, MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
 
 # Numbers are in the range that the schema gives their column, and durations and sizes add up to an int64:
-# analysis subtracts, adds and divides them. Ids are row numbers: a table's own ids count its rows, and every
-# other id column names a row that exists. Analysis takes rows by id and follows parents. A file in which that
-# does not hold is refused.
+# analysis subtracts, adds and divides them. Enumerations have the values that the schema lists. Ids are row numbers: a
+# table's own ids count its rows, and every other id column names a row that exists. Analysis takes rows by id and
+# follows parents. A file in which that does not hold is refused.
 
 #: Which table the rows of an id column are in, by the column's name.
 REFERENCES = {
@@ -88,7 +88,8 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     Raises
     ------
     RecordingFileError
-        A column that may have no nulls has some; a number is not in its column's range, or no number; times or sizes
+        A column that may have no nulls has some; a number is not in its column's range, or no number; a text is none of
+        its enumeration's; times or sizes
         add up to too much; a table's own ids are not its row numbers; an id names a row that does not exist; launches,
         activities, API calls, compilations, builds, events of graphs, ranges or collections are not in order of their
         start; a launch is its own ancestor; a range or a frame comes before its parent; a call path is too
@@ -108,6 +109,8 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
                 _check_own(name, column.name, values)
             elif column.name in JSON_COLUMNS:
                 _check_json(name, column, values)
+            elif column.is_enumeration:
+                _check_values(name, column, values)
             elif column.low is not None and values.null_count < len(values):
                 ends[column.name] = _ends(values)
                 if column.name in REFERENCES:
@@ -182,6 +185,14 @@ def _check_range(table: str, column: Column, values: pa.ChunkedArray, ends: Ends
     # Of nearly every column the greatest times the rows is small enough, and no row is looked at.
     if column.unit and column.name not in (*INSTANTS, *_NOT_ADDED) and ends[1] * len(values) > MAX_SUM:
         _check_sum(f"column {table}.{column.name}", values.fill_null(0).to_numpy())
+
+
+def _check_values(table: str, column: Column, values: pa.ChunkedArray) -> None:
+    for text in values.unique().to_pylist():
+        if text is not None and text not in column.values:
+            row = values.cast(pa.string()).index(text).as_py()
+            raise RecordingFileError(f"column {table}.{column.name} has {text[:40]!a} in row {row}, which is none of "
+                                     f"{', '.join(column.values)}")
 
 
 def _check_spans(name: str, table: pa.Table, between: tuple[str, str], longest: float) -> None:

@@ -644,7 +644,7 @@ def _complete(table: str, row: Row) -> Row | None:
             continue
         if table == "cells" and column.name in ("end_ns", "status"):
             continue
-        if column.dtype in ("string", "category"):
+        if column.dtype in ("string", "category") and not column.is_enumeration:
             made[column.name] = "unknown"
         elif (table, column.name) == ("threads", "ident"):
             made[column.name] = 0

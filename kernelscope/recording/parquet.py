@@ -82,7 +82,8 @@ def recorded_table(name: str, rows: Sequence[Mapping[str, Any]], left_out: list[
 
     Keys that the schema does not have are the recorder's own. A launch can be asked for with any grid, and one that the
     driver refuses is recorded too: a number that is out of its column's range becomes null, or the end of the range in
-    a column without nulls; `left_out` is told of it.
+    a column without nulls. So does what a probe writes into an enumeration that has no such value, or the first value
+    of that. `left_out` is told of both.
     """
     if not rows:
         return empty_table(name)
@@ -93,6 +94,11 @@ def recorded_table(name: str, rows: Sequence[Mapping[str, Any]], left_out: list[
             columns[column.name] = np.arange(len(rows))
             continue
         values = columns[column.name] = [row.get(column.name) for row in rows]
+        if column.is_enumeration:
+            for at, value in enumerate(values):
+                if value is not None and value not in column.values:
+                    left_out.append(f"{name}.{column.name} {value!a}")
+                    values[at] = None if column.nullable else column.values[0]
         low, high = column.low, column.high
         if low is None or high is None:
             continue

@@ -346,11 +346,8 @@ def neutral_types(names: Names, text: str) -> str:
 #: What stands where a text that cannot be null is left out.
 WITHHELD = "withheld"
 
+_PROBES = TABLES["health"].column("probe").values
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
-#: The probes' names, which are words of KernelScope.
-PROBES = ("driver", "recorder", "numba-cuda", "simulator", "cupti", "nvtx", "gc", "events", "scripted", "cuda.core",
-          "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile", "cupy", "cutile", "jax", "warp",
-          "cute", "stalls", "lanes", "nsys", "torch.profiler", "xla", "chrome")
 #: Whose traces are opened.
 _PRODUCERS = ("Nsight Systems", "torch.profiler (Kineto)", "XLA's profiler (JAX, TensorFlow)", "a tracer")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
@@ -371,17 +368,17 @@ def shown_metadata(held: Mapping[str, Any]) -> dict[str, Any]:
         if found:  # of the platform, the build's name can be a machine's own
             kept[key] = found[1] if found.lastindex else found[0]
     if isinstance(held.get("probes"), list):
-        kept["probes"] = [each for each in held["probes"] if each in PROBES]
+        kept["probes"] = [each for each in held["probes"] if each in _PROBES]
     kept["packages"] = {name: version for name, version in mapping(held.get("packages")).items()
                         if name in _PACKAGES and isinstance(version, str) and re.fullmatch(_VERSION, version)}
     clock = mapping(held.get("clock"))
     kept["clock"] = {key: clock[key] for key in ("host_ns", "wall_ns", "error_ns") if is_number(clock.get(key))}
     if gpu := mapping(held.get("gpu")):
-        kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in PROBES else WITHHELD}
+        kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in _PROBES else WITHHELD}
         if is_number(gpu.get("clock_error_ns")):
             kept["gpu"]["clock_error_ns"] = gpu["clock_error_ns"]
     if known := {name: mapping(facts).get("kind") for name, facts in mapping(held.get("own_cost")).items()}:
-        kept["own_cost"] = {name: {"kind": kind} for name, kind in known.items() if name in PROBES
+        kept["own_cost"] = {name: {"kind": kind} for name, kind in known.items() if name in _PROBES
                             and re.fullmatch("(partly )?calibrated|estimated", str(kind))}
     if imported := mapping(held.get("imported")):
         kept["imported"] = {"from": imported.get("from") if imported.get("from") in _PRODUCERS else WITHHELD}
@@ -402,10 +399,10 @@ def is_number(value: Any) -> bool:
 
 # A recording that can be shown to others: without source, code, and any name that a user gave.
 #
-# `RULES` decides on every text column of the schema. Words of KernelScope, CUDA and numba stay (``compiled``,
-# ``cuLaunchKernel``, ``float32``); any other text becomes a neutral name that stays distinct, such as ``kernel_2``,
-# or is left out. A column that no rule names is emptied. Numbers stay: times, sizes, line numbers, launch
-# configurations.
+# `RULES` decides on every text column of the schema. The values that the schema lists for a column stay (``compiled``),
+# and words of CUDA and numba (``cuLaunchKernel``, ``float32``); any other text becomes a neutral name that stays
+# distinct, such as ``kernel_2``, or is left out. A column that no rule names is emptied. Numbers stay: times, sizes,
+# line numbers, launch configurations.
 #
 # Neutral names are counted by recording: merge first, then redact.
 
@@ -448,7 +445,8 @@ def without_texts(recording: Recording) -> Recording:
     for name, column, change in (
             ("cells", "source", _nothing), ("cells", "source_sha256", _nothing), ("lines", "text", _nothing),
             ("ranges", "payload", _nothing),
-            ("cells", "error", _type), ("compilations", "error", _type), ("builds", "error", _type)):
+            ("cells", "error", _type), ("compilations", "error", _type), ("builds", "error", _type),
+            ("builds", "attributes", _types_of_trials)):
         at = tables[name].schema.get_field_index(column)
         changed = _changed(tables[name].column(at), change, nullable=True)
         tables[name] = tables[name].set_column(at, tables[name].schema.field(at), changed)
@@ -469,9 +467,16 @@ def _type(text: str) -> str:
     return kind if re.fullmatch(r"[^\W\d][\w.]*", kind) else "Error"
 
 
-def _word(kind: str, *known: str) -> Rule:
-    """Keep these words; another one becomes a neutral name."""
-    return lambda names, text: text if text in known else names.of(kind, text)
+def _types_of_trials(text: str) -> str | None:
+    """What an autotuner tried, with the types of its errors."""
+    held = _object(text)
+    if held is None:
+        return None
+    for key in ("configurations", "pruned"):
+        if isinstance(held.get(key), list):
+            held[key] = [{**each, "error": _type(str(each["error"]))} if mapping(each).get("error") else each
+                         for each in held[key]]
+    return json.dumps(held, ensure_ascii=False)
 
 
 def _matching(kind: str, pattern: str) -> Rule:
@@ -545,11 +550,6 @@ def _configuration(names: Names, text: str) -> str | None:
     return json.dumps(_shape(_object(text))) if _object(text) else None
 
 
-def _activity(names: Names, text: str) -> str:
-    """A copy's direction or what is waited for; a kernel's or function's name is left out."""
-    return text if text in _ACTIVITIES else names.of("other_kernel", text)
-
-
 def _driver_error(names: Names, text: str) -> str:
     """The driver's own words for what went wrong, without where."""
     found = re.match(r"(CUDA_ERROR_[A-Z0-9_]+|CUresult \d+)?[:,; (]*(CU_GRAPH_EXEC_UPDATE_ERROR_[A-Z_]+)?\b", text)
@@ -603,6 +603,29 @@ def _compile_attributes(names: Names, text: str) -> str | None:
 _ARRAYS = ("host", "device", "cupy", "torch", "other")
 
 
+def _tuning(names: Names, text: str) -> str | None:
+    """What an autotuner tried: times and numbers; arguments have neutral names."""
+    held = _object(text) or {}
+    kept: dict[str, Any] = {key: [_trial(names, mapping(each)) for each in held[key]]
+                            for key in ("configurations", "pruned") if isinstance(held.get(key), list)}
+    kept |= {key: held[key] for key in ("best", "cache_results", "has_pre_hook") if is_number(held.get(key))}
+    return json.dumps(kept) if kept else None
+
+
+def _trial(names: Names, trial: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {key: trial[key] for key in _MEASURED if key in trial and (
+        trial[key] is None or is_number(trial[key]))}
+    for key, is_word in (("arguments", False), ("options", True)):
+        kept[key] = {name if is_word and name in _TUNED else names.of(key.removesuffix("s"), name):
+                     value if is_number(value) or re.fullmatch(r"-?\d+|True|False|None", str(value)) else WITHHELD
+                     for name, value in mapping(trial.get(key)).items()}
+    error = trial.get("error")
+    return kept if error is None else {**kept, "error": _exception(names, str(error))}
+
+
+_MEASURED = ("ms", "host_ns", "compile_ns")
+_TUNED = ("num_warps", "num_ctas", "num_stages", "maxnreg")
+
 #: A metric as Nsight Compute names it, and its unit.
 _METRIC, _UNIT = r"[a-z0-9]+__[a-z0-9_]+(?:\.[a-z_]+){0,3}", r"%|[a-z]{1,12}(?:/[a-z]{1,12})?"
 
@@ -619,35 +642,10 @@ _EXCEPTIONS = _words(
     "NvvmSupportError NvrtcError NvrtcCompilationError LinkerError CUDAError NVRTCError PicklingError "
     "NumbaNotImplementedError ConstantInferenceError ForceLiteralArg RedefinedError")
 _SHAPES = _words("griddim blockdim cluster sharedmem_bytes sharedmem stream")
-_PASSES = (
-    "LiteralPropagation", "PropagateLiterals", "Rewrite dynamic raises", "annotate_types", "canonicalize_loop_entry",
-    "canonicalize_loop_exit", "create_library", "cuda_backend", "cuda_native_lowering", "cuda_translate_bytecode",
-    "dead_branch_prune", "dead_code_elimination", "extract_bytecode", "find_literally", "fixup_args",
-    "generic_rewrites", "inline_closure_likes", "inline_inlinables", "inline_overloads", "ir_legalization",
-    "ir_processing", "iter_loop_canonicalisation", "literal_unroll", "make_function_op_code_to_jit_function",
-    "mixed_container_unroller", "native_lowering", "nopython_backend", "nopython_rewrites",
-    "nopython_supported_feature_validation", "nopython_type_inference", "partial_type_inference", "preserve_ir",
-    "print_ir_cfg", "reconstruct_ssa", "rewrite_semantic_constants", "simplify_cfg", "strip_phis",
-    "transform_literal_unroll_const_list_to_tuple", "translate_bytecode", "with_lifting",
-    "mlir", "nvvm", "lto", "link", "load", "front end", "code",
-    "mlir_type_inference", "mlir_backend", "numba_cuda_mlir_inline_inlinables", "numba_cuda_mlir_literal_unroll",
-    "post_inline_whole_function_planners",
-    "ir_initialization", "ttir", "ttgir", "llir", "ptx", "cubin", "store_results",
-    "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
-    "Triton and C++", "cache load",
-    "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA", "clang", "compile",
-)
-_ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
-               "event synchronize", "stream synchronize", "context synchronize", "synchronize")
-_MEMORY = r"(?:pageable|pinned|device|managed|array)(?: to (?:pageable|pinned|device|managed|array))?"
 _API = r"(?:cu|cuda|cudart|nvtx)[A-Z]\w{0,60}|cuda\.core\.launch"
 _MODEL = (r"[A-Z]{0,4}\d{1,4}(?:GB|MB|GiB)?|RTX|GTX|TITAN|Tesla|Quadro|GeForce|PCIe|HBM\d\w?|NVL|SXM\d|Ti|SUPER|Laptop|"
           r"GPU|Graphics|Ada|Generation|Blackwell|Pro|PRO|Workstation|Server|Edition|Max-Q|MIG|\dg\.\d+gb|X|V|Xp")
 _CAPABILITY = _matching("capability", r"\d+\.\d+[af]?")
-# Of cuda.compute; a probe's own library names its algorithms itself.
-_ALGORITHMS = _words(
-    "reduce_into inclusive_scan exclusive_scan merge_sort radix_sort segmented_sort segmented_reduce histogram_even "
-    "unique_by_key three_way_partition unary_transform binary_transform select lower_bound upper_bound")
 # Arguments of its algorithms, what of them counts, and its fields; a captured variable has a name of the user's.
 _KEY_PARTS = _words(
     "d_in d_in1 d_in2 d_out d_in_keys d_in_values d_out_keys d_out_values d_in_items d_out_items d_values d_data "
@@ -656,38 +654,13 @@ _KEY_PARTS = _words(
     "num_output_levels num_bins lower_level upper_level start_offsets_in end_offsets_in op comp cond order selector "
     "select_first_part_op select_second_part_op begin_bit end_bit determinism compute_capability kind dtype dtypes "
     "name code state operator iterator type types target algorithm 2 3 4")
-_NODE_KINDS = _words("kernel memcpy memset host empty event_record event_wait child if while switch mem_alloc mem_free "
-                     "other")
-_EVENT_KINDS = _words("capture define instantiate update upload launch close before")
-_BUILD_REASONS = _words(
-    "first_use new_operator_name new_operator_value new_operator new_dtype new_array_type new_iterator new_device "
-    "new_option several cache_cleared wait unknown")
-_REASON_CODES = _words(
-    "first_use first_signature new_dtype new_dimensions new_layout new_access new_alignment new_scalar tuple_arity "
-    "optional literal new_type argument_count launch_config specialize forall eager redefined recompile new_device "
-    "cache_absent cache_stale cache_unwritable disk disk_unsafe wait unknown new_constexpr divisibility equal_to_1 "
-    "new_option new_setting new_global static_size size_condition requires_grad new_keys new_length aliasing "
-    "new_tensor_kind new_mode new_value captured_value new_attribute new_function new_object freed new_backend "
-    "graph_break backward recompile_limit autotune new_key")
 
-_STALLS = _words(
-    "barrier branch_resolving dispatch_stall drain gmma imc_miss lg_throttle long_scoreboard math_pipe_throttle membar "
-    "mio_throttle misc no_instructions not_selected selected short_scoreboard sleeping tex_throttle wait "
-    "warpgroup_arrive")
-
-#: What becomes of every text column but those of ``code``, whose rows are left out, by table.
+#: What becomes of every text column but enumerations and those of ``code``, whose rows are left out, by table. What
+#: the schema lists as a column's values stays before its rule is asked.
 RULES: dict[str, dict[str, Rule]] = {
-    "processes": {
-        "host": _named("host"), "worker": _named("worker"), "gpu_uuid": _named("gpu"), "message": _dropped,
-        "launcher": _word("launcher", "torchrun", "mpi", "slurm", "ipyparallel", "dask", "multiprocessing",
-                          "subprocess"),
-        "status": _word("status", "ok", "terminated", "killed", "cut off", "unfinished"),
-    },
-    "cells": {
-        "name": _named("cell"), "status": _word("status", "ok", "error", "interrupted"), "error": _exception,
-        "source": _dropped, "source_sha256": _dropped,
-    },
-    "threads": {"name": _word("thread", "MainThread")},
+    "processes": {"host": _named("host"), "worker": _named("worker"), "gpu_uuid": _named("gpu"), "message": _dropped},
+    "cells": {"name": _named("cell"), "error": _exception, "source": _dropped, "source_sha256": _dropped},
+    "threads": {"name": _named("thread")},
     "lines": {"file": _source_file, "function": _named("function"), "text": _dropped},
     "stacks": {},
     "operators": {"name": _operator, "path": _operators},
@@ -697,65 +670,50 @@ RULES: dict[str, dict[str, Rule]] = {
         "compute_capability": _CAPABILITY,
     },
     "dispatchers": {
-        "framework": _word("framework", *PROBES), "name": _named("kernel"), "module": _named("module"),
+        "framework": _named("framework"), "name": _named("kernel"), "module": _named("module"),
         "filename": _file, "arguments": _arguments, "options": _options, "code_sha256": _hash,
         "attributes": _owner,
     },
     "specializations": {
         "signature": neutral_types, "compute_capability": _CAPABILITY, "launch_config": _configuration,
-        "origin": _word("origin", "compiled", "disk", "before"), "entry_name": _named("entry"), "attributes": _dropped,
+        "entry_name": _named("entry"), "attributes": _dropped,
     },
     "configurations": {},
     "occupancies": {},
-    "launches": {"cache": _word("cache", "memory", "disk", "compiled", "wait"), "error": _exception},
+    "launches": {"error": _exception},
     "activities": {
-        "kind": _word("kind", "kernel", "memcpy", "memset", "sync"),
-        "name": _activity,
-        "entry_name": _named("entry"), "api": _matching("api", _API), "memory": _matching("memory", _MEMORY),
+        "name": _named("other_kernel"), "entry_name": _named("entry"), "api": _matching("api", _API),
+        "memory": _named("memory"),
     },
     "api_calls": {"name": _matching("api", _API)},
     "compilations": {
-        "trigger": _word("trigger", "launch", "eager", "specialize", "recompile", "device", "compile"),
-        "signature": neutral_types, "outcome": _word("outcome", "compiled", "disk", "wait", "failed"),
-        "reason_code": _word("reason", *_REASON_CODES), "reason": _dropped, "argument": _named("unknown_argument"),
-        "nearest_signature": neutral_types, "fix": _dropped, "cache_file": _named("cache", ".nbi"),
-        "cache_data_file": _named("cache_data", ".nbc"), "cache_key": _named("key"), "error": _exception,
-        "attributes": _compile_attributes,
+        "signature": neutral_types, "reason_code": _named("reason"), "reason": _dropped,
+        "argument": _named("unknown_argument"), "nearest_signature": neutral_types, "fix": _dropped,
+        "cache_file": _named("cache", ".nbi"), "cache_data_file": _named("cache_data", ".nbc"),
+        "cache_key": _named("key"), "error": _exception, "attributes": _compile_attributes,
     },
     "builds": {
-        "framework": _word("framework", *PROBES), "algorithm": _word("algorithm", *_ALGORITHMS),
-        "compute_capability": _CAPABILITY, "outcome": _word("outcome", "hit", "miss", "wait", "failed"),
-        "key_parts": _key_parts, "differing_parts": _part_names,
-        "reason_code": _word("reason", *_REASON_CODES, *_BUILD_REASONS), "reason": _dropped, "fix": _dropped,
-        "error": _exception, "attributes": _dropped,
+        "framework": _named("framework"), "algorithm": _named("algorithm"), "compute_capability": _CAPABILITY,
+        "key_parts": _key_parts, "differing_parts": _part_names, "reason_code": _named("reason"), "reason": _dropped,
+        "fix": _dropped, "error": _exception, "attributes": _tuning,
     },
     "graphs": {"fingerprint": _hash, "topology": _hash, "attributes": _dropped},
-    "graph_nodes": {"kind": _word("node", *_NODE_KINDS), "name": _activity, "entry_name": _named("entry"),
-                    "attributes": _dropped},
+    "graph_nodes": {"name": _named("other_kernel"), "entry_name": _named("entry"), "attributes": _dropped},
     "graph_edges": {"attributes": _dropped},
     "graph_events": {
-        "kind": _word("event", *_EVENT_KINDS), "api": _matching("api", _API),
-        "outcome": _word("outcome", "ok", "refused", "failed"), "error": _driver_error,
-        "change": _word("change", "none", "arguments", "configuration", "topology"), "changes": _dropped,
-        "attributes": _dropped,
+        "api": _matching("api", _API), "error": _driver_error, "changes": _dropped, "attributes": _dropped,
     },
-    "passes": {"kind": _word("kind", "pass", "phase"), "name": _word("pass", *_PASSES)},
+    "passes": {"name": _named("pass")},
     "ranges": {
         "name": _named("range"), "domain": _named("domain"), "category": _named("category"),
         "color": _matching("color", r"#[0-9a-fA-F]{6}"), "payload": _dropped,
-        "kind": _word("kind", "push_pop", "start_end", "mark"), "source": _word("source", "python", "native"),
     },
     "collections": {},
-    "measurements": {"name": _named("kernel"), "entry_name": _named("entry"),
-                     "replay": _word("replay", "kernel", "user"),
-                     "metric_set": _word("metrics", "basic", "roofline", "memory", "full")},
+    "measurements": {"name": _named("kernel"), "entry_name": _named("entry"), "metric_set": _named("metrics")},
     "metrics": {"name": _matching("metric", _METRIC), "unit": _matching("unit", _UNIT)},
-    "pc_samples": {"name": _named("kernel"), "entry_name": _named("entry"), "reason": _word("reason", *_STALLS)},
+    "pc_samples": {"name": _named("kernel"), "entry_name": _named("entry"), "reason": _named("reason")},
     "pm_samples": {"name": _matching("metric", _METRIC)},
-    "health": {
-        "probe": _word("probe", *PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),
-        "message": _dropped, "fix": _dropped,
-    },
+    "health": {"probe": _named("probe"), "message": _dropped, "fix": _dropped},
 }
 
 
@@ -771,10 +729,14 @@ def _table(recording: Recording, name: str, names: Names) -> pa.Table:
         if by_row is not None:
             by_row(recording, names)
         # A column that a later schema adds is not shown before someone has decided on it.
-        rule = RULES.get(name, {}).get(column.name, _dropped)
-        changed = _changed(held, lambda text, rule=rule: rule(names, text), column.nullable)
+        rule = RULES.get(name, {}).get(column.name, _named(column.name) if column.is_enumeration else _dropped)
+        changed = _changed(held, partial(_shown, names, column.values, rule), column.nullable)
         table = table.set_column(index, table.schema.field(index), changed)
     return table
+
+
+def _shown(names: Names, values: Collection[str], rule: Rule, text: str) -> str | None:
+    return text if text in values else rule(names, text)
 
 
 def _changed(column: pa.ChunkedArray, change: Callable[[str], str | None], nullable: bool) -> pa.ChunkedArray:

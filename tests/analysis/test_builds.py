@@ -11,7 +11,6 @@ from graph_stories import with_builds
 from handmade import MS, US, Script
 
 from kernelscope.analysis.builds import (
-    REASON_CODES,
     build_table,
     by_algorithm,
     differing_parts,
@@ -19,6 +18,7 @@ from kernelscope.analysis.builds import (
     part_kind,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.schema import BUILD_REASONS
 
 
 def _recording() -> Any:
@@ -104,7 +104,7 @@ def test_what_differs_is_the_reason(changed: dict[str, Any], code: str, differin
     assert sorted(second["differing_parts"].split(", ")) == sorted(differing.split(", "))
     assert second["nearest_build_id"] == 0
     assert said in second["reason"]
-    assert {first["reason_code"], second["reason_code"]} <= set(REASON_CODES)
+    assert {first["reason_code"], second["reason_code"]} <= set(BUILD_REASONS)
 
 
 @pytest.mark.parametrize(("changed", "fix"), [

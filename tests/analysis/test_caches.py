@@ -7,7 +7,8 @@ import pytest
 from handmade import Script
 
 from kernelscope.analysis.caches import CODES, disk_hit, failed_in_cache, fix_for_cache, with_disk
-from kernelscope.analysis.compiles import REASON_CODES, explain
+from kernelscope.analysis.compiles import explain
+from kernelscope.schema import COMPILE_REASONS
 
 FLOAT32 = "(array(float32, 1d, C), int64)"
 NONE: dict[str, Any] = {}
@@ -57,7 +58,7 @@ def test_states_of_the_index(disk: dict[str, Any], code: str, words: str, fix: s
     assert found["reason_code"] == code
     assert words in found["reason"]
     assert fix in found["fix"]
-    assert code in REASON_CODES
+    assert code in COMPILE_REASONS
 
 
 @pytest.mark.parametrize(("disk", "code", "words", "fix"), [

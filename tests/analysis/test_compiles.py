@@ -7,7 +7,8 @@ import pytest
 from counting import lines_run
 from handmade import Script
 
-from kernelscope.analysis.compiles import REASON_CODES, compilations, compile_ns, explain
+from kernelscope.analysis.compiles import compilations, compile_ns, explain
+from kernelscope.schema import COMPILE_REASONS
 
 FLOAT32 = "(array(float32, 1d, C), int64)"
 PACKED = "Record(a[type=int8;offset=0],b[type=float32;offset=1];5;False)"
@@ -26,7 +27,7 @@ def _explained(known: list[str] | None = None, **row: Any) -> dict[str, Any]:
     recording = made.recording()
     explained = explain(recording).rows("compilations")[0]
     assert recording.rows("compilations")[0]["reason_code"] is None, "explain is pure"
-    assert explained["reason_code"] in REASON_CODES
+    assert explained["reason_code"] in COMPILE_REASONS
     return explained
 
 
@@ -295,7 +296,7 @@ def test_the_work_grows_with_the_compilations_and_little_faster() -> None:
         return made.recording()
 
     few, many = recording(200), recording(400)
-    assert explain(many).rows("compilations")[399]["reason_code"] in REASON_CODES
+    assert explain(many).rows("compilations")[399]["reason_code"] in COMPILE_REASONS
     assert lines_run(lambda: explain(many)) < 3 * lines_run(lambda: explain(few))
 
 

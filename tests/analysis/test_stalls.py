@@ -14,7 +14,7 @@ from kernelscope.analysis.code import line_map, sass_offsets
 from kernelscope.analysis.stalls import REASONS, Samples, by_kernel, reason_text, samples_by_kernel
 from kernelscope.palette import STALL_COLORS
 from kernelscope.recording.model import Recording
-from kernelscope.recording.redact import _STALLS
+from kernelscope.schema import TABLES
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import code_of, inspect_kernels
 from kernelscope.views.inspector.samples import samples_of
@@ -175,5 +175,5 @@ def test_many_rows_are_added_up_quickly():
 
 def test_every_reason_has_a_color_and_stays_where_names_go():
     assert {each.group for each in REASONS.values()} == set(STALL_COLORS)
-    assert set(REASONS) == set(_STALLS)
+    assert set(REASONS) == set(TABLES["pc_samples"].column("reason").values)
     assert reason_text("some_new_reason") == "some new reason"

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from handmade import MS, Script
 
-from kernelscope.analysis.compiles import REASON_CODES, compilations, explain
+from kernelscope.analysis.compiles import compilations, explain
 from kernelscope.analysis.redaction import redacted
 from kernelscope.analysis.triton import CODES, Change, changes, compare, fix_for
+from kernelscope.schema import COMPILE_REASONS
 
 SIGNATURE = "*fp32:16, i32:16, BLOCK=256"
 
@@ -39,7 +40,7 @@ def made(*specializations: dict[str, Any], origin: str = "compiled", **last: Any
 
 def reason(*specializations: dict[str, Any], **last: Any) -> dict[str, Any]:
     found = explain(made(*specializations, **last).recording()).rows("compilations")[-1]
-    assert found["reason_code"] in REASON_CODES
+    assert found["reason_code"] in COMPILE_REASONS
     return found
 
 
@@ -61,14 +62,14 @@ def reason(*specializations: dict[str, Any], **last: Any) -> dict[str, Any]:
 ])
 def test_differences_come_worst_first(changed: dict[str, Any], expected: list[Change]) -> None:
     assert list(compare(facts(**changed), facts())) == expected
-    assert {each.code for each in expected} <= set(REASON_CODES)
+    assert {each.code for each in expected} <= set(COMPILE_REASONS)
 
 
 def test_codes_are_of_the_kinds() -> None:
     kinds = [("type", "*fp32", "*fp64"), ("type", "i32", "fp32"), ("type", "*fp32", "i32"), ("type", "None", "*fp32")]
     assert [Change(kind, "x", old, new).code for kind, old, new in kinds] == [
         "new_dtype", "new_scalar", "new_type", "new_type"]
-    assert set(CODES) <= set(REASON_CODES)
+    assert set(CODES) <= set(COMPILE_REASONS)
 
 
 def test_values_say_what_did_it() -> None:

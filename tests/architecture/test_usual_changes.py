@@ -84,9 +84,9 @@ assert cli.main(["recover", os.path.join("journals", *os.listdir("journals")), "
 """
 
 COLUMN = Change("a column of a table", 2, (
-    ("schema.py", '        _word("outcome", "compiled, disk, wait (another',
+    ("schema.py", '        _text("signature", "The requested argument types."',
      '        _word("caller", "The function of the framework that compiled it.", nullable=True),\n'
-     '        _word("outcome", "compiled, disk, wait (another'),
+     '        _text("signature", "The requested argument types."'),
     ("probes/numba_cuda/compile.py", '            row["_sig"] = sig\n',
      '            row["_sig"] = sig\n            row["caller"] = caller\n'),
 ), """

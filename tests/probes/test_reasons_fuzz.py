@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numba import cuda
 
 import kernelscope
-from kernelscope.analysis.compiles import REASON_CODES
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.probes.functions import definitions
+from kernelscope.schema import COMPILE_REASONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Host array used in CUDA kernel")
 
@@ -74,7 +74,7 @@ def test_the_reason_names_an_argument_that_differs(x, y, n):
     assert r.recording.health.errors.isna().all()
     for row in rows[1:]:
         known, wanted = (parse_signature(each["signature"]) for each in rows)
-        assert row["reason_code"] in REASON_CODES
+        assert row["reason_code"] in COMPILE_REASONS
         assert row["nearest_signature"] == rows[0]["signature"]
         at = NAMES.index(row["argument"])
         assert known[at].text != wanted[at].text, "it names an argument that did not change"

@@ -23,8 +23,8 @@ from numba.cuda.extending import overload
 
 import kernelscope
 from kernelscope.analysis import torch_reasons, triton
-from kernelscope.analysis.compiles import REASON_CODES
 from kernelscope.probes.functions import definitions
+from kernelscope.schema import COMPILE_REASONS
 
 # Host arrays are what is told apart here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Host array used in CUDA kernel")
@@ -621,9 +621,9 @@ def a_specialization_that_somebody_dropped(place):
 
 def test_every_reason_has_a_fix_that_is_tried():
     elsewhere = {"new_device", *triton.CODES, *torch_reasons.CODES,  # frameworks/triton, gpu/test_torch_on_a_gpu.py
-                 *(code for code in REASON_CODES if code.startswith(("disk", "cache_")))}
+                 *(code for code in COMPILE_REASONS if code.startswith(("disk", "cache_")))}
     tried = {code for _, code, _ in FIXES.values()} | {code for _, _, code, _ in CASES.values()}
-    assert tried == set(REASON_CODES) - elsewhere  # see test_device_builds.py and test_disk_cache.py
+    assert tried == set(COMPILE_REASONS) - elsewhere  # see test_device_builds.py and test_disk_cache.py
 
 
 @pytest.mark.parametrize("name", FIXES)

@@ -134,7 +134,7 @@ def test_a_launch_that_no_gpu_can_make_is_recorded_without_the_impossible_number
     assert recording.rows("threads")[0]["ident"] == TABLES["threads"].column("ident").high
     assert recording.rows("health")[0]["dropped"] is None
     assert recording.rows("health")[1]["message"] == (
-        f"numbers that cannot be were left out: threads.ident {2**64}, configurations.griddim_x -1, "
+        f"values that cannot be were left out: threads.ident {2**64}, configurations.griddim_x -1, "
         f"configurations.griddim_y {2**31} and 3 more")
 
 

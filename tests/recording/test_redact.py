@@ -12,16 +12,17 @@ from everything import everything
 from handmade import Script
 
 from kernelscope import Recording, load
-from kernelscope.analysis import builds
-from kernelscope.analysis.compiles import REASON_CODES, explain
+from kernelscope.analysis.compiles import explain
 from kernelscope.analysis.redaction import redacted
+from kernelscope.errors import RecordingFileError
 from kernelscope.recording import redact as redact_module
 from kernelscope.recording.integrity import JSON_COLUMNS, check_tables
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import select_cell
 from kernelscope.recording.parquet import arrow_schema, empty_table, table_of_rows
-from kernelscope.recording.redact import RULES, Names, neutral_types, redact
-from kernelscope.schema import TABLES, Column, Table
+from kernelscope.recording.redact import RULES, Names, neutral_types, redact, without_texts
+from kernelscope.schema import BUILD_REASONS, COMPILE_REASONS, TABLES, Column, Table
+from kernelscope.views.card.answer import recording_answer
 from kernelscope.views.inspector.text import inspection_text
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
@@ -44,8 +45,9 @@ def texts(recording: Recording) -> Iterator[tuple[str, str]]:
     yield "metadata", json.dumps(dict(recording.metadata))
 
 
-def marked(rows: dict[str, list[dict[str, Any]]], how: Callable[[str, int], str]) -> dict[str, list[dict[str, Any]]]:
-    """Put marker words into every text column of every row."""
+def marked(rows: dict[str, list[dict[str, Any]]], how: Callable[[str, int], str],
+           enumerations: bool = True) -> dict[str, list[dict[str, Any]]]:
+    """Put marker words into every text column of every row, also where no file may have them."""
     # Events of unknown kinds cannot be named.
     for row in (*rows["graph_events"], *rows["launches"], *rows["activities"]):
         for column in ("exec_id", "source_event_id", "rebuild_of", "capture_event_id"):
@@ -55,7 +57,7 @@ def marked(rows: dict[str, list[dict[str, Any]]], how: Callable[[str, int], str]
     for table, records in rows.items():
         for record in records:
             for column in TABLES[table].columns:
-                if column.dtype in ("string", "category"):
+                if column.dtype in ("string", "category") and (enumerations or not column.is_enumeration):
                     number += 1
                     text = how(MARK, number)
                     is_json = column.name in JSON_COLUMNS
@@ -86,21 +88,28 @@ def test_no_word_survives_in_any_column(rows: Any, recording_of: Any, how: Calla
                     if column.dtype in ("string", "category")}
     for shown in (redact(given), redacted(given)):
         assert [(where, text) for where, text in texts(shown) if MARK.lower() in text.lower()] == []
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_what_is_left_of_any_words_is_a_recording(rows: Any, recording_of: Any, how: Callable[[str, int], str]) -> None:
+    given = recording_of(marked(rows, how, enumerations=False))
+    for shown in (redact(given), redacted(given)):
         check_tables({name: shown.arrow(name) for name in TABLES})
 
 
 def test_every_text_column_is_decided_on() -> None:
-    wanted = {table: {column.name for column in TABLES[table].columns if column.dtype in ("string", "category")}
+    wanted = {table: {column.name for column in TABLES[table].columns
+                      if column.dtype in ("string", "category") and not column.is_enumeration}
               for table in TABLES if table != "code"}
     assert {table: set(rules) for table, rules in RULES.items()} == wanted
 
 
 def test_a_column_that_nobody_has_decided_on_is_emptied(full: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = {table: dict(held) for table, held in RULES.items()}
-    del rules["threads"]["name"], rules["ranges"]["name"]
+    del rules["cells"]["name"], rules["ranges"]["name"]
     monkeypatch.setattr(redact_module, "RULES", rules)
     shown = redact(full)
-    assert shown.rows("threads")[0]["name"] is None
+    assert {row["name"] for row in full.rows("cells")} != {None} == {row["name"] for row in shown.rows("cells")}
     assert [row["name"] for row in shown.rows("ranges")] == ["", "withheld"]
 
 
@@ -247,13 +256,66 @@ def test_an_empty_recording_and_a_table_with_a_new_column(changing_schema: pytes
         {"thread_id": 0, "ident": 1, "name": "thread_1", "process_id": None, "secret": None, "secret_word": "withheld"}]
 
 
+LISTED = [(table.name, column) for table in TABLES.values() for column in table.columns
+          if column.values and table.name != "code"]
+
+
+@pytest.mark.parametrize(("table", "column"), LISTED, ids=lambda each: each if isinstance(each, str) else each.name)
+def test_every_value_that_the_schema_lists_stays(table: str, column: Column, full: Recording) -> None:
+    first = full.rows(table)[0]
+    tables = {name: full.arrow(name) for name in TABLES}
+    tables[table] = table_of_rows(table, [{**first, column.name: value} for value in column.values])
+    for shown in (redact(Recording(tables, {})), without_texts(Recording(tables, {}))):
+        assert shown.arrow(table).column(column.name).to_pylist() == list(column.values)
+
+
+def test_what_is_not_listed_is_refused_in_enumerations_only(full: Recording, tmp_path: Path) -> None:
+    for table, column in LISTED:
+        rows = [{**row, column.name: "Gehe1m"} for row in full.rows(table)]
+        changed = Recording({**full.tables, table: table_of_rows(table, rows)}, full.metadata)
+        if not column.is_enumeration:
+            check_tables(changed.tables)
+            continue
+        with pytest.raises(RecordingFileError, match=rf"column {table}.{column.name} has 'Gehe1m' in row 0, which is "
+                                                     rf"none of {column.values[0]}, "):
+            changed.save(tmp_path / "x.kscope")
+
+
+def test_unfinished_cells_and_launches_and_tunings_from_disk_are_counted_alike() -> None:
+    script = Script()
+    script.launchable()
+    script.cell(status="unfinished")
+    script.launch(end_ns=None, error="unfinished")
+    script.launch(error="TypeError")
+    script.launch()
+    tried = script.tuning({"n": "1024"}, (0.3, None))
+    script.rows["builds"][tried]["attributes"] = script.rows["builds"][tried]["attributes"].replace(
+        "OutOfResources", "OutOfResources: Gehe1m")
+    script.tuning({"n": "2048"}, outcome="disk")
+    for outcome in TABLES["builds"].column("outcome").values:
+        script.build(outcome=outcome)
+    recording = script.recording()
+    whole, bare = (recording_answer(each) for each in (recording, redacted(recording)))
+    assert whole["counts"]["errors"] == 1
+    for part in ("counts", "gpu", "time"):
+        assert bare.get(part) == whole.get(part)
+    for part, members in (("builds", ("requests", "hits", "misses", "waits", "failed")),
+                          ("tunings", ("trials", "duration_ns", "compile_ns", "reason_code"))):
+        assert [[row.get(name) for name in members] for row in bare[part]] == [
+            [row.get(name) for name in members] for row in whole[part]], part
+    assert [row["outcome"].partition(" for ")[0] for row in bare["tunings"]] == [
+        row["outcome"].partition(" for ")[0] for row in whole["tunings"]]
+    assert recording.summary().count("unfinished") == redacted(recording).summary().count("unfinished") > 0
+    assert "Gehe1m" not in json.dumps(bare) + str(recording.redacted(names=False).rows("builds"))
+
+
 def test_every_reason_keeps_its_code() -> None:
     made = Script()
     made.kernel()
-    for code in REASON_CODES:
+    for code in COMPILE_REASONS:
         made.compilation(reason_code=code)
-    for code in builds.REASON_CODES:
+    for code in BUILD_REASONS:
         made.build("reduce", reason_code=code)
     shown = redacted(made.recording())
-    assert shown.column("compilations", "reason_code").tolist() == list(REASON_CODES)
-    assert shown.column("builds", "reason_code").tolist() == list(builds.REASON_CODES)
+    assert shown.column("compilations", "reason_code").tolist() == list(COMPILE_REASONS)
+    assert shown.column("builds", "reason_code").tolist() == list(BUILD_REASONS)

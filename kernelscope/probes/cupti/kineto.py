@@ -315,7 +315,7 @@ def _readable(each: Record) -> str:
 
 def _memory(each: Record) -> str | None:
     found = re.search(r"\((.+)\)$", each.name) if each.kind in (MEMCPY, MEMSET) else None
-    return found[1].replace(" -> ", " to ").lower() if found else None
+    return found[1].replace(" -> ", " to ").lower().replace(" static", "") if found else None
 
 
 def _placed(names: Places, text: str | None) -> int | None:

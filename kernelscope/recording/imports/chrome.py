@@ -353,9 +353,9 @@ class _Reader:
             name = _HOST_WAITS[name]
         else:
             found = _MEMORY.search(name)
-            text = found[1].replace(" -> ", " to ").lower() if found else None
+            text = found[1].replace(" -> ", " to ").lower().replace(" static", "") if found else None
             if "kind_src" in details and "kind_dst" in details:
-                text = f"{details['kind_src']} to {details['kind_dst']}"
+                text = f"{details['kind_src']} to {details['kind_dst']}".replace("_static", "")
             memory = UNKNOWN if text is None else self._names.place(text)
             size = _whole(said.get("bytes", details.get("size", details.get("num_bytes"))), MAX_TIME_NS)
             found = _DIRECTION.match(name)
