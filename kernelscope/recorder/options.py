@@ -69,12 +69,20 @@ class Option(NamedTuple):
         The values that there are; empty where they cannot be listed.
     check
         Called with the options, returns what is wrong with this one, or None.
+    inside
+        Called with the options of a recording and with those of the recording around it, which are another's in this
+        option: returns what became of it there, or None where that does what was asked for. Without it, the line names
+        both values.
+    is_separate
+        Whether a recording inside another one has its own value of it.
     """
 
     help: str
     flags: tuple[Flag, ...]
     choices: tuple[str, ...]
     check: Callable[[Any], str | None] | None
+    inside: Callable[[Any, Any], str | None] | None
+    is_separate: bool
 
 
 def flag(*names: str, places: Sequence[str] = (RUN, CELL, ON), help: str = "", **arguments: Any) -> Flag:
@@ -82,10 +90,10 @@ def flag(*names: str, places: Sequence[str] = (RUN, CELL, ON), help: str = "", *
     return Flag(names, places, help, arguments)
 
 
-def option(help: str, *flags: Flag, choices: tuple[str, ...] = (),
-           check: Callable[[Any], str | None] | None = None) -> dict[str, Option]:
+def option(help: str, *flags: Flag, choices: tuple[str, ...] = (), check: Callable[[Any], str | None] | None = None,
+           inside: Callable[[Any, Any], str | None] | None = None, is_separate: bool = False) -> dict[str, Option]:
     """Return what `RecordingOptions` knows of a field, as the field's metadata."""
-    return {"option": Option(help, flags, choices, check)}
+    return {"option": Option(help, flags, choices, check, inside, is_separate)}
 
 
 def _capacity_problem(options: RecordingOptions) -> str | None:
@@ -160,6 +168,56 @@ def _journal_problem(options: RecordingOptions) -> str | None:
     return f"journal {options.journal!r} is none of None, True and a folder's path"
 
 
+# What a recording inside another one says of an option that is the other's.
+
+_AROUND = "as the recording around it"
+
+
+def _lines_inside(_: RecordingOptions, around: RecordingOptions) -> str:
+    lines = f"lines of {', '.join(['your code', *around.lines_of])}" if around.lines else "no lines"
+    return f"recorded {lines}, {_AROUND}"
+
+
+def _stalls_inside(options: RecordingOptions, around: RecordingOptions) -> str:
+    if options.stalls and around.stalls:
+        how = "kernels one by one" if around.stalls == LAUNCHES else "kernels as they came"
+        return f"recorded stall reasons of {how}, {_AROUND}"
+    return f"recorded {'the' if around.stalls else 'no'} stall reasons of warps, {_AROUND}"
+
+
+def _metrics_of_inside(_: RecordingOptions, around: RecordingOptions) -> str | None:
+    """Say which kernels were measured; of none it is said that there are no metrics."""
+    return f"measured {around.metrics_of or 'all kernels'}, {_AROUND}" if around.metrics else None
+
+
+def _replay_inside(options: RecordingOptions, around: RecordingOptions) -> str | None:
+    return f"measured with replay {around.replay!r}, {_AROUND}, not {options.replay!r}" if around.metrics else None
+
+
+def _notify_inside(options: RecordingOptions, around: RecordingOptions) -> str | None:
+    if options.notify is None or not around.metrics:
+        return None
+    return f"notify was not called: the recording around it has {'none' if around.notify is None else 'another one'}"
+
+
+def _kept_inside(options: RecordingOptions, around: RecordingOptions) -> str | None:
+    if options.mode == "grow":  # nothing was asked for; how many launches are lost is said anyway
+        return None
+    return (f"launches were kept in {_kept(around)}, as in the recording around it, "
+            f"not in {_kept(options)}")
+
+
+def _kept(options: RecordingOptions) -> str:
+    return f"mode {options.mode!r}" + ("" if options.capacity is None else f" with capacity {options.capacity:,}")
+
+
+def _journal_inside(options: RecordingOptions, around: RecordingOptions) -> str | None:
+    if options.journal is None:  # nothing was asked for
+        return None
+    there = "no journal" if around.journal is None else "the journal"
+    return f"launches went to {there} of the recording around it, not to a separate one"
+
+
 @dataclass(frozen=True)
 class RecordingOptions:
     """Options of a recording; `options_text` describes each field.
@@ -172,11 +230,13 @@ class RecordingOptions:
 
     name: str | None = field(default=None, metadata=option(
         "what to call the recording",
-        flag("-n", "--name", places=(RUN, CELL), help="what to call the recording; quote a name with spaces")))
+        flag("-n", "--name", places=(RUN, CELL), help="what to call the recording; quote a name with spaces"),
+        is_separate=True))
     _: KW_ONLY
     detail: str = field(default="phases", metadata=option(
         "record every phase of a launch (phases, the default), or its two ends at less than half the cost (launch)",
-        flag("--detail"), choices=DETAILS))
+        flag("--detail"), choices=DETAILS, inside=lambda options, around: (
+            f"recorded with detail {around.detail!r}, {_AROUND}, not {options.detail!r}")))
     gpu: str = field(default="cupti", metadata=option(
         "how the GPU's side is recorded: cupti where that is possible, events times numba-cuda's kernels with CUDA "
         "events, which perturbs what it measures, none leaves it out",
@@ -184,26 +244,31 @@ class RecordingOptions:
              help="leave what the GPU did out: no CUPTI, and none of its cost"),
         flag("--events", action="store_const", const="events",
              help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures"),
-        choices=GPU_SOURCES))
-    synchronize: bool = field(default=True, metadata=option("whether to wait for the device before stopping"))
+        choices=GPU_SOURCES, inside=lambda options, around: (
+            f"recorded the GPU's side with {around.gpu!r}, {_AROUND}, not {options.gpu!r}")))
+    synchronize: bool = field(default=True, metadata=option(
+        "whether to wait for the device before stopping", is_separate=True))
     code: bool = field(default=False, metadata=option(
         "record the kernels' code too, from the source to the machine code; it may be private, and is read when "
-        "recording stops, which takes that much longer", flag("--code", action="store_true")))
+        "recording stops, which takes that much longer", flag("--code", action="store_true"), is_separate=True))
     lines: bool = field(default=True, metadata=option(
         "record which line of your code each launch, compile and range comes from",
-        flag("--no-lines", action="store_false", help="leave out which lines of your code launched")))
+        flag("--no-lines", action="store_false", help="leave out which lines of your code launched"),
+        inside=_lines_inside))
     lines_of: Sequence[str] = field(default=(), metadata=option(
         "packages, or folders, whose lines count as yours; the working folder's, and those of packages that are "
         "installed editable, do anyway",
         flag("--lines-of", type=_names, metavar="PACKAGE[,PACKAGE]",
              help="count the lines of these packages, or folders, as yours too"),
-        check=_lines_of_problem))
+        check=_lines_of_problem, inside=_lines_inside))
     stacks: bool = field(default=False, metadata=option(
         "record the call path of each launch and compile too: all Python frames from the outermost of your code on",
-        flag("--stacks", action="store_true"), check=_stacks_problem))
+        flag("--stacks", action="store_true"), check=_stacks_problem, inside=lambda _, around: (
+            f"recorded {'call paths' if around.stacks else 'no call paths'}, {_AROUND}")))
     torch_ops: bool = field(default=False, metadata=option(
         "record which of PyTorch's operators, such as aten::addmm, launched each kernel; this adds to every operator",
-        flag("--torch-ops", action="store_true")))
+        flag("--torch-ops", action="store_true"), inside=lambda _, around: (
+            f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, {_AROUND}")))
     stalls: bool | str = field(default=False, metadata=option(
         "have the GPU sample at which line of which kernel its warps are, and why they wait; the kernels' code is "
         "recorded with it. With 'launches' kernels run one by one, so that each sample has its launch",
@@ -211,35 +276,39 @@ class RecordingOptions:
              help="sample at which lines of kernels the GPU's warps wait, and why; records the kernels' code too"),
         flag("--stalls-by-launch", action="store_const", const=LAUNCHES,
              help="the same with kernels one by one, so that each sample has its launch"),
-        check=_stalls_problem))
+        check=_stalls_problem, inside=_stalls_inside))
     lanes: bool = field(default=False, metadata=option(
         "sample ten thousand times a second how busy each GPU's multiprocessors, memory and tensor cores are: lanes "
-        "under its kernels in the timeline", flag("--lanes", action="store_true"), check=_lanes_problem))
+        "under its kernels in the timeline", flag("--lanes", action="store_true"), check=_lanes_problem,
+        inside=lambda _, around: (
+            f"recorded {'lanes' if around.lanes else 'no lanes'} of the GPU's counters, {_AROUND}")))
     metrics: str | None = field(default=None, metadata=option(
         "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
         "Compute's names of metrics with commas between; launches are replayed, and the GPU's times are not recorded",
         flag("--metrics", nargs="?", const="basic", metavar="SET",
              help="measure the first launch of each kernel with the GPU's counters: basic (the default), roofline, "
                   "memory, full, or names of metrics; launches are replayed"),
-        check=_metrics_problem))
+        check=_metrics_problem,
+        inside=lambda _, around: f"measured {around.metrics or 'no metrics'}, {_AROUND}"))
     metrics_of: str | None = field(default=None, metadata=option(
         "measure only kernels of this name, or that match it (* and ?); all without it",
         flag("--metrics-of", metavar="KERNEL", help="with --metrics: only kernels of this name or pattern"),
-        check=lambda options: "metrics_of needs metrics" if options.metrics_of and not options.metrics else None))
+        check=lambda options: "metrics_of needs metrics" if options.metrics_of and not options.metrics else None,
+        inside=_metrics_of_inside))
     replay: str = field(default="kernel", metadata=option(
         "who repeats what is measured with metrics: CUPTI, each kernel, and restores memory (kernel); or you, in a "
         "loop over the recorder's passes(), and all that is launched in it is measured as one range (user)",
-        choices=("kernel", "user"),
-        check=_replay_problem))
+        choices=("kernel", "user"), check=_replay_problem, inside=_replay_inside))
     notify: Callable[[str, bool], object] | None = field(default=None, metadata=option(
         "told what a measurement with metrics does: called with a line, and whether it is to stay or makes room for "
-        "the next one"))
+        "the next one", inside=_notify_inside))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
-        "they began; what was not kept is counted", flag("--mode"), choices=MODES))
+        "they began; what was not kept is counted", flag("--mode"), choices=MODES,
+        inside=_kept_inside))
     capacity: int | None = field(default=None, metadata=option(
         f"how many launches the modes ring and stop keep (default: {CAPACITY})",
-        flag("--capacity", metavar="N", type=int), check=_capacity_problem))
+        flag("--capacity", metavar="N", type=int), check=_capacity_problem, inside=_kept_inside))
     journal: bool | str | Path | None = field(default=None, metadata=option(
         "keep what is recorded in files as well, in the default folder (True) or in this one, from which `recover` "
         "brings it back if the process dies",
@@ -250,11 +319,11 @@ class RecordingOptions:
         flag("--journal", places=(CELL, ON), nargs="?", const=True, metavar="FOLDER",
              help="keep what is recorded in files as well: if the kernel dies, %%kernelscope recover brings it back"),
         flag("--no-journal", places=(ON,), action="store_const", const=False, help="keep no journal"),
-        check=_journal_problem))
+        check=_journal_problem, inside=_journal_inside))
 
     children: bool = field(default=False, metadata=option(
         "record the processes that Python starts meanwhile too, each as a process of this recording",
-        flag("--children", action="store_true")))
+        flag("--children", action="store_true"), is_separate=True))
 
     @property
     def needs_code(self) -> bool:
@@ -272,6 +341,7 @@ class RecordingOptions:
                 raise ValueError(problem)
         if self.mode != "grow" and self.capacity is None:
             object.__setattr__(self, "capacity", CAPACITY)
+        object.__setattr__(self, "lines_of", tuple(self.lines_of))
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, **others: Any) -> RecordingOptions:
@@ -286,38 +356,17 @@ class RecordingOptions:
         return cls(**given | others)
 
     def differences(self, around: RecordingOptions) -> list[str]:
-        """Return a line for each option that differs in the recording around this one."""
-        found: list[str] = []
-        if self.detail != around.detail:
-            found.append(f"recorded with detail {around.detail!r}, as the recording around it, not {self.detail!r}")
-        if self.gpu != around.gpu:
-            found.append(f"recorded the GPU's side with {around.gpu!r}, as the recording around it, not {self.gpu!r}")
-        if (self.lines, tuple(self.lines_of)) != (around.lines, tuple(around.lines_of)):
-            lines = f"lines of {', '.join(['your code', *around.lines_of])}" if around.lines else "no lines"
-            found.append(f"recorded {lines}, as the recording around it")
-        if self.stacks != around.stacks:
-            found.append(f"recorded {'call paths' if around.stacks else 'no call paths'}, as the recording around it")
-        if self.torch_ops != around.torch_ops:
-            found.append(f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, as the recording "
-                         "around it")
-        if self.stalls != around.stalls:
-            found.append(f"recorded {'the' if around.stalls else 'no'} stall reasons of warps, as the recording around "
-                         "it")
-        if self.lanes != around.lanes:
-            found.append(f"recorded {'lanes' if around.lanes else 'no lanes'} of the GPU's counters, as the recording "
-                         "around it")
-        if self.metrics != around.metrics:
-            found.append(f"measured {around.metrics or 'no metrics'}, as the recording around it")
-        if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
-            found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
-                        f"not in {self._kept()}")
-        if self.journal is not None and self.journal != around.journal:
-            there = "no journal" if around.journal is None else "the journal"
-            found.append(f"launches went to {there} of the recording around it, not to a separate one")
-        return found
-
-    def _kept(self) -> str:
-        return f"mode {self.mode!r}" + ("" if self.capacity is None else f" with capacity {self.capacity:,}")
+        """Return a line for each option that is another one in the recording around this one, and counts here."""
+        lines: list[str] = []
+        for each in fields(RecordingOptions):
+            known, value, other = _known(each), getattr(self, each.name), getattr(around, each.name)
+            if known.is_separate or value == other:
+                continue
+            line = (f"{each.name} was {other!r}, {_AROUND}, not {value!r}" if known.inside is None else
+                    known.inside(self, around))
+            if line is not None:
+                lines.append(line)
+        return [*dict.fromkeys(lines)]
 
 
 def _known(each: Field[Any]) -> Option:

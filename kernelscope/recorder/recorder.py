@@ -243,6 +243,8 @@ class Recorder(RecordsOnce):
         if self._has_passes:
             raise RecorderStateError("passes() was called before: a recording measures one range")
         self._has_passes = True
+        if self._session.options.replay != "user":  # the recording around this one repeats kernels, or measures nothing
+            return iter((0,))
         found = next((probe for probe in self._session.installed if isinstance(probe, HasPasses)), None)
         return iter((0,)) if found is None else found.passes()
 

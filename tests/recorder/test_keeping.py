@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import kernelscope
 from kernelscope.clock import FakeClock
 from kernelscope.probes.scripted import Launch, ScriptedProbe
+from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import select_cell
@@ -137,6 +139,65 @@ def test_a_recorder_inside_another_keeps_what_that_one_keeps():
         "capacity 2",
         "launches went to no journal of the recording around it, not to a separate one",
     ]
+
+
+def told(one: str, kind: bool) -> None:
+    """Be another value of the option ``notify``."""
+
+
+#: For each option that is the outer recording's: what the inner one asks for, what the outer one has, and what it says.
+INSIDE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "detail": ({"detail": "launch"}, {}, "recorded with detail 'phases', as the recording around it, not 'launch'"),
+    "gpu": ({"gpu": "none"}, {"gpu": "cupti"},
+            "recorded the GPU's side with 'cupti', as the recording around it, not 'none'"),
+    "lines": ({"lines": False}, {}, "recorded lines of your code, as the recording around it"),
+    "lines_of": ({"lines_of": ["json"]}, {"lines_of": ("csv",)},
+                 "recorded lines of your code, csv, as the recording around it"),
+    "stacks": ({"stacks": True}, {}, "recorded no call paths, as the recording around it"),
+    "torch_ops": ({"torch_ops": True}, {}, "recorded no operators of PyTorch, as the recording around it"),
+    "stalls": ({"stalls": "launches"}, {"stalls": True},
+               "recorded stall reasons of kernels as they came, as the recording around it"),
+    "lanes": ({"lanes": True}, {}, "recorded no lanes of the GPU's counters, as the recording around it"),
+    "metrics": ({"metrics": "full"}, {"metrics": "basic"}, "measured basic, as the recording around it"),
+    "metrics_of": ({"metrics": "basic", "metrics_of": "axpy*"}, {"metrics": "basic"},
+                   "measured all kernels, as the recording around it"),
+    "replay": ({"metrics": "basic", "replay": "user"}, {"metrics": "basic"},
+               "measured with replay 'kernel', as the recording around it, not 'user'"),
+    "notify": ({"metrics": "basic", "notify": told}, {"metrics": "basic"},
+               "notify was not called: the recording around it has none"),
+    "mode": ({"mode": "stop"}, {"mode": "ring"}, "launches were kept in mode 'ring' with capacity 1,000,000, as in the "
+             "recording around it, not in mode 'stop' with capacity 1,000,000"),
+    "capacity": ({"mode": "ring", "capacity": 5}, {"mode": "ring", "capacity": 6}, "launches were kept in mode 'ring' "
+                 "with capacity 6, as in the recording around it, not in mode 'ring' with capacity 5"),
+    "journal": ({"journal": True}, {}, "launches went to no journal of the recording around it, not to a separate one"),
+}
+#: Options of which a recording inside another one has its own value.
+SEPARATE = {"name", "synchronize", "code", "children"}
+
+
+@pytest.mark.parametrize("option", sorted({each.name for each in fields(RecordingOptions)} - SEPARATE))
+def test_a_recorder_inside_another_says_of_each_option_that_it_is_that_ones(option: str) -> None:
+    inner, outer, line = INSIDE[option]
+    with Recorder(probes=[], **outer), Recorder(**inner) as part:
+        pass
+    assert [row["message"] for row in part.recording.rows("health")] == [line]
+    with Recorder(probes=[], **outer), Recorder(**outer) as same:
+        pass
+    assert same.recording.rows("health") == []
+
+
+def test_what_a_recorder_inside_another_has_of_its_own_is_no_difference() -> None:
+    own = {"name": "inner", "synchronize": False, "code": True, "children": False}
+    assert own.keys() == SEPARATE
+    with Recorder(probes=[], children=True), Recorder(**own) as inner:
+        pass
+    assert inner.recording.rows("health") == []
+    assert (inner.recording.metadata["name"], inner.recording.metadata["code"]) == ("inner", True)
+
+
+def test_passes_inside_a_recording_that_repeats_kernels_run_once() -> None:
+    with Recorder(probes=[], metrics="basic"), Recorder(metrics="basic", replay="user") as inner:
+        assert [*inner.passes()] == [0]
 
 
 def test_what_was_not_asked_for_is_no_difference():
