@@ -226,7 +226,8 @@ _PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events",
            "metrics", "lanes", "nsys", "torch.profiler", "xla", "chrome")
 #: Directions of copies; ``copy`` is one whose direction is not known.
 _DIRECTIONS = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "copy")
-_ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize")
+_ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize",
+               "synchronize")
 _MEMORY = ("pageable", "pinned", "device", "managed", "array", "unknown")
 #: Why something was compiled: see `kernelscope.analysis.compiles`.
 COMPILE_REASONS = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -52,6 +51,7 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.owners import device_names, device_processes, has_processes
+from kernelscope.recording.api import kind_of
 from kernelscope.recording.model import Recording
 
 if TYPE_CHECKING:
@@ -67,14 +67,10 @@ if TYPE_CHECKING:
 # code. The dispatch of a launch that compiles is without all compiles, whichever launch they are of. What a library
 # builds for its cache is a compile too.
 
-#: What a call is that is no recorded launch, by what its name contains: the first that matches.
-_CALLS: dict[str, re.Pattern[str]] = {
-    "graph": re.compile("Graph"),
-    "copy": re.compile("Memcpy|MemPrefetch"),
-    "memory": re.compile("Mem|Malloc|Free|HostAlloc|HostRegister|HostUnregister"),
-    "wait": re.compile("Synchronize"),
-    "call": re.compile(""),
-}
+#: The states of calls that are no recorded launches.
+_CALLS = ("graph", "copy", "memory", "wait", "call")
+#: Of two of the kinds of `kind_of`; the others are named like the state.
+_STATE_OF_KIND = {"launch": "call", "graph launch": "graph"}
 
 #: States in the order in which tables list them.
 STATES: tuple[str, ...] = (*PHASES, "unsplit", "graph", "copy", "memory", "call", "wait", "outside")
@@ -417,7 +413,7 @@ def by_call(recording: Recording) -> tuple[CallSummary, ...]:
 def _by_state(recording: Recording, table: str, column: str) -> dict[str, Bools]:
     """Return by the state that a call's name tells which rows are of it."""
     called, names = codes(recording, table, column)
-    states = [next(state for state, pattern in _CALLS.items() if pattern.search(name)) for name in (*names, "")]
+    states = [_STATE_OF_KIND.get(kind, kind) for kind in map(kind_of, (*names, ""))]
     return {} if not len(called) else {
         state: np.isin(called, [place if place < len(names) else -1
                                 for place, each in enumerate(states) if each == state])

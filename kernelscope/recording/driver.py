@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kernelscope.recording.api import is_launch
 from kernelscope.recording.columns import FOREVER, Row, Spans
 from kernelscope.schema import UNKNOWN
 
@@ -24,13 +25,6 @@ _BY_CUPTI = (FRAMEWORK, "cupy")
 # A kernel has a row of ``launches`` where a probe recorded its launch. Of the others CUPTI says which call of the
 # driver or the runtime launched them, and that call becomes a row: its start and end are the launch's, and all of it is
 # submit; what the library did before it is not known. Kernels of graph launches have no launch of their own.
-
-_LAUNCHES = ("cuLaunchKernel", "cuLaunchCooperative", "cudaLaunchKernel", "cudaLaunchCooperative", "cuda.core.launch")
-
-
-def is_launch(call: str) -> bool:
-    """Return whether a call of the driver or the runtime launches a kernel, by its name."""
-    return call.startswith(_LAUNCHES)
 
 
 def are_hooked(recording: Recording) -> np.ndarray:

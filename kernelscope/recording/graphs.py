@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kernelscope.recording.api import is_graph_function, is_graph_launch
 from kernelscope.recording.columns import (
     FOREVER,
     THREAD_BITS,
@@ -131,7 +132,7 @@ class GraphJoin:
 
     def told_calls(self, calls: Columns, names: Sequence[str]) -> np.ndarray:
         """Return the rows of calls that graphs were built with and that events tell of; those get their ids."""
-        is_graphs = np.array([name.startswith(("cuGraph", "cudaGraph")) for name in names], bool)
+        is_graphs = np.array([is_graph_function(name) for name in names], bool)
         events = np.flatnonzero(self._are(*_CALLS) & (self._numbers["start_ns"] != UNKNOWN))
         if not is_graphs.any() or not len(events):
             return np.empty(0, np.int64)
@@ -377,11 +378,6 @@ def _numbers(rows: Sequence[Row], name: str) -> np.ndarray:
 #: CUPTI's id of an executable graph's node is the graph's id above these bits, and the node's number in them.
 NODE_BITS = 32
 _NODE_NUMBER = (1 << NODE_BITS) - 1
-
-
-def is_graph_launch(name: str) -> bool:
-    """Whether a driver or runtime call launches a graph."""
-    return name.startswith(("cuGraphLaunch", "cudaGraphLaunch"))
 
 
 class GraphCalls:

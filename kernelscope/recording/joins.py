@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.recording.api import is_graph_launch, is_launch
 from kernelscope.recording.columns import (
     CALL_SITE,
     FOREVER,
@@ -26,8 +27,7 @@ from kernelscope.recording.columns import (
     thread_rows,
     words,
 )
-from kernelscope.recording.driver import is_launch
-from kernelscope.recording.graphs import GraphJoin, RawGraphs, is_graph_launch
+from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.schema import UNKNOWN
 
 

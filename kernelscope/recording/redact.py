@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from kernelscope import cubin
 from kernelscope.errors import CubinError
+from kernelscope.recording.api import PREFIXES
 from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import empty_table, table_of_rows
@@ -642,7 +643,7 @@ _EXCEPTIONS = _words(
     "NvvmSupportError NvrtcError NvrtcCompilationError LinkerError CUDAError NVRTCError PicklingError "
     "NumbaNotImplementedError ConstantInferenceError ForceLiteralArg RedefinedError")
 _SHAPES = _words("griddim blockdim cluster sharedmem_bytes sharedmem stream")
-_API = r"(?:cu|cuda|cudart|nvtx)[A-Z]\w{0,60}|cuda\.core\.launch"
+_API = rf"(?:{PREFIXES}|cudart|nvtx)[A-Z]\w{{0,60}}|cuda\.core\.launch"
 _MODEL = (r"[A-Z]{0,4}\d{1,4}(?:GB|MB|GiB)?|RTX|GTX|TITAN|Tesla|Quadro|GeForce|PCIe|HBM\d\w?|NVL|SXM\d|Ti|SUPER|Laptop|"
           r"GPU|Graphics|Ada|Generation|Blackwell|Pro|PRO|Workstation|Server|Edition|Max-Q|MIG|\dg\.\d+gb|X|V|Xp")
 _CAPABILITY = _matching("capability", r"\d+\.\d+[af]?")

@@ -7,10 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from foreign_traces import event, launched, write_json
 
 import kernelscope
+from kernelscope.analysis.columns import Intervals
+from kernelscope.analysis.gpu import host_states
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
 from kernelscope.views.timeline.build import timeline_of
@@ -205,3 +208,38 @@ def test_two_traces_and_a_recording_become_one(tmp_path: Path) -> None:
     merged = kernelscope.merge([TRACES / "kineto_training.json.gz", TRACES / "kineto_graph.json.gz"])
     assert len(merged.rows("launches")) == 107
     assert [row["pid"] for row in merged.rows("processes")] == [572]  # one process, traced twice
+
+
+def test_launches_graphs_and_waits_of_rocm(tmp_path: Path) -> None:
+    """torch.profiler on ROCm has HIP's functions in CUDA's categories."""
+    events = []
+    for at, name in enumerate(("hipLaunchKernel", "hipExtModuleLaunchKernel", "hipModuleLaunchKernel",
+                               "hipExtLaunchKernel", "hipLaunchCooperativeKernel"), 1):
+        events += [event("cuda_runtime", name, 100 * at, 10, correlation=at),
+                   event("kernel", f"k{at}", 100 * at + 20, 5, pid=2, tid=0, device=2, stream=0, correlation=at,
+                         grid=[4, 1, 1], block=[64, 1, 1])]
+    events += [event("cuda_runtime", "hipGraphLaunch", 600, 10, correlation=6),
+               *(event("kernel", "node", at, 5, pid=2, tid=0, device=2, stream=0, correlation=6) for at in (620, 630)),
+               event("cuda_runtime", "hipMemcpyAsync", 700, 10, correlation=7),
+               event("gpu_memcpy", "Memcpy DtoH (Device -> Host)", 720, 10, pid=2, tid=0, device=2, stream=0,
+                     correlation=7, bytes=256),
+               event("cuda_runtime", "hipDeviceSynchronize", 800, 100, correlation=8),
+               event("cuda_runtime", "hipMalloc", 900, 50, correlation=9)]
+    device = {"id": 2, "name": "AMD Instinct", "computeMajor": 9, "computeMinor": 4, "warpSize": 64, "numSms": 304}
+    recording = opened(tmp_path, events, deviceProperties=[device])
+    launches = recording.rows("launches")
+    assert [row["execute_ns"] for row in launches] == [5_000] * 5
+    (graph,) = rows(recording, "graph_events", kind="launch")
+    assert graph["api"] == "hipGraphLaunch"
+    assert len(rows(recording, "activities", graph_event_id=graph["graph_event_id"])) == 2
+    (copy,) = rows(recording, "activities", kind="memcpy")
+    (wait,) = rows(recording, "activities", kind="sync")
+    assert (copy["api"], wait["name"], wait["api"]) == (
+        "hipMemcpyAsync", "context synchronize", "hipDeviceSynchronize")
+    spent = host_states(recording).time_in(Intervals(np.array([0]), np.array([950_000])))
+    assert {state: spent[state] for state in ("submit", "graph", "copy", "memory", "wait", "call")} == {
+        "submit": 50_000, "graph": 10_000, "copy": 10_000, "memory": 50_000, "wait": 100_000, "call": 0}
+    (row,) = recording.rows("devices")
+    assert (row["compute_capability"], row["multiprocessors"]) == (None, 304)  # gfx942 is none of CUDA's
+    redacted = recording.redacted()
+    assert {row["api"] for row in redacted.rows("activities")} >= {"hipLaunchKernel", "hipMemcpyAsync"}

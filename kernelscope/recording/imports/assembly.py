@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.recording.api import is_graph_launch, wait_of
 from kernelscope.recording.build import RawRecording, build
 from kernelscope.recording.columns import THREAD_BITS, Columns, Row
 from kernelscope.recording.integrity import check_tables
@@ -306,21 +307,13 @@ def _with_resources(recording: Recording, held: Mapping[str, np.ndarray | None])
 def waits(calls: Columns, names: list[str]) -> Columns:
     """Return the waits for the GPU as activities, of a trace that has them as calls only; they may be none."""
     words = Places(names)
-    kinds = np.array([words.place(wait) if (wait := _wait(name)) else UNKNOWN for name in list(names)])
+    kinds = np.array([words.place(wait) if (wait := wait_of(name)) else UNKNOWN for name in list(names)])
     if not _count(calls) or (kinds == UNKNOWN).all():
         return {}
     name = kinds[calls["name"]]
     rows = np.flatnonzero(name != UNKNOWN)
     return {"kind": np.full(len(rows), SYNC), "name": name[rows],
             **{each: calls[each][rows] for each in ("start_ns", "end_ns", "correlation_id")}}
-
-
-_WAITS = re.compile(r"cu(?:da)?(Stream|Event|Device|Ctx|Thread)Synchronize")
-
-
-def _wait(function: str) -> str | None:
-    found = _WAITS.match(function)
-    return f"{found[1].lower() if found[1] in ('Stream', 'Event') else 'context'} synchronize" if found else None
 
 
 def joined(parts: Sequence[Columns], names: Iterable[str]) -> Columns:
@@ -335,7 +328,7 @@ def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> 
 
     That is all that is known of them. What one call launched has its correlation id.
     """
-    launches = np.array([name.startswith(("cuGraphLaunch", "cudaGraphLaunch")) for name in names], bool)
+    launches = np.array([is_graph_launch(name) for name in names], bool)
     if not _count(calls) or not _count(activities) or not launches.any():
         return False
     ids = calls["correlation_id"][launches[calls["name"]]]

@@ -25,6 +25,7 @@ import numpy as np
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.progress import Progress
+from kernelscope.recording.api import is_function
 from kernelscope.recording.columns import Columns, Row
 from kernelscope.recording.imports.assembly import (
     KERNEL,
@@ -223,7 +224,6 @@ _HOST_WAITS = {"Stream Sync": "stream synchronize", "Event Sync": "event synchro
                "Context Sync": "context synchronize"}
 _DEVICE = re.compile(r"/device:GPU:(\d{1,4})\b")
 _STREAM = re.compile(r"Stream #(\d{1,9})\b")
-_CALL_NAME = re.compile(r"cu(?:da)?[A-Z]\w*")
 _DETAIL = re.compile(r"(\w+):(\S+)")
 _DIRECTION = re.compile(r"Memcpy ?([HDAP])(?:2|to)([HDAP])\b")
 _MEMORY = re.compile(r"\((.+)\)$")
@@ -328,7 +328,7 @@ class _Reader:
             word = name[:6].lower()
             kind = MEMCPY if word == "memcpy" else MEMSET if word == "memset" else KERNEL
             self._activity(kind, event, self._devices[pid], stream)
-        elif _CALL_NAME.fullmatch(name):
+        elif is_function(name):
             self._call(event)
         else:
             self._skipped["events of the host"] += 1
@@ -469,6 +469,7 @@ class _Reader:
 
     def _known_devices(self) -> dict[int, Row]:
         held = self._head.get("deviceProperties")
+        is_hip = any(is_function(name) and name.startswith("hip") for name in self._names.held)
         found: dict[int, Row] = {}
         for each in cast("list[Any]", held) if isinstance(held, list) else ():
             if not isinstance(each, dict):
@@ -476,6 +477,8 @@ class _Reader:
             row = cast("Row", each)
             number, name = _whole(row.get("id"), MAX_COUNT), row.get("name")
             major, minor = (_whole(row.get(f"compute{part}"), 100) for part in ("Major", "Minor"))
+            if is_hip:  # the version of the GPU's instructions, and no compute capability of CUDA's
+                major = UNKNOWN
             if number != UNKNOWN:
                 found[number] = {
                     "name": clean_text(name) if isinstance(name, str) else None,
