@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _MOST_FILES = 2_000
+#: To compare words takes the product of their lengths; a mistyped word is shorter.
+_MOST_LETTERS = 200
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)$")
 _UNRECOGNIZED = re.compile(r"unrecognized arguments: ([^;]*)")
 
@@ -27,9 +29,12 @@ def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
     """
     from difflib import get_close_matches  # only a message needs it
 
+    if len(word) > _MOST_LETTERS:
+        return []
     by_folded: dict[str, str] = {}
     for each in known:
-        by_folded.setdefault(each.casefold(), each)
+        if len(each) <= _MOST_LETTERS:
+            by_folded.setdefault(each.casefold(), each)
     return [by_folded[each] for each in get_close_matches(word.casefold(), by_folded, most)]
 
 

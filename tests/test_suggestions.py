@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,16 @@ def test_the_nearest_comes_first_and_case_does_not_matter() -> None:
     assert nearest("ON", ["off", "on", "open"], 2) == ["on", "open"]
     assert nearest("Axpi", ["saxpy", "axpy"]) == ["axpy"]
     assert nearest("nothing like it", ["on", "off"]) == []
+
+
+def test_texts_that_are_no_mistyped_words_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compare takes the product of the lengths."""
+    compared: list[int] = []
+    original = difflib.SequenceMatcher.set_seq1
+    monkeypatch.setattr(difflib.SequenceMatcher, "set_seq1", lambda self, text: (
+        compared.append(len(text)), original(self, text))[1])
+    assert nearest("x" * 60_000, ["x" * 59_999]) == [] and nearest("axpi", ["x" * 60_000, "axpy"]) == ["axpy"]
+    assert max(compared) <= 200
 
 
 def test_a_message_s_end() -> None:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelscope.analysis.compare import CONDITIONS, Difference
-from kernelscope.analysis.runs import previous_run, runs_of
+from kernelscope.analysis.launches import cell_label
+from kernelscope.analysis.runs import Source, previous_run, runs_of
 from kernelscope.commands import output
 from kernelscope.commands.inspect import session_recordings
 from kernelscope.commands.output import loaded, print_answer
-from kernelscope.commands.show import find_cell
+from kernelscope.commands.show import find_cell, find_cell_row
 from kernelscope.commands.verb import Verb, add_json, number
 from kernelscope.errors import KernelScopeError, RecordingFileError, StudyArgumentError, UnknownCellError
-from kernelscope.recording.file import load
+from kernelscope.progress import Progress
+from kernelscope.recording.file import load, load_cells
 from kernelscope.recording.model import Recording
-from kernelscope.recording.redact import shareable
 from kernelscope.suggestions import did_you_mean
-from kernelscope.views.answer import Many, written
+from kernelscope.views.answer import DEFAULT_LIMIT, Many, written
 from kernelscope.views.base import clean
 from kernelscope.views.compare import FIRST_ROWS, ComparisonView, compare, compared_text, title_of
-from kernelscope.views.history import HistoryView
+from kernelscope.views.history import MOST_RUNS, HistoryView
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
@@ -214,7 +216,7 @@ def _history_arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> No
 
 
 def history(cell: str | int | None = None, folder: str | Path | None = None,
-            recordings: Iterable[Recording] | None = None) -> HistoryView:
+            recordings: Iterable[Recording] | None = None, *, most: int | None = None) -> HistoryView:
     """Return the runs of a cell: how long each took and with what, its compiles, and what changed since the one before.
 
     A notebook shows it as a chart, a terminal as a table; ``figure()`` is a Plotly figure, ``to_frame()`` a DataFrame.
@@ -228,6 +230,8 @@ def history(cell: str | int | None = None, folder: str | Path | None = None,
         A folder with ``.kscope`` files, in folders of it too; or one file.
     recordings : iterable of Recording, optional
         Where else to look, the oldest first; this session's recordings if nothing is given.
+    most : int, optional
+        At most so many runs, the newest; older ones are counted. A file is loaded only if it has a run that is shown.
 
     Raises
     ------
@@ -239,28 +243,33 @@ def history(cell: str | int | None = None, folder: str | Path | None = None,
     held = session_recordings() if recordings is None else list(recordings)
     missing: list[str] = []
     files = [] if folder is None else _read(Path(folder).expanduser(), missing)
-    return history_of(cell, [*files, *(("", each) for each in held)], missing)
+    session = [Source("", recording, partial(_itself, recording)) for recording in held]
+    return history_of(cell, [*files, *session], missing, most)
 
 
-def history_of(cell: str | int | None, sources: Sequence[tuple[str, Recording]], missing: Sequence[str]) -> HistoryView:
-    """Return the same of recordings by the names of their files, the oldest first; `missing` could not be read.
+def _itself(recording: Recording) -> Recording:
+    return recording
+
+
+def history_of(cell: str | int | None, sources: Sequence[Source], missing: Sequence[str], most: int | None = None,
+               progress: Progress | None = None) -> HistoryView:
+    """Return the same of sources, the oldest first; `missing` could not be read.
 
     Raises
     ------
     UnknownCellError
         There is no such cell.
     """
-    wanted = find_cell([each for _, each in sources], None if cell is None else str(cell))
-    rows = wanted.rows("cells")
-    if not rows:
-        raise UnknownCellError(f"recording {wanted.name!r} has no cell")
-    runs = runs_of(rows[-1], ((name, shareable(each)) for name, each in sources))
-    notices = dict.fromkeys(each.notice for _, each in sources if each.notice)
-    return HistoryView(rows[-1]["name"] or title_of(wanted), runs, " / ".join(notices), missing)
+    cells = [source.cells for source in sources]
+    _, row = find_cell_row(cells, None if cell is None else str(cell))
+    result = runs_of(row, sources, most, progress)
+    notices = dict.fromkeys(recording.notice for recording in cells if recording.notice)
+    return HistoryView(row["name"] or cell_label(row), result.runs, " / ".join(notices),
+                       [*missing, *result.unreadable], result.earlier)
 
 
-def _read(folder: Path, missing: list[str]) -> list[tuple[str, Recording]]:
-    """Return the recordings of a folder by the names of their files; those that cannot be read are said."""
+def _read(folder: Path, missing: list[str]) -> list[Source]:
+    """Return the recordings of a folder; those that cannot be read are said."""
     if not folder.exists():
         raise RecordingFileError(f"there is no folder or file {str(folder)!r}")
     files = [folder] if folder.is_file() else sorted(folder.rglob("*.kscope"))
@@ -268,32 +277,45 @@ def _read(folder: Path, missing: list[str]) -> list[tuple[str, Recording]]:
     return oldest_first(named, str(folder), missing)
 
 
-def oldest_first(files: Iterable[tuple[str, Path]], folder: str, missing: list[str]) -> list[tuple[str, Recording]]:
+def oldest_first(files: Iterable[tuple[str, Path]], folder: str, missing: list[str],
+                 read: Callable[[Path], Recording] = load_cells) -> list[Source]:
     """Return the recordings of files by name; of those that cannot be read `missing` gets a line.
+
+    Parameters
+    ----------
+    files : iterable of (str, Path)
+        Names and paths.
+    folder : str
+        What a message calls where they are.
+    missing : list of str
+        Gets the lines.
+    read : callable, optional
+        Reads what `Source.cells` has.
 
     Raises
     ------
     RecordingFileError
         None can be read.
     """
-    found = list(_loaded(files, missing))
-    if not found:
-        raise RecordingFileError(f"no .kscope file of {folder!r} can be read"
-                                 + (f": {missing[0]}" if missing else ": there is none"))
-    return sorted(found, key=lambda each: str(each[1].metadata.get("created") or ""))
-
-
-def _loaded(files: Iterable[tuple[str, Path]], missing: list[str]) -> Iterator[tuple[str, Recording]]:
+    sources: list[Source] = []
     for name, file in files:
         try:
-            yield name, load(file)
+            sources.append(Source(name, read(file), partial(load, file)))
         except KernelScopeError as error:
             missing.append(f"{name}: {' '.join(str(error).split())}")
+    if not sources:
+        raise RecordingFileError(f"no .kscope file of {folder!r} can be read"
+                                 + (f": {missing[0]}" if missing else ": there is none"))
+    return sorted(sources, key=lambda source: str(source.cells.metadata.get("created") or ""))
 
 
 def _history_main(arguments: argparse.Namespace) -> int:
     """Print or write the runs of a cell; return the exit code."""
-    view = history(arguments.cell, arguments.folder, [])
+    most = MOST_RUNS
+    if arguments.json:
+        rows = DEFAULT_LIMIT if arguments.limit is None else arguments.limit
+        most = (max(rows, MOST_RUNS) if arguments.html else rows) or None
+    view = history(arguments.cell, arguments.folder, [], most=most)
     page = view.to_html(arguments.html) if arguments.html else None
     if arguments.json:
         print_answer(view.answer(arguments.limit, None if page is None else written([page])))
@@ -306,7 +328,7 @@ def _history_main(arguments: argparse.Namespace) -> int:
 
 def _history_magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     """Show the runs of a cell of this session."""
-    history(asked.cell, asked.folder, session.recordings)._ipython_display_()
+    history(asked.cell, asked.folder, session.recordings, most=MOST_RUNS)._ipython_display_()
 
 
 VERBS = {"compare": Verb(_arguments, main, _magic, about=_ABOUT),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kernelscope.analysis.redaction import redacted
 from kernelscope.commands.output import loaded, print_answer, print_written
@@ -112,11 +113,21 @@ def find_cell(recordings: Sequence[Recording], wanted: str | None = None) -> Rec
     """
     if wanted is None and recordings:
         return recordings[-1]
+    recording, row = find_cell_row(recordings, wanted)
+    return recording if recording.arrow("cells").num_rows == 1 else select_cell(recording, row["cell_id"])
+
+
+def find_cell_row(recordings: Sequence[Recording], wanted: str | None = None) -> tuple[Recording, dict[str, Any]]:
+    """Return the newest cell that fits: its recording, and its row of ``cells``, the only table that is looked at.
+
+    Parameters and errors are those of `find_cell`; without a wish it is the last cell of the newest recording.
+    """
     for recording in reversed(recordings):
-        cells = recording.rows("cells")
-        for row in reversed(cells):
-            if wanted in (str(row["execution_count"]), row["name"]):
-                return recording if len(cells) == 1 else select_cell(recording, row["cell_id"])
+        for row in reversed(recording.rows("cells")):
+            if wanted is None or wanted in (str(row["execution_count"]), row["name"]):
+                return recording, row
+        if wanted is None:
+            raise UnknownCellError(f"recording {recording.name!r} has no cell")
     known = dict.fromkeys(_known(row) for recording in recordings for row in recording.rows("cells"))
     listed = ", ".join(known) or "none, since nothing was recorded yet"
     if wanted is None:

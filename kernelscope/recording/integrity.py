@@ -96,39 +96,45 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
         deep; an ``attributes``, ``options``,
         ``launch_config`` or ``key_parts`` is not a JSON object; a graph is none: see `kernelscope.recording.integrity`.
     """
+    rows = {name: table.num_rows for name, table in tables.items()}
     for name, table in tables.items():
-        if not table.num_rows:
-            continue
-        own = own_id(name)
-        ends: dict[str, Ends] = {}
-        for column in TABLES[name].columns:
-            values = table.column(column.name)
-            if values.null_count and not column.nullable:
-                raise RecordingFileError(f"column {name}.{column.name} has {values.null_count} nulls and may have none")
-            if column.name == own:
-                _check_own(name, column.name, values)
-            elif column.name in JSON_COLUMNS:
-                _check_json(name, column, values)
-            elif column.is_enumeration:
-                _check_values(name, column, values)
-            elif column.low is not None and values.null_count < len(values):
-                ends[column.name] = _ends(values)
-                if column.name in REFERENCES:
-                    referred = REFERENCES[column.name]
-                    _check_reference(f"{name}.{column.name}", values, ends[column.name], referred,
-                                     tables[referred].num_rows)
-                else:
-                    _check_range(name, column, values, ends[column.name])
-        for first, last in _SPANS:
-            if first in ends and last in ends:
-                longest = max(ends[last][1] - ends[first][0], ends[first][1] - ends[last][0])
-                _check_spans(name, table, (first, last), longest)
+        check_table(name, table, rows)
     for name in _IN_ORDER:
         _check_order(name, tables[name].column("start_ns"))
     _check_parents(tables["launches"].column("parent_launch_id"))
     _check_range_parents(tables["ranges"].column("parent_range_id"))
     _check_stacks(_ids(tables["stacks"], "parent_stack_id"))
     check_graphs(tables)
+
+
+def check_table(name: str, table: pa.Table, rows: Mapping[str, int]) -> None:
+    """Check each column of the table called `name`, where all tables have so many `rows`; raises as `check_tables`."""
+    if not table.num_rows:
+        return
+    own = own_id(name)
+    ends: dict[str, Ends] = {}
+    for column in TABLES[name].columns:
+        values = table.column(column.name)
+        if values.null_count and not column.nullable:
+            raise RecordingFileError(f"column {name}.{column.name} has {values.null_count} nulls and may have none")
+        if column.name == own:
+            _check_own(name, column.name, values)
+        elif column.name in JSON_COLUMNS:
+            _check_json(name, column, values)
+        elif column.is_enumeration:
+            _check_values(name, column, values)
+        elif column.low is not None and values.null_count < len(values):
+            ends[column.name] = _ends(values)
+            if column.name in REFERENCES:
+                referred = REFERENCES[column.name]
+                # A table that a file's schema did not have yet is empty.
+                _check_reference(f"{name}.{column.name}", values, ends[column.name], referred, rows.get(referred, 0))
+            else:
+                _check_range(name, column, values, ends[column.name])
+    for first, last in _SPANS:
+        if first in ends and last in ends:
+            longest = max(ends[last][1] - ends[first][0], ends[first][1] - ends[last][0])
+            _check_spans(name, table, (first, last), longest)
 
 
 @functools.cache

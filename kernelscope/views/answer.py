@@ -48,11 +48,14 @@ class Many:
         Returns the members of one of them.
     weight : int
         How many times as many rows as another list it may have: for rows of few members.
+    more : int
+        How many there are beyond those of `source`, which are counted as left out.
     """
 
     source: Sequence[Any]
     row: Callable[[Any], Any] = lambda each: each
     weight: int = 1
+    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,10 +154,10 @@ class _Bounds:
                 return self._text(value, place)
             case Long(text):
                 return self._text(text, place, 2)
-            case Many(source, row, weight):
+            case Many(source, row, weight, more):
                 most = self.inner if depth else self.rows
                 most = None if most is None else most * weight
-                self._count(len(source), most, place)
+                self._count(len(source) + more, len(source) if most is None else min(most, len(source)), place)
                 return [self.value(row(each), f"{place}[{at}]", depth + 1, is_theirs)
                         for at, each in enumerate(source[:most])]
             case Facts(values, weight):
@@ -174,24 +177,25 @@ class _Bounds:
     def _facts(self, values: Mapping[str, Any], place: str, depth: int, weight: int = 1) -> dict[str, Any]:
         most = self.inner if depth else self.rows
         most = None if most is None else most * weight
-        self._count(len(values), most, place)
+        self._count(len(values), len(values) if most is None else most, place)
         kept: dict[str, Any] = {}
         for name, each in islice(values.items(), most):
             said = self._text(str(name), place)
             kept[said] = self.value(each, f"{place}.{said}", depth + 1, is_theirs=True)
         return kept
 
-    def _count(self, size: int, most: int | None, place: str) -> None:
-        if most is not None and size > most and len(self.left_out) < _MOST_CUT:
+    def _count(self, size: int, most: int, place: str) -> None:
+        if size > most and len(self.left_out) < _MOST_CUT:
             self.left_out[place] = size - most
 
     def _text(self, text: str, place: str, weight: int = 1) -> str:
-        known = clean(re.sub(r"[\t\r\n]+", " ", text))
         most = None if self.letters is None else self.letters * weight
-        if most is None or len(known) <= most:
+        # A text of a million letters is not looked through for those that are shown.
+        known = clean(re.sub(r"[\t\r\n]+", " ", text if most is None else text[:most + 1]))
+        if most is None or (len(known) <= most and len(text) <= most + 1):
             return known
         if len(self.shortened) < _MOST_CUT:
-            self.shortened[place] = len(known)
+            self.shortened[place] = len(text)
         return f"{known[:most - 1]}…"
 
 

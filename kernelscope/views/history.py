@@ -42,15 +42,19 @@ class HistoryView:
         What every output must say, or an empty string.
     missing : sequence of str
         Files that could not be read, and why.
+    earlier : int
+        How many runs there are before `runs`, which were not looked into.
 
     Attributes
     ----------
-    title, runs, missing
+    title, runs, missing, earlier
         As given.
     """
 
-    def __init__(self, title: str, runs: Sequence[CellRun], notice: str = "", missing: Sequence[str] = ()) -> None:
+    def __init__(self, title: str, runs: Sequence[CellRun], notice: str = "", missing: Sequence[str] = (),
+                 earlier: int = 0) -> None:
         self.title, self.runs, self.notice, self.missing = title, list(runs), notice, list(missing)
+        self.earlier = earlier
 
     def figure(self) -> NotebookFigure:
         """Return a Plotly figure: a bar a run of its wall time by part, and its compiles as marks."""
@@ -83,9 +87,11 @@ class HistoryView:
         """
         newest = self.runs[-1].changes if self.runs else None
         since = "" if newest is None else f" The newest against the one before: {summary_line(newest)}."
+        total = len(self.runs) + self.earlier
         return answer("history", {
-            "verdict": f"{self.title}: {counted(len(self.runs), 'run')}.{since}", "notice": self.notice or None,
-            "runs": Many(self.runs[::-1], _run), "missing": Many(self.missing), "written": written}, limit)
+            "verdict": f"{self.title}: {counted(total, 'run')}.{since}", "notice": self.notice or None,
+            "runs": Many(self.runs[::-1], _run, more=self.earlier), "missing": Many(self.missing),
+            "written": written}, limit)
 
     def to_html(self, path: str | Path) -> Path:
         """Write a page with the figure that needs no network, and return its path.
@@ -153,12 +159,13 @@ def _text(view: HistoryView) -> str:
              count(each.compiles), duration(each.compile_ns) if each.compile_ns else ""] for each in shown]
     below = [wrap(clean(f"{_mark(each)}{summary_line(each.changes)}"), width - 4, 0, 2).split("\n")
              if each.changes is not None else [] for each in shown]
-    title = f"KernelScope: {clean(view.title)}: {counted(len(view.runs), 'run')}"
+    total = len(view.runs) + view.earlier
+    title = f"KernelScope: {clean(view.title)}: {counted(total, 'run')}"
     rows = [[clean(cell) for cell in row] for row in rows]
     lines = [title, table(labels, rows, width, left=tuple(range(2 + has_files)), flexible=int(has_files),
                           below=below)]
-    if len(shown) < len(view.runs):
-        lines.append(f"  the newest {len(shown):,} of {len(view.runs):,}")
+    if len(shown) < total:
+        lines.append(f"  the newest {len(shown):,} of {total:,}")
     lines += [wrap(clean(f"not read: {each}"), width, 2, hanging=2) for each in view.missing]
     return with_notice(view.notice, "\n".join(lines))
 

@@ -225,6 +225,9 @@ def test_an_answer_of_any_recording_fits(texts: int) -> None:
     assert made["shortened"]["verdict"] == 9_000
     assert len(answer("toy", {"rows": rows}, 7)["rows"]) == 7
     assert answer("toy", {"rows": rows}, 0)["left_out"] == {}
+    counted = answer("toy", {"rows": Many([1, 2, 3], more=40)}, 2)
+    assert counted["rows"] == [1, 2] and counted["left_out"] == {"rows": 41}
+    assert answer("toy", {"rows": Many([1, 2, 3], more=40)}, 0)["left_out"] == {"rows": 40}
 
 
 @pytest.mark.slow

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 import pytest
 from foreign_traces import launched, nsys_tables, write_folder, write_json, write_sqlite
 
+import kernelscope.commands.mcp as mcp_command
+from kernelscope import Recording, load
 from kernelscope.commands.mcp import Folder
 from kernelscope.errors import KernelScopeError, RecordingFileError
 from kernelscope.views.answer import MOST_LETTERS
@@ -125,6 +129,150 @@ def test_answers_are_bounded_whatever_is_asked_for(limit: int | None) -> None:
             assert len(found[part]) <= 7
 
 
+QUESTIONS: dict[str, Callable[[Folder, Any], tuple[str, bool]]] = {
+    "part": lambda held, value: held.part(value, "kernels"),
+    "part with a limit": lambda held, value: held.part("ok.kscope", "kernels", limit=value),
+    "metrics": lambda held, value: held.metrics("ok.kscope", value),
+    "compare": lambda held, value: held.compare(value, "ok.kscope", []),
+    "compare cells": lambda held, value: held.compare("ok.kscope", "ok.kscope", [value]),
+    "history": lambda held, value: held.history(value),
+    "history with a limit": lambda held, value: held.history("first launches", value),
+    "list_recordings": lambda held, value: held.list_recordings(value),
+}
+
+
+def one_line(text: str, folder: Path) -> str:
+    """The message of an answer, after it was checked to name no folder of the machine."""
+    message = json.loads(text)["error"]["message"]
+    assert "\n" not in message and str(folder) not in message and str(folder.parent) not in message
+    assert len(message) <= 2_000
+    return message
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder with one good recording among what makes naive readers raise, wait or follow."""
+    folder = tmp_path / "some folder"
+    (folder / "deep").mkdir(parents=True)
+    shutil.copy(HERE / "quickstart.kscope", folder / "ok.kscope")
+    for suffix in (".kscope", ".json", ".sqlite", ""):
+        (folder / f"loop{suffix}").symlink_to(folder / f"loop{suffix}")
+        (folder / "deep" / f"dangling{suffix}").symlink_to(folder / "nowhere")
+        os.mkfifo(folder / f"pipe{suffix}")
+        (folder / f"torn{suffix}.kscope").write_bytes((HERE / "quickstart.kscope").read_bytes()[:-100])
+    (folder / "one.kscope").symlink_to(folder / "two.kscope")
+    (folder / "two.kscope").symlink_to(folder / "one.kscope")
+    (folder / "up").symlink_to(folder)
+    (folder / "a folder.kscope").mkdir()
+    (folder / "line\nbreak.kscope").write_bytes(b"")
+    (folder / "bidi\u202e.kscope").write_bytes(b"")
+    (folder / f"{'n' * 248}.kscope").write_bytes(b"PK\x03\x04")
+    (folder / "report_pqtdir").mkdir()
+    (folder / "report_pqtdir" / "NVTX_EVENTS.parquet").write_bytes(b"")
+    (folder / "report_pqtdir" / "loop").symlink_to(folder / "report_pqtdir" / "loop")
+    (folder / "empty.sqlite").write_bytes(b"SQLite format 3\0")
+    (folder / "torn.json.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    with contextlib.suppress(OSError):  # of a file system that takes only UTF-8
+        (folder / os.fsdecode(b"not utf-8 \xff.kscope")).write_bytes(b"")
+    return folder
+
+
+def test_links_to_themselves_pipes_and_odd_names_stop_no_listing(hostile: Path) -> None:
+    text, is_error = Folder(hostile).list_recordings()
+    names = {row["recording"] for row in json.loads(text)["recordings"]}
+    assert not is_error and {"ok.kscope", "torn.kscope"} <= names
+    assert not any("loop" in name or "pipe" in name or "dangling" in name or "line" in name for name in names)
+    runs = json.loads(Folder(hostile).history("first launches")[0])
+    assert [run["file"] for run in runs["runs"]] == ["ok.kscope"] and str(hostile) not in json.dumps(runs)
+
+
+ODD: list[Any] = [
+    "loop.kscope", "one.kscope", "pipe.kscope", "torn.kscope", "deep/dangling.kscope", "up/up/ok.kscope/x",
+    "a folder.kscope", "n" * 300, "n" * 100_000, "\ud800", "\udcff.kscope", "a\nb", "~/x", "~nobody/x",
+    "../../etc/passwd", "\0", "", ".", "/", 10**400, -1, 2.5, True, None, [], {}, b"ok.kscope", object()]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_has_an_answer_whatever_is_asked(hostile: Path, question: str) -> None:
+    served = Folder(hostile)
+    for value in ODD:
+        text, is_error = QUESTIONS[question](served, value)
+        assert len(text) <= MOST_LETTERS and text.isascii()
+        if is_error:
+            one_line(text, hostile)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("in /opt/some folder/x.py"), MemoryError(), RecursionError("deep"),
+                                   OSError(36, "File name too long", "/opt/secret/x"), KeyError("a\nb")])
+def test_whatever_a_file_makes_a_reader_raise_is_one_line(hostile: Path, error: Exception,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*arguments: Any, **options: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("kernelscope.commands.mcp.load", failing)
+    text, is_error = Folder(hostile).part("ok.kscope", "kernels")
+    assert is_error and "/opt" not in one_line(text, hostile)
+
+
+def test_a_folder_that_vanishes(hostile: Path) -> None:
+    held = Folder(hostile)
+    shutil.rmtree(hostile)
+    for question in (held.list_recordings, lambda: held.history("x"), lambda: held.part("ok.kscope", "kernels")):
+        text, is_error = question()
+        assert is_error and one_line(text, hostile)
+
+
+def test_a_folder_with_too_many_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelscope.commands.mcp._MOST_FILES", 50)
+    deep = tmp_path
+    for at in range(60):
+        (tmp_path / f"{at}.txt").write_bytes(b"")
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    verdict = json.loads(Folder(tmp_path).list_recordings()[0])["verdict"]
+    assert verdict == "0 recordings. The folder has more than 50 files: only so many were looked at."
+
+
+def test_a_folder_deeper_than_pythons_stack(tmp_path: Path) -> None:
+    shutil.copy(HERE / "quickstart.kscope", tmp_path)
+    top = tmp_path / "d"
+    top.mkdir()
+    before = os.getcwd()
+    try:
+        os.chdir(top)
+        for _ in range(1_500):
+            os.mkdir("d")
+            os.chdir("d")
+        Path("below.kscope").write_bytes(b"torn")
+        os.chdir(before)
+        assert json.loads(Folder(tmp_path).list_recordings()[0])["verdict"] == "2 recordings."
+    finally:
+        os.chdir(before)
+        subprocess.run(["rm", "-rf", str(top)], check=True)  # what Python removes folders with is recursive too
+
+
+def test_a_history_reads_only_what_it_shows_and_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 files the newest are loaded, and of the others the cells, once for all questions."""
+    recording = load(HERE / "quickstart.kscope")
+    for at in range(60):
+        clock = {**recording.metadata["clock"], "wall_ns": (at + 1) * 10**15}
+        Recording(recording.tables, {**recording.metadata, "clock": clock}).save(tmp_path / f"{at}.kscope")
+    loaded, cells = list[str](), list[str]()
+    for name, calls in (("load", loaded), ("load_cells", cells)):
+        original = getattr(mcp_command, name)
+        monkeypatch.setattr(mcp_command, name, lambda path, original=original, calls=calls, **options: (
+            calls.append(path.name), original(path, **options))[1])
+    held = Folder(tmp_path)
+    first = json.loads(held.history("first launches")[0])
+    assert len(first["runs"]) == 12 and first["left_out"]["runs"] == 48
+    assert first["verdict"].startswith("first launches: 60 runs.")
+    assert (len(loaded), len(cells)) == (13, 60)
+    (tmp_path / "7.kscope").unlink()
+    shutil.copy(HERE / "specializations.kscope", tmp_path / "8.kscope")
+    held.history("first launches", 2)
+    assert (len(loaded), cells[60:]) == (16, ["8.kscope"])
+
+
 def test_without_the_package_the_extra_is_named(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     assert 'pip install "kernelscope[mcp]"' in cli("mcp", str(tmp_path), code=1).stderr
@@ -150,6 +298,67 @@ def ask(folder: Path) -> Ask:
         return anyio.run(talk)
 
     return run
+
+
+def test_a_client_is_told_how_far_an_answer_is(ask: Ask) -> None:
+    async def questions(session: Any) -> list[float]:
+        fractions: list[float] = []
+
+        async def progressed(fraction: float, total: float | None, message: str | None) -> None:
+            assert total == 1.0 and message
+            fractions.append(fraction)
+
+        for tool, arguments in (("history", {"cell": "first launches"}), ("kernels", {
+                "recording": "specializations.kscope"}), ("list_recordings", {})):
+            before = len(fractions)
+            result = await session.call_tool(tool, arguments, progress_callback=progressed)
+            assert not result.is_error
+            told = fractions[before:]
+            assert told and told == sorted(set(told))
+        return fractions
+
+    assert all(0 <= fraction <= 1 for fraction in ask(questions))
+
+
+def test_wrong_arguments_are_answered_in_one_line(ask: Ask, folder: Path) -> None:
+    calls: list[tuple[str, dict[str, Any], str]] = [
+        ("kernels", {"recording": 7}, "recording: "), ("kernels", {}, "recording: "), ("nothing", {}, "nothing"),
+        ("kernels", {"recording": "specializations.kscope", "limit": "x" * 10_000}, "limit: "),
+        ("history", {"cell": ["a"], "limit": 10**400}, "cell: "),
+        ("verdict", {"recording": "x" * 10_000}, "10,000 letters")]
+
+    async def questions(session: Any) -> Any:
+        return [await session.call_tool(tool, arguments) for tool, arguments, _ in calls]
+
+    for (_, _, said), result in zip(calls, ask(questions), strict=True):
+        assert result.is_error and said in one_line(result.content[0].text, folder)
+
+
+def test_half_a_surrogate_pair_over_the_wire(folder: Path) -> None:
+    """No client of a well-behaved library sends one; the server answers the next question all the same."""
+    pytest.importorskip("mcp")
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        *({"jsonrpc": "2.0", "id": 2 + at, "method": "tools/call", "params": {"name": "kernels", "arguments": {
+            "recording": name}}} for at, name in enumerate(("\ud800", "again.kscope")))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kernelscope", "mcp", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True)
+    with process:
+        assert process.stdin and process.stdout
+        process.stdin.write("".join(f"{json.dumps(message)}\n" for message in messages))
+        process.stdin.flush()
+        answers: dict[int, Any] = {}
+        while 3 not in answers:
+            line = process.stdout.readline()
+            assert line, "the server ended"
+            message = json.loads(line)
+            answers[message.get("id")] = message
+        process.stdin.close()
+    assert json.loads(answers[3]["result"]["content"][0]["text"])["kernels"]
+    assert str(folder) not in json.dumps(answers.get(2, ""))
 
 
 def test_a_client_asks_every_tool(ask: Ask, folder: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 import kernelscope
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording import file as recording_file
-from kernelscope.recording.file import load, save
+from kernelscope.recording.file import load, load_cells, save
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import empty_table, make_table
 from kernelscope.schema import SCHEMA_VERSION, TABLES
@@ -87,6 +87,18 @@ def test_unknown_home_folder_is_refused(full: Recording) -> None:
 
 def test_model_saves_and_package_loads(tmp_path: Path, full: Recording, assert_same: Same) -> None:
     assert_same(kernelscope.load(full.save(tmp_path / "demo")), full)
+
+
+def test_of_a_file_only_the_cells_are_read(path: Path, full: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+    original = recording_file.decode
+    monkeypatch.setattr(recording_file, "decode", lambda name, *rest: (decoded.append(name), original(name, *rest))[1])
+    cells = load_cells(path)
+    assert decoded == ["cells"] and cells.arrow("cells").equals(load(path).arrow("cells"))
+    assert cells.name == full.name and not cells.arrow("launches").num_rows
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(RecordingFileError, match=path.name):
+        load_cells(path)
 
 
 def test_progress_runs_from_0_to_1(tmp_path: Path, full: Recording) -> None:

@@ -50,11 +50,17 @@ def recording_answer(recording: Recording, limit: int | None = None, parts: Coll
     members : mapping, optional
         What else it says, behind the head.
     """
+    return answer("recording", recording_members(recording, parts, members), limit)
+
+
+def recording_members(recording: Recording, parts: Collection[str] | None = None,
+                      members: Mapping[str, Any] | None = None) -> Members:
+    """Return the members of the same answer, with all rows that there are."""
     shown = overview(shareable(recording))
     made = {name: part(shown) for name, part in PARTS.items() if parts is None or name in parts}
     # What a recording has nothing of is no part of a whole answer, but an answer to who asks for it.
-    return answer("recording", head(shown, recording) | dict(members or {}) | {
-        name: part for name, part in made.items() if parts is not None or _says(part)}, limit)
+    return head(shown, recording) | dict(members or {}) | {
+        name: part for name, part in made.items() if parts is not None or _says(part)}
 
 
 def _says(part: Any) -> bool:
