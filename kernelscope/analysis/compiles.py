@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from kernelscope.analysis import cache_keys, caches, torch_reasons, triton, tuning
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
+    ids,
     ints,
     items,
     json_object,
@@ -21,6 +24,7 @@ from kernelscope.analysis.columns import (
     union_ns,
     with_columns,
 )
+from kernelscope.analysis.common_types import Conversion, common_signature, conversions, holds
 from kernelscope.analysis.signatures import (
     ArgumentType,
     Difference,
@@ -31,11 +35,13 @@ from kernelscope.analysis.signatures import (
     argument_names,
     declaration,
     differences,
+    is_reordered,
     known_name,
     noted_shape,
     parse_signature,
     parse_type,
     record_fields,
+    record_layout,
     shape_of,
 )
 from kernelscope.recording.model import Recording
@@ -305,6 +311,9 @@ def _layout(new: ArgumentType, old: ArgumentType) -> str:
 def _alignment(new: ArgumentType, old: ArgumentType) -> str:
     if record_fields(new.dtype) is None:
         return "aligned, not unaligned" if new.aligned else "unaligned, not aligned"
+    layouts = record_layout(new.dtype), record_layout(old.dtype)
+    if layouts[0] and layouts[1] and layouts[0].offsets == layouts[1].offsets and layouts[0].size != layouts[1].size:
+        return f"records of {layouts[0].size} bytes, not of {layouts[1].size}, with the same fields"
     if new.aligned == old.aligned:
         return "the same fields at other places in memory"
     packed = "without align=True in its np.dtype"
@@ -321,7 +330,10 @@ def _changed_fields(new: str, old: str) -> str:
                if name in known and known[name] != kind]
     changed += [f"`{name}` is new" for name in fields if name not in known]
     changed += [f"`{name}` is gone" for name in known if name not in fields]
-    return f"another dtype (field {listed(changed, _MOST)})" if changed else "its fields in another order"
+    if not changed:
+        return "its fields in another order"
+    order = "; its fields in another order" if is_reordered(fields, known) else ""
+    return f"another dtype (field {listed(changed, _MOST)}{order})"
 
 
 def _dtype(text: str) -> str:
@@ -389,7 +401,8 @@ class Kernel:
 
 
 def fix_for(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[Difference] = (),
-            attributes: Mapping[str, Any] | None = None, nearest: str | None = None) -> str | None:
+            attributes: Mapping[str, Any] | None = None, nearest: str | None = None,
+            converted: Sequence[Conversion] = (), common: str | None = None) -> str | None:
     """Return what would avoid the compile, or that nothing does; None where there was no compile.
 
     Parameters
@@ -406,20 +419,24 @@ def fix_for(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[D
         The row's attributes.
     nearest : str, optional
         The known signature that the row's was compared with.
+    converted : sequence of common_types.Conversion
+        What to convert so that all launches have the same types.
+    common : str, optional
+        The signature that all launches of the recording have then; None where there is none.
     """
     attributes = attributes or {}
     if code == "failed":
-        return _after_failure(row, found, kernel, attributes)
+        return _after_failure(row, found, kernel)
     if code in CODES:
         return _for_cache(code, row, kernel, attributes)
     if kernel.owner != "user":
-        return _for_others(code, row, kernel, found, attributes)
+        return _for_others(code, kernel, found, converted, attributes)
     can_cache = kernel.cacheable and not row["cache_file"]
     refused = _refused_fix(row["signature"], kernel.names)
     if refused is not None:
         return refused
     if code == "first_use":
-        return _earlier(row, can_cache) if kernel.declares else None
+        return _earlier(row, can_cache, common or row["signature"]) if kernel.declares else None
     if code == "unknown":
         return "nothing that is known: the record does not tell why the specialization was not used"
     if code == "eager":
@@ -429,12 +446,12 @@ def fix_for(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[D
     if code == "recompile":
         return _recompile(attributes)
     if code in ("forall", "specialize"):
-        return _own_dispatcher(code, kernel, found, attributes, is_known=nearest == row["signature"])
+        return _own_dispatcher(code, kernel, found, converted, attributes, is_known=nearest == row["signature"])
     if code == "wait":
         return f"{_BEFORE_OTHERS}, or declare the signature in @cuda.jit" if kernel.declares else _BEFORE_OTHERS
     if code == "launch_config":
         return _FEWER_CONFIGURATIONS
-    return align(found, kernel, attributes) if found else None
+    return align(found, converted, kernel, attributes) if found else None
 
 
 _FEWER_CONFIGURATIONS = ("launch it with fewer distinct configurations, such as the nearest known one: grid, block and "
@@ -445,11 +462,11 @@ _CACHE = "cache=True in @cuda.jit keeps it on disk for the next session"
 _ONE_EACH = "keep one kernel for each, as functools.cache on the function that defines it does"
 
 
-def _earlier(row: Mapping[str, Any], can_cache: bool) -> str:
+def _earlier(row: Mapping[str, Any], can_cache: bool, signature: str) -> str:
     """Return how to move a first compile out of the launch, or to keep its result."""
     if row["launch_config_sensitive"]:  # a definition has no launch configuration that it could be compiled for
         return _CACHE if can_cache else "nothing avoids it: a launch-config sensitive kernel is compiled at a launch"
-    spelled = declaration(row["signature"])
+    spelled = declaration(signature)
     example = f'@cuda.jit(["{spelled}"])' if spelled and len(spelled) <= 100 else "a list of signatures in @cuda.jit"
     first = f"{example} compiles it at the definition, and no other types later"
     return f"{first}; cache=True keeps it on disk" if can_cache else first
@@ -512,10 +529,10 @@ def recompiled(attributes: Mapping[str, Any]) -> tuple[bool, list[str] | None]:
     return what.get("unsafe") is True, None if captured is None else texts(captured)
 
 
-def _own_dispatcher(code: str, kernel: Kernel, found: Sequence[Difference], attributes: Mapping[str, Any], *,
-                    is_known: bool) -> str:
+def _own_dispatcher(code: str, kernel: Kernel, found: Sequence[Difference], converted: Sequence[Conversion],
+                    attributes: Mapping[str, Any], *, is_known: bool) -> str:
     if found:
-        return align(found, kernel, attributes)
+        return align(found, converted, kernel, attributes)
     if not is_known:
         what = "forall" if code == "forall" else "what specialize() returns"
         return (f"nothing avoids a first compile: launch the kernel always by {what}, or always by "
@@ -525,12 +542,11 @@ def _own_dispatcher(code: str, kernel: Kernel, found: Sequence[Difference], attr
     return f"{instead}: it has these types already"
 
 
-def _after_failure(row: Mapping[str, Any], found: Sequence[Difference], kernel: Kernel,
-                   attributes: Mapping[str, Any]) -> str:
+def _after_failure(row: Mapping[str, Any], found: Sequence[Difference], kernel: Kernel) -> str:
     if (row["error"] or "").startswith("KeyboardInterrupt"):
         return "it was interrupted; the next launch compiles it"
     if found and found[0].code == "argument_count":
-        return align(found, kernel, attributes)
+        return _argument_count_fix(kernel)
     return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
 
 
@@ -547,7 +563,7 @@ _TRANSPOSE = ("transpose on the host and pass cuda.to_device(np.ascontiguousarra
 _ASSIGN = "copy whole arrays with x.copy_to_device(y), which launches no kernel, instead of x[:] = y"
 
 
-def _for_others(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[Difference],
+def _for_others(code: str, kernel: Kernel, found: Sequence[Difference], converted: Sequence[Conversion],
                 attributes: Mapping[str, Any]) -> str | None:
     """Return the fix for a library's kernel: a change in the user's own code."""
     if code == "wait":
@@ -570,7 +586,7 @@ def _for_others(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequen
         return "declare only the signatures that are called: each is compiled at the definition, and none kept on disk"
     if found:
         # A ufunc makes device arrays of what it is given, which are all that its kernel sees.
-        return align(found, kernel, {} if kernel.owner == "ufunc" else attributes)
+        return align(found, converted, kernel, {} if kernel.owner == "ufunc" else attributes)
     return ("nothing avoids it: " + {
         "ufunc": "a ufunc's kernel is compiled at its first call with these types, and none is kept on disk",
         "reduce": "cuda.reduce compiles its kernel at its first call with a dtype, and keeps none on disk",
@@ -643,21 +659,49 @@ class _Clause:
     notes: tuple[str, ...] = ()
 
 
-def align(found: Sequence[Difference], kernel: Kernel, attributes: Mapping[str, Any]) -> str:
-    """Return how to pass all arguments that differ, so that every launch has the same types."""
+def align(found: Sequence[Difference], converted: Sequence[Conversion], kernel: Kernel,
+          attributes: Mapping[str, Any]) -> str:
+    """Return how to pass all arguments that differ, so that every launch has the same types.
+
+    Parameters
+    ----------
+    found : sequence of signatures.Difference
+        How the signature differs from the nearest known one.
+    converted : sequence of common_types.Conversion
+        What to convert.
+    kernel : Kernel
+        Whose it is.
+    attributes : mapping
+        Of the row of ``compilations``.
+    """
     if found[0].code == "argument_count":
-        return f"pass as many arguments in every {kernel.call}; defaults in the definition are not filled in"
+        return _argument_count_fix(kernel)
     clauses: dict[_Clause, list[str]] = {}
-    for each in found:
+    for each in converted:
         clause = _clause(each, kernel, _kind(attributes.get("passed"), each))
         clauses.setdefault(clause, []).append(quoted(each.position, each.path, kernel.names))
+    covered = {each.position for each in converted}
+    for each in found:
+        if each.position not in covered:
+            clauses.setdefault(_without_common(each), []).append(quoted(each.position, each.path, kernel.names))
     alike = [f"{_arguments(names)} {clause.what}" for clause, names in clauses.items() if clause.is_for_every]
     parts = [f"{clause.verb} {_arguments(names)} {clause.what}" for clause, names in clauses.items()
              if not clause.is_for_every]
     if alike:
-        is_cast = any("new_scalar" in each.aspects or "new_dtype" in each.aspects for each in found)
-        parts.insert(0, f"pass {', '.join(alike)} in every {kernel.call}" + ", if the values allow it" * is_cast)
+        is_lossy = any(map(_is_lossy, converted))
+        parts.insert(0, f"pass {', '.join(alike)} in every {kernel.call}" + ", if the values allow it" * is_lossy)
     return "; ".join((*parts, *dict.fromkeys(note for clause in clauses for note in clause.notes)))
+
+
+def _argument_count_fix(kernel: Kernel) -> str:
+    return f"pass as many arguments in every {kernel.call}; defaults in the definition are not filled in"
+
+
+def _is_lossy(conversion: Conversion) -> bool:
+    """Return whether a conversion can change values."""
+    types = conversion.wanted, conversion.nearest
+    return conversion.target.kind in ("array", "scalar") and not all(
+        holds(conversion.target.dtype, kind.dtype) for kind in types if kind.kind in ("array", "scalar"))
 
 
 def _arguments(names: Sequence[str]) -> str:
@@ -666,32 +710,55 @@ def _arguments(names: Sequence[str]) -> str:
     return f"arguments {', '.join(names[:-1])} and {names[-1]}"
 
 
-def _kind(passed: Any, difference: Difference) -> str | None:
+def _kind(passed: Any, conversion: Conversion) -> str | None:
     """Return the array's library; see `kernelscope.probes.numba_cuda.compile.array_kind`."""
-    for at in (difference.position, *difference.path):
+    for at in (conversion.position, *conversion.path):
         passed = [*items(passed)[at:], None][0]
     return passed if isinstance(passed, str) else None
 
 
-def _clause(difference: Difference, kernel: Kernel, kind: str | None) -> _Clause:
-    wanted, known, code = difference.wanted, difference.known, difference.code
-    if wanted.kind == known.kind == "array":
-        return _array(difference, kernel, kind)
-    if code == "new_scalar":
-        return _Clause(f"as {_scalar(_holding(wanted.dtype, known.dtype))}")
-    if code == "new_dtype":
-        return _Clause("with one np.dtype")
-    if code == "new_alignment":
-        return _Clause("with one np.dtype", notes=(_ALIGNED,))
-    if code == "tuple_arity":
-        return _Clause("with one number of elements", notes=("an array takes any number",))
-    if code == "optional":
-        return _Clause("by its plain type, which is not optional: no launch takes None", "declare", False)
-    if code == "literal":
-        return _Clause("by its plain type, such as int64: a literal type takes one value only", "declare", False)
-    if "enum" in (wanted.kind, known.kind) and {wanted.kind, known.kind} <= {"enum", "scalar"}:
+_LITERAL = _Clause("by its plain type, such as int64: a literal type takes one value only", "declare", False)
+_OPTIONAL = _Clause("by its plain type, which is not optional: no launch takes None", "declare", False)
+
+
+def _clause(conversion: Conversion, kernel: Kernel, kind: str | None) -> _Clause:
+    wanted, nearest, target = conversion.wanted, conversion.nearest, conversion.target
+    kinds = {wanted.kind, nearest.kind}
+    if conversion.aspects != ("type",):
+        return _array(conversion, kernel, kind)
+    if "optional" in kinds:
+        return _OPTIONAL
+    if "literal" in kinds:
+        return _LITERAL
+    if "enum" in kinds and kinds <= {"enum", "scalar"}:
         return _Clause("as a number", notes=("member.value is that of an enum's member",))
-    return _Clause(f"as {short(known)}")
+    if target.kind == "scalar":
+        return _Clause(f"as {_scalar(target.dtype)}")
+    if target.kind == "record":
+        return _Clause(f"with one np.dtype, {_dtype(target.dtype)}", notes=_record_notes(wanted, nearest, target))
+    if target.kind == "tuple":
+        shared = {(each.name, each.elements[:len(target.elements)]) for each in (wanted, nearest)}
+        if all(name == target.name and target.elements[:len(elements)] == elements for name, elements in shared):
+            count = len(target.elements)
+            return _Clause(f"with {count} element{'s' * (count != 1)}", notes=("an array takes any number",))
+    return _Clause(f"as {short(target)}")
+
+
+def _without_common(difference: Difference) -> _Clause:
+    """Return the clause for an argument that has no type which all launches can pass."""
+    if difference.code == "optional":
+        return _OPTIONAL
+    return _LITERAL if difference.code == "literal" else _Clause("with one type")
+
+
+def _record_notes(*types: ArgumentType) -> tuple[str, ...]:
+    """Return what to do where records of the same fields are laid out in different ways."""
+    layouts = [layout for layout in (record_layout(kind.dtype) for kind in types) if layout is not None]
+    if len({tuple(layout.fields.items()) for layout in layouts}) > 1:
+        return ()
+    if len({layout.offsets for layout in layouts}) > 1 or len({layout.aligned for layout in layouts}) > 1:
+        return (_ALIGNED,)
+    return (f"its itemsize has to be {layouts[-1].size} bytes",) if len({each.size for each in layouts}) > 1 else ()
 
 
 _ALIGNED = "its records have to be laid out alike: align=True in np.dtype for all, or for none"
@@ -704,27 +771,30 @@ _MAKING = {
 _PREFIX = {"cupy": "cupy.", "torch": "torch."}
 
 
-def _array(difference: Difference, kernel: Kernel, kind: str | None) -> _Clause:
-    """Return the clause that converts an array to the known type, with all differences."""
-    wanted, known, aspects = difference.wanted, difference.known, difference.aspects
+def _array(conversion: Conversion, kernel: Kernel, kind: str | None) -> _Clause:
+    """Return the clause that converts an array, in every aspect."""
+    wanted, target, aspects = conversion.wanted, conversion.target, conversion.aspects
     if kind == "other":
         return _Clause(f"with one {' and one '.join(_ASPECTS[aspect] for aspect in aspects)}")
     making = _MAKING.get(kind or "", _MAKING["host"])
     expression = base = "host" if kind == "device" else "array"
     notes: list[str] = []
     if "new_dimensions" in aspects:
-        expression += _reshaping(base, min(wanted.ndim, known.ndim))
+        expression += _reshaping(base, target.ndim)
         notes.append("or accept one specialization for each number of dimensions")
-    if "new_dtype" in aspects or "new_alignment" in aspects:
-        dtype = _python_dtype(_holding(wanted.dtype, known.dtype), kind)
-        expression = making[0].format(expression, dtype)
-        notes += [_ALIGNED] * ("new_alignment" in aspects)
-    if "new_dimensions" in aspects and (wanted.layout, known.layout) != ("C", "C"):
-        expression = making[1].format(expression)  # another shape may be of another layout
-    elif "new_layout" in aspects:
-        expression = making[2 if known.layout == "F" else 1].format(expression)
-    if (wanted.readonly or known.readonly) and making[0].split("(")[0].removeprefix("{}") not in expression:
+    is_cast = "new_dtype" in aspects or "new_alignment" in aspects
+    if is_cast:
+        expression = making[0].format(expression, _python_dtype(target.dtype, kind))
+        if record_fields(target.dtype) is not None:
+            notes.append(f"dtype is {_dtype(target.dtype)}")
+            notes += _record_notes(wanted, conversion.nearest, target)
+    layouts = {wanted.layout, conversion.nearest.layout, target.layout}
+    if "new_layout" in aspects or ("new_dimensions" in aspects and layouts != {"C"}):
+        expression = making[2 if target.layout == "F" else 1].format(expression)  # of another shape it may be another
+    if "new_access" in aspects and not is_cast:
         expression = making[3].format(expression)  # what casts has made a writable array already
+        if target.layout == "F" and kind != "torch":
+            expression = expression.removesuffix(")") + 'order="F")'
     if kind == "device":
         expression = f"cuda.to_device({expression})"
         notes.append("convert it on the host: a device array has no astype" if ".astype" in expression else
@@ -732,7 +802,7 @@ def _array(difference: Difference, kernel: Kernel, kind: str | None) -> _Clause:
     elif kind is None:
         notes.append("convert a device array on the host, before it goes to the device")
     if aspects == ("new_layout",) and kernel.declares and kernel.owner == "user" and (
-            declared := replace(known, layout="A").declaration):
+            declared := replace(target, layout="A").declaration):
         notes.append(f"or declare it in @cuda.jit's signatures as {declared}, which takes every layout")
     return _Clause(f"as {expression}", notes=tuple(notes))
 
@@ -765,20 +835,6 @@ def _python_dtype(text: str, kind: str | None) -> str:
     if _DATE.match(text):
         return f'"{text}"'
     return "dtype"  # of records, which the user has a name for
-
-
-_RANKS = ("bool", "uint", "int", "float", "complex")
-
-
-def _holding(wanted: str, known: str) -> str:
-    """Return the type that holds values of both: the known one, or the wanted one where that is wider."""
-    def rank(dtype: str) -> int:
-        return next((at for at, kind in enumerate(_RANKS) if dtype.startswith(kind)), -1)
-
-    texts = _TEXT.match(wanted), _TEXT.match(known)
-    if texts[0] and texts[1]:
-        return wanted if int(texts[0][2]) > int(texts[1][2]) else known
-    return wanted if min(rank(wanted), rank(known)) >= 0 and rank(wanted) > rank(known) else known
 
 
 def _scalar(dtype: str) -> str:
@@ -833,6 +889,7 @@ def _scalar(dtype: str) -> str:
 # sentences are about what the user called. A reason that a probe has already filled in is kept.
 
 _NEAREST = "the nearest known specialization"
+_Positioned = TypeVar("_Positioned", Difference, Conversion)
 
 
 @dataclass(frozen=True)
@@ -853,6 +910,8 @@ class Reason:
         The known signature that it was compared with.
     found : tuple of signatures.Difference
         How the arguments differ from that signature's.
+    converted : tuple of common_types.Conversion
+        What to convert so that all launches have the same types.
     """
 
     code: str
@@ -861,16 +920,31 @@ class Reason:
     argument: str | None = None
     nearest: str | None = None
     found: tuple[Difference, ...] = ()
+    converted: tuple[Conversion, ...] = ()
 
 
 @dataclass
 class _Known:
     """What one kernel function had compiled so far, in this recording and before."""
 
-    signatures: SignatureIndex = field(default_factory=SignatureIndex)
+    #: Number of launches of each signature that the recording has, in order of first appearance.
+    launches: dict[str, int] = field(default_factory=dict[str, int])
+    signatures: SignatureIndex = field(init=False)
     shapes: dict[str, ShapeIndex] = field(default_factory=dict[str, ShapeIndex])
     #: By `specialize` and `forall`, whose dispatchers keep their one specialization to themselves.
-    specialized: SignatureIndex = field(default_factory=SignatureIndex)
+    specialized: SignatureIndex = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.signatures, self.specialized = SignatureIndex(self.launches), SignatureIndex(self.launches)
+        self._common: dict[int, tuple[ArgumentType | None, ...]] = {}
+
+    def common(self, arguments: int) -> tuple[ArgumentType | None, ...]:
+        """Return the types that all launches with so many arguments can have; see `common_types`."""
+        if arguments not in self._common:
+            alike = {signature: launches for signature, launches in self.launches.items()
+                     if len(parse_signature(signature)) == arguments}
+            self._common[arguments] = common_signature(alike, parse_signature, lambda text: refusal(text) is None)
+        return self._common[arguments]
 
     def add(self, signature: str, shape: Shape | None) -> None:
         self.signatures.add(signature)
@@ -905,37 +979,81 @@ def explain(recording: Recording) -> Recording:
     rows = recording.rows("compilations")
     if all(row["reason_code"] is not None for row in rows):
         return recording
+    of_others = {**triton.reasons(recording), **torch_reasons.reasons(recording), **cache_keys.reasons(recording)}
+    for row in rows:
+        row.update(of_others.get(row["compilation_id"], {}))
+    for row, reason in _explained(recording, rows, of_others):
+        if row["reason_code"] is None:
+            row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,
+                       nearest_signature=reason.nearest)
+    columns = ("reason_code", "reason", "fix", "argument", "nearest_signature")
+    return with_columns(recording, "compilations", {name: [row[name] for row in rows] for name in columns})
+
+
+def type_conversions(recording: Recording) -> dict[int, tuple[Conversion, ...]]:
+    """Return what the fix of each compile of numba's has the user convert, by the compile's id.
+
+    All of them together leave a kernel one specialization, where its arguments can be converted.
+    """
+    rows = recording.rows("compilations")
+    frameworks = {row["dispatcher_id"]: str(row["framework"]) for row in recording.rows("dispatchers")}
+    of_others = {row["compilation_id"] for row in rows if frameworks.get(row["dispatcher_id"]) in (
+        triton.FRAMEWORK, torch_reasons.FRAMEWORK, *cache_keys.FRAMEWORKS)}
+    return {row["compilation_id"]: reason.converted for row, reason in _explained(recording, rows, of_others)}
+
+
+def _explained(recording: Recording, rows: Sequence[dict[str, Any]],
+               of_others: Container[int]) -> Iterator[tuple[dict[str, Any], Reason]]:
+    """Yield each row of ``compilations`` that no other framework explains, with its reason."""
     shapes = {row["configuration_id"]: _shape(row) for row in recording.rows("configurations")}
     dispatchers = recording.rows("dispatchers")
     kernels = {row["dispatcher_id"]: _kernel(row) for row in dispatchers}
     same_code = _same_code(dispatchers)
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
-    of_others = {**triton.reasons(recording), **torch_reasons.reasons(recording), **cache_keys.reasons(recording)}
-    known: dict[int, _Known] = {}
-    for row in recording.rows("specializations"):
-        if row["origin"] == "before":
-            held = known.setdefault(row["dispatcher_id"], _Known())
-            held.add(row["signature"], noted_shape(row["launch_config"]))
-
     # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
-    for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
-        if row["compilation_id"] in of_others:
-            row.update(of_others[row["compilation_id"]])
-            continue
-        held = known.setdefault(row["dispatcher_id"], _Known())
+    ordered = sorted((row for row in rows if row["compilation_id"] not in of_others),
+                     key=lambda row: row["start_ns"] + (row["wait_ns"] or 0))
+    attributes = {row["compilation_id"]: json_object(row["attributes"]) for row in ordered}
+    known = {dispatcher: _Known(launches)
+             for dispatcher, launches in _signature_launches(recording, ordered, attributes).items()}
+    for row in recording.rows("specializations"):
+        if row["origin"] == "before" and row["dispatcher_id"] in known:
+            known[row["dispatcher_id"]].add(row["signature"], noted_shape(row["launch_config"]))
+    for row in ordered:
+        held = known[row["dispatcher_id"]]
         kernel = kernels.get(row["dispatcher_id"], Kernel())
         if row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only:
             kernel = replace(kernel, cacheable=False)
-        request = _Request(row, json_object(row["attributes"]), str(row["signature"]), kernel,
+        request = _Request(row, attributes[row["compilation_id"]], str(row["signature"]), kernel,
                            shapes.get(row["configuration_id"]), same_code.get(row["dispatcher_id"]))
-        if row["reason_code"] is None:
-            reason = _reason(request, held)
-            row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,
-                       nearest_signature=reason.nearest)
+        yield row, _reason(request, held)
         _remember(request, held)
-    columns = ("reason_code", "reason", "fix", "argument", "nearest_signature")
-    return with_columns(recording, "compilations", {name: [row[name] for row in rows] for name in columns})
+
+
+def _signature_launches(recording: Recording, ordered: Sequence[Mapping[str, Any]],
+                        attributes: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, int]]:
+    """Return the signatures of each kernel that compiled, in order of first appearance, with how often each launched.
+
+    Failed compiles are left out.
+    """
+    found: dict[int, dict[str, int]] = {row["dispatcher_id"]: {} for row in ordered}
+    specializations = [row for row in recording.rows("specializations") if row["dispatcher_id"] in found]
+    for row in specializations:
+        if row["origin"] == "before":
+            found[row["dispatcher_id"]][str(row["signature"])] = 0
+    for row in ordered:
+        for signature in items(attributes[row["compilation_id"]].get("known_signatures")):
+            found[row["dispatcher_id"]].setdefault(str(signature), 0)
+        if row["outcome"] != "failed":
+            found[row["dispatcher_id"]].setdefault(str(row["signature"]), 0)
+    numbers = ids(recording, "launches", "specialization_id")
+    counts = np.bincount(numbers[numbers >= 0], minlength=1)
+    for row in specializations:
+        signatures, number = found[row["dispatcher_id"]], row["specialization_id"]
+        if row["signature"] in signatures and number < len(counts):
+            signatures[str(row["signature"])] += int(counts[number])
+    return found
 
 
 def _kernel(row: Mapping[str, Any]) -> Kernel:
@@ -978,8 +1096,15 @@ def _reason(request: _Request, held: _Known) -> Reason:
     attributes = request.attributes
     if code == "redefined" and request.same_code is not None and "same_code" not in changes_of(attributes):
         attributes = {**attributes, "redefined": {"same_code": request.same_code}}  # of a recording from before
-    fix = fix_for(code, row, request.kernel, reason.found, attributes, reason.nearest)
-    return Reason(found, sentence + _refused_reason(request, reason.argument), fix, reason.argument, reason.nearest)
+    types = parse_signature(request.signature)
+    common, converted = held.common(len(types)), ()
+    if reason.found and reason.found[0].position >= 0 and reason.nearest is not None:
+        converted = _users(conversions(types, parse_signature(reason.nearest), common, reason.found), request.kernel)
+    every = [kind.text for kind in common if kind is not None]
+    fix = fix_for(code, row, request.kernel, reason.found, attributes, reason.nearest, converted,
+                  f"({', '.join(every)})" if len(every) == len(types) else None)
+    return Reason(found, sentence + _refused_reason(request, reason.argument), fix, reason.argument, reason.nearest,
+                  reason.found, converted)
 
 
 def _refused_reason(request: _Request, named: str | None) -> str:
@@ -1072,8 +1197,8 @@ def _compared(request: _Request, held: _Known) -> Reason:
                   argument=_argument(found[0], names), nearest=nearest, found=found)
 
 
-def _users(found: tuple[Difference, ...], kernel: Kernel) -> tuple[Difference, ...]:
-    """Return the differences in arguments that the user passes, without results and scratch space."""
+def _users(found: tuple[_Positioned, ...], kernel: Kernel) -> tuple[_Positioned, ...]:
+    """Return the differences, or conversions, of arguments that the user passes, without results and scratch space."""
     if kernel.owner == "reduce":
         own = tuple(each for each in found if each.position == 0)
     else:
@@ -1143,7 +1268,7 @@ def _redefined_reason(request: _Request) -> str:
     return f"the definition ran again{how}: {_WITHOUT}"
 
 
-def _argument(difference: Difference, names: tuple[str, ...]) -> str | None:
+def _argument(difference: Difference | Conversion, names: tuple[str, ...]) -> str | None:
     return known_name(names, difference.position) if difference.position >= 0 else None
 
 

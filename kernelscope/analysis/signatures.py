@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -58,8 +58,8 @@ _SCALAR = re.compile(
 _DECLARABLE = re.compile(r"^(?:u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|boolean)$")
 _CALL = re.compile(r"^(?P<name>[^\W\d]\w*)\((?P<inside>.*)\)$", re.DOTALL)
 _REPEATED = re.compile(r"^(?P<item>.*) x (?P<count>\d{1,4})$", re.DOTALL)
-_FIELD = re.compile(r"^(?P<name>.*?)\[type=(?P<type>.*);offset=\d+(?:;title=.*)?\]$", re.DOTALL)
-_RECORD = re.compile(r"^Record\((?P<fields>.*);\d+;(?:True|False)\)$", re.DOTALL)
+_FIELD = re.compile(r"^(?P<name>.*?)\[type=(?P<type>.*);offset=(?P<offset>\d+)(?:;title=.*)?\]$", re.DOTALL)
+_RECORD = re.compile(r"^Record\((?P<fields>.*);(?P<size>\d+);(?P<aligned>True|False)\)$", re.DOTALL)
 # What matters for splitting at a separator: escaped characters, brackets, quotes and the separator.
 _MARKS = {separator: re.compile(rf"\\.|[()\[\]{{}}'\"]|{separator}", re.DOTALL) for separator in (",", "->")}
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -158,22 +158,51 @@ def parse_type(text: str) -> ArgumentType:
     return _tuple(text) or ArgumentType(text, _other_kind(text), text)
 
 
-@lru_cache(maxsize=1024)
 def record_fields(text: str) -> dict[str, str] | None:
     """Return a record type's fields and their types, in order; None where `text` is no record.
 
     Where they stand in memory, which is what a record's alignment decides, is left out. The dict is a shared one.
     """
+    found = record_layout(text)
+    return None if found is None else found.fields
+
+
+class RecordLayout(NamedTuple):
+    """A record type, read.
+
+    Attributes
+    ----------
+    fields : dict
+        Types by name, in order.
+    offsets : tuple of int
+        Where the fields begin, in bytes.
+    size : int
+        Bytes a record.
+    aligned : bool
+        Whether it is one of ``np.dtype(..., align=True)``.
+    """
+
+    fields: dict[str, str]
+    offsets: tuple[int, ...]
+    size: int
+    aligned: bool
+
+
+@lru_cache(maxsize=1024)
+def record_layout(text: str) -> RecordLayout | None:
+    """Return a record type with where its fields stand in memory; None where `text` is no record."""
     found = _RECORD.match(text)
     if found is None:
         return None
     fields: dict[str, str] = {}
+    offsets: list[int] = []
     for part in _top_level(found["fields"], ","):
         field = _FIELD.match(part)
         if field is None:
             return None
         fields[field["name"]] = field["type"]
-    return fields
+        offsets.append(int(field["offset"]))
+    return RecordLayout(fields, tuple(offsets), int(found["size"]), found["aligned"] == "True")
 
 
 def declaration(signature: str) -> str | None:
@@ -343,12 +372,12 @@ def _compare(
             if inner != other:
                 _compare(found, position, (*path, at), parse_type(inner), parse_type(other))
         return
-    aspects = _array_aspects(new, old) if new.kind == old.kind == "array" else (_code(new, old),)
+    aspects = array_aspects(new, old) if new.kind == old.kind == "array" else (_code(new, old),)
     if aspects:
         found.append(Difference(position, path, aspects, new, old))
 
 
-def _array_aspects(new: ArgumentType, old: ArgumentType) -> tuple[str, ...]:
+def array_aspects(new: ArgumentType, old: ArgumentType) -> tuple[str, ...]:
     """Return the aspects in which two arrays differ; none where only their spelling does."""
     aspects: list[str] = []
     if new.ndim != old.ndim:
@@ -395,18 +424,59 @@ def _count(arguments: int) -> ArgumentType:
 
 # The nearest known signature and launch configuration, found in thousands without comparing each pair in Python.
 
-# What is compared of two arguments that differ, and how much it counts: kind (with a tuple's class), number of
-# elements, dimensions, dtype, a scalar's type, layout, access, alignment. They follow `differences.SEVERITY`.
-_WEIGHTS = (2_000, 500, 100, 30, 10, 4, 2, 1)
+#: So many differences are between types of two kinds, such as an array and a number: more than between two arrays.
+_KIND = 6
+
+
+@lru_cache(maxsize=1 << 16)
+def distance(one: str, other: str) -> int:
+    """Return in how many things two types differ, as numba prints them.
+
+    Of arrays these are dimensions, dtype, layout, access and alignment; of tuples the number of elements and what
+    differs in the elements; of records each field that is new, gone or of another type, the fields' order, and, where
+    the fields are the same, where they stand in memory.
+    """
+    if one == other:
+        return 0
+    first, second = parse_type(one), parse_type(other)
+    if first.kind != second.kind:
+        return _KIND
+    if first.kind == "tuple":
+        shared = zip(first.elements, second.elements, strict=False)
+        return (abs(len(first.elements) - len(second.elements)) + (first.name != second.name)
+                + sum(distance(inner, outer) for inner, outer in shared))
+    numbers = sum(was != present for was, present in zip(_features(first), _features(second), strict=True))
+    records = record_layout(first.dtype), record_layout(second.dtype)
+    if records[0] is None or records[1] is None or first.dtype == second.dtype:
+        return numbers
+    # A packed record's arrays are unaligned by their dtype.
+    return numbers - 1 - (first.aligned != second.aligned) + _record_distance(records[0], records[1])
+
+
+def _record_distance(one: RecordLayout, other: RecordLayout) -> int:
+    names = {**one.fields, **other.fields}
+    changed = sum(one.fields.get(name) != other.fields.get(name) for name in names)
+    return (changed + is_reordered(one.fields, other.fields)) or 1
+
+
+def is_reordered(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Return whether the fields that two records share come in another order."""
+    return [name for name in one if name in other] != [name for name in other if name in one]
 
 
 class SignatureIndex:
-    """The signatures that a kernel was compiled for, in order; asked for the nearest one of a new signature."""
+    """The signatures that a kernel was compiled for, in order; asked for the nearest one of a new signature.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    launches : mapping
+        Number of launches of each signature in the recording.
+    """
+
+    def __init__(self, launches: Mapping[str, int] | None = None) -> None:
+        self._launches = launches or {}
         self._texts: dict[str, None] = {}
         self._by_count: dict[int, _Group] = {}
-        self._last: str | None = None
 
     def __contains__(self, signature: str) -> bool:
         """Return whether the signature is known in this spelling."""
@@ -421,66 +491,87 @@ class SignatureIndex:
         if signature in self._texts:
             return
         self._texts[signature] = None
-        self._last = signature
-        texts, features = _numbers(signature)
-        self._by_count.setdefault(len(texts), _Group(len(texts))).add(signature, texts, features)
+        types = parse_signature(signature)
+        self._by_count.setdefault(len(types), _Group(len(types))).add(
+            signature, types, self._launches.get(signature, 0))
 
     def nearest(self, signature: str) -> str | None:
-        """Return the known signature that differs in the fewest arguments, and of these in the slightest way.
+        """Return the known signature with the fewest differences: see `distance`.
 
-        Of those that differ as little the latest is it. Where none has as many arguments it is the latest of all;
-        where none is known, None.
+        Of those that differ in as many things it is the one with the most launches, and of these the earliest. Where
+        none has as many arguments it is one of those whose number is nearest; where none is known, None.
         """
         if signature in self._texts:
             return signature
-        texts, features = _numbers(signature)
-        group = self._by_count.get(len(texts))
-        return self._last if group is None else group.nearest(texts, features)
+        if not self._by_count:
+            return None
+        types = parse_signature(signature)
+        count = min(self._by_count, key=lambda count: abs(count - len(types)))
+        return self._by_count[count].nearest(types)
 
 
 class _Group:
-    """Signatures with the same number of arguments as numbers: texts by argument, and rows of what is in the types."""
+    """Signatures with the same number of arguments: which of its argument's known types each argument has."""
 
     def __init__(self, arguments: int) -> None:
         self._signatures: list[str] = []
-        self._texts = np.empty((arguments, 8), dtype=np.int64)
-        self._features = np.empty((8, arguments * len(_WEIGHTS)), dtype=np.int64)
-        self._weights = np.array(_WEIGHTS * arguments, dtype=np.float64)
+        self._launches = np.empty(8, dtype=np.int64)
+        self._numbers = np.empty((arguments, 8), dtype=np.int64)
+        self._columns = [_Column() for _ in range(arguments)]
 
-    def add(self, signature: str, texts: Ints, features: Ints) -> None:
+    def add(self, signature: str, types: Sequence[ArgumentType], launches: int) -> None:
         size = len(self._signatures)
-        if size == len(self._features):
-            self._texts = np.concatenate((self._texts, np.empty_like(self._texts)), axis=1)
-            self._features = np.concatenate((self._features, np.empty_like(self._features)))
-        self._texts[:, size], self._features[size] = texts, features
+        if size == len(self._launches):
+            self._launches = np.concatenate((self._launches, np.empty_like(self._launches)))
+            self._numbers = np.concatenate((self._numbers, np.empty_like(self._numbers)), axis=1)
+        self._launches[size] = launches
+        for argument, (column, kind) in enumerate(zip(self._columns, types, strict=True)):
+            self._numbers[argument, size] = column.number(kind)
         self._signatures.append(signature)
 
-    def nearest(self, texts: Ints, features: Ints) -> str:
+    def nearest(self, types: Sequence[ArgumentType]) -> str:
         size = len(self._signatures)
-        different = (self._texts[:, :size] != texts[:, None]).sum(axis=0, dtype=np.uint16)
-        # The latest first, for that is which `argmin` takes of equal ones.
-        fewest = np.flatnonzero(different == different.min())[::-1]
-        if len(fewest) == 1:
-            return self._signatures[int(fewest[0])]
-        costs = (self._features[fewest] != features) @ self._weights
-        return self._signatures[int(fewest[np.argmin(costs)])]
+        total = np.zeros(size, dtype=np.int64)
+        if len(types) == len(self._columns):
+            for column, numbers, kind in zip(self._columns, self._numbers, types, strict=True):
+                total += column.distances(kind)[numbers[:size]]
+        fewest = np.flatnonzero(total == total.min())
+        return self._signatures[int(fewest[np.argmax(self._launches[fewest])])]
 
 
-@lru_cache(maxsize=4096)
-def _numbers(signature: str) -> tuple[Ints, Ints]:
-    """Return hashes of the types' texts, and of their features."""
-    texts = [each.text for each in parse_signature(signature)]
-    return (np.array([hash(text) for text in texts], dtype=np.int64),
-            np.array([number for text in texts for number in _features(text)], dtype=np.int64))
+class _Column:
+    """The types that one argument had."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._features = np.empty((8, _FEATURES + 1), dtype=np.int64)
+
+    def number(self, kind: ArgumentType) -> int:
+        """Return the number of a type, taken in at first sight."""
+        number = self._texts.setdefault(kind.text, len(self._texts))
+        if number == len(self._features):
+            self._features = np.concatenate((self._features, np.empty_like(self._features)))
+        self._features[number] = hash(kind.kind), *map(hash, _features(kind))
+        return number
+
+    def distances(self, kind: ArgumentType) -> Ints:
+        """Return how far each of the types is from another one."""
+        features = self._features[:len(self._texts)]
+        same_kind = features[:, 0] == hash(kind.kind)
+        result = np.where(same_kind, (features[:, 1:] != [*map(hash, _features(kind))]).sum(axis=1), _KIND)
+        if kind.kind == "tuple" or record_layout(kind.dtype) is not None:
+            for number, text in enumerate(self._texts):
+                if same_kind[number]:
+                    result[number] = distance(kind.text, text)
+        return result
 
 
-@lru_cache(maxsize=4096)
-def _features(text: str) -> tuple[int, ...]:
-    kind = parse_type(text)
-    scalar = hash(kind.dtype) if kind.kind == "scalar" else 0
-    dtype = 0 if kind.kind == "scalar" else hash(kind.dtype)
-    return (hash((kind.kind, kind.name)), len(kind.elements), kind.ndim, dtype, scalar, hash(kind.layout),
-            int(kind.readonly), int(kind.aligned))
+_FEATURES = 5
+
+
+def _features(kind: ArgumentType) -> tuple[object, ...]:
+    """Return what counts one each where two types of one kind that have no parts differ."""
+    return kind.ndim, kind.dtype, kind.layout, kind.readonly, kind.aligned
 
 
 class Shape(NamedTuple):

@@ -59,7 +59,7 @@ HAS = "; the nearest known specialization has "
      "array.copy()"),
     ("(unaligned array(float32, 1d, C), int64)", "new_alignment",
      f"argument `x` is unaligned array(float32, 1d, C){HAS}array(float32, 1d, C): unaligned, not aligned",
-     "align=True"),
+     "array.astype(np.float32)"),
     ("(array(float32, 2d, C), int64)", "new_dimensions",
      f"argument `x` is array(float32, 2d, C){HAS}array(float32, 1d, C): other dimensions (1 to 2)",
      "array.reshape(-1)"),
@@ -267,7 +267,7 @@ def test_signatures_are_remembered_from_before_and_from_earlier_compiles(made: S
     rows = explain(made.recording()).rows("compilations")
     assert [row["reason_code"] for row in rows] == ["new_scalar", "specialize", "new_scalar", "new_scalar"]
     assert rows[3]["reason"] == (
-        "argument 0 is np.float32; the nearest known specialization has int64, as a Python int is")
+        "argument 0 is np.float32; the nearest known specialization has np.int32")
 
 
 def test_reasons_of_a_probe_are_kept_and_explaining_twice_changes_nothing() -> None:

@@ -11,6 +11,7 @@ from kernelscope.analysis.signatures import (
     argument_names,
     declaration,
     differences,
+    distance,
     known_name,
     named_arguments,
     parse_signature,
@@ -160,33 +161,57 @@ def test_other_numbers_of_arguments_and_other_spellings() -> None:
                        parse_signature("(array(float32, 1d, C),)")) == ()
 
 
-def _nearest(wanted: str, known: list[str]) -> str | None:
-    index = SignatureIndex()
+def _nearest(wanted: str, known: list[str], launches: dict[str, int] | None = None) -> str | None:
+    index = SignatureIndex(launches)
     for each in known:
         index.add(each)
     return index.nearest(wanted)
 
 
+MN = "Record(m[type=float32;offset=0],n[type=int32;offset=4];8;False)"
+MNO = "Record(m[type=float32;offset=0],n[type=int32;offset=4],o[type=int8;offset=8];9;False)"
+NM = "Record(n[type=int32;offset=0],m[type=float32;offset=4];8;False)"
+
+
 @pytest.mark.parametrize(("wanted", "known", "nearest"), [
-    # The slightest way to differ, worst ones last.
-    ("(array(float32, 1d, C), int64)",
-     ["(int64, int64)", "(array(float32, 2d, C), int64)", "(array(float64, 1d, C), int64)", "(int8,)"],
-     "(array(float64, 1d, C), int64)"),
-    ("(array(int8, 1d, C),)", ["(array(int8, 1d, A),)", "(readonly array(int8, 1d, C),)", "(array(int16, 1d, C),)"],
-     "(readonly array(int8, 1d, C),)"),
+    # Another kind of type is further than all that two arrays can differ in.
+    ("(array(float32, 1d, C), int64)", ["(int64, int64)", "(readonly array(float64, 2d, A), int64)", "(int8,)"],
+     "(readonly array(float64, 2d, A), int64)"),
+    ("(int64, int64)", ["(none, int64)", "(int32, int32)"], "(int32, int32)"),
     ("(UniTuple(int64 x 2),)", ["(int64,)", "(UniTuple(int64 x 3),)"], "(UniTuple(int64 x 3),)"),
-    # One argument that differs altogether is nearer than two that differ a little.
-    ("(int64, int64)", ["(int32, int32)", "(none, int64)"], "(none, int64)"),
-    # The latest of equally near ones; the same one; other numbers of arguments.
-    ("(int64,)", ["(int8,)", "(int16,)"], "(int16,)"),
-    ("(int64,)", ["(int64,)", "(int16,)"], "(int64,)"),
-    ("(int64,)", ["(int64, int64)", "(int64, int8)"], "(int64, int8)"),
-    ("(int64, int8)", ["(int64, int64)", "(int8,)"], "(int64, int64)"),
+    # Aspects, elements and fields count one each.
+    ("(array(int8, 1d, C),)", ["(readonly array(int8, 1d, A),)", "(array(int16, 1d, C),)"], "(array(int16, 1d, C),)"),
+    ("(array(int8, 1d, C), int8)", ["(array(int8, 2d, A), int8)", "(array(int8, 1d, A), int8)"],
+     "(array(int8, 1d, A), int8)"),
+    ("(Tuple(int8, int16),)", ["(UniTuple(int8 x 3),)", "(Tuple(int8, int32),)"], "(Tuple(int8, int32),)"),
+    (f"({NM},)", [f"({MNO},)", f"({MN},)"], f"({MN},)"),
+    (f"(array({NM}, 1d, C),)", ["(array(int8, 2d, C),)", f"(array({MNO}, 1d, C),)", f"(array({MN}, 1d, C),)"],
+     f"(array({MN}, 1d, C),)"),
+    # The earliest of equally near ones; the same one; other numbers of arguments.
+    ("(int64,)", ["(int8,)", "(int16,)"], "(int8,)"),
+    ("(int64,)", ["(int16,)", "(int64,)"], "(int64,)"),
+    ("(int64,)", ["(int64, int64, int64)", "(int64, int64)", "(int64, int8)"], "(int64, int64)"),
+    ("(int64, int8)", ["(int8,)", "(int64, int64)"], "(int64, int64)"),
     ("()", ["()"], "()"),
     ("(int64,)", [], None),
 ])
 def test_the_nearest_signature(wanted: str, known: list[str], nearest: str | None) -> None:
     assert _nearest(wanted, known) == nearest
+
+
+def test_of_equally_near_signatures_the_most_launched_is_the_nearest() -> None:
+    known = ["(int8,)", "(int16,)", "(int32,)", "(none,)"]
+    assert _nearest("(int64,)", known, {"(int16,)": 3, "(int32,)": 3, "(none,)": 9}) == "(int16,)"
+
+
+@pytest.mark.parametrize(("one", "other", "count"), [
+    (MN, MN, 0), (MN, NM, 1), (MN, MNO, 1), (NM, MNO, 2), (MN, MN.replace(";8;", ";16;"), 1),
+    (MN, MN.replace("float32", "float64").replace("int32", "int64"), 2),
+    ("readonly array(float64, 2d, A)", "array(float32, 1d, C)", 4), ("UniTuple(int8 x 3)", "Tuple(int8, int16)", 2),
+    ("P(int64 x 2)", "Q(int64 x 2)", 1), ("int64", "float64", 1),
+])
+def test_the_number_of_things_in_which_types_differ(one: str, other: str, count: int) -> None:
+    assert distance(one, other) == distance(other, one) == count
 
 
 def test_many_signatures_are_found_among_many() -> None:

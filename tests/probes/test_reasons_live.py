@@ -154,6 +154,27 @@ def test_several_differences_are_passed_as_the_fix_says(first, second, code):
     assert len(launches_of(*(passed_as(row["fix"], each) for each in (first, second)))) == 1, row["fix"]
 
 
+F4, F8 = host, lambda: host(np.float64)
+PLANE = np.zeros((4, 4))
+DEVICE = device(np.int32, (4, 4))
+
+
+@pytest.mark.parametrize("launches", [
+    [(F4(), F4()), (F8(), F8()), (F4(), F8())],
+    [(1, np.int32(1)), (np.int8(1), True), (np.uint8(1), 1)],
+    [(np.uint8(1),), (np.int8(1),), (True,)],
+    [(PLANE,), (np.asfortranarray(PLANE),), (readonly(np.zeros((2, 4, 4), np.int8)),)],
+    [(DEVICE[:, 1:],), (device(np.int8, (4, 4), "F"),), (DEVICE,)],
+    [(readonly(np.asfortranarray(PLANE)),), (np.asfortranarray(PLANE),), (np.asfortranarray(PLANE).astype("f4"),)],
+    [(host("U2"),), (host("U5"),), (host("U3"),)],
+])
+def test_the_fixes_of_all_compiles_leave_one(launches):
+    """Each launch given what the fix of its own compile says, the first one what one of the others does."""
+    fixes = [row["fix"] for row in launches_of(*launches)[1:]]
+    after = [passed_as(fix, values) for fix, values in zip(fixes, launches[1:], strict=True)]
+    assert min(len(launches_of(passed_as(fix, launches[0]), *after)) for fix in fixes) == 1, fixes
+
+
 def passed_as(fix, values):
     """What the fix has the launch given instead: its expressions, of the argument or of the host array behind it."""
     result = list(values)
