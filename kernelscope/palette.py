@@ -21,6 +21,7 @@ OTHER_COLOR = "#98a0a8"
 #: Parts of the GPU's time.
 GPU_COLORS = {
     "kernel": "#009e73",
+    "graphs": "#4f649e",
     "copy": "#d55e00",
 }
 

@@ -476,9 +476,11 @@ _TABLES = (
     )),
     Table("activities", "one activity of the GPU, or one wait for it", (
         _long_id("activity_id", "Row number; rows are in order of start_ns, an unknown start first."),
-        _enumeration("kind", {"kernel": "", "memcpy": "", "memset": "", "sync": "the host waits"}, lead="Kind of it: "),
-        _word("name", "The kernel's readable name; of a copy its direction, such as HtoD; of a wait what for.",
-              _ACTIVITIES),
+        _enumeration("kind", {"kernel": "", "memcpy": "", "memset": "", "sync": "the host waits",
+                              "graph": "an executable graph that was traced as a whole, whose kernels and copies are "
+                                       "not known"}, lead="Kind of it: "),
+        _word("name", "The kernel's readable name; of a copy its direction, such as HtoD; of a wait what for; "
+              "of a graph its number.", _ACTIVITIES),
         _word("entry_name", "The kernel's mangled name in the machine code; null for what is no kernel.",
               nullable=True),
         _id("device_id", "The device.", nullable=True),

@@ -12,8 +12,8 @@ export function colorsOf(model: Model, theme: Theme, table: TableName): (row: nu
   const held = model.table(table), color = (hex: string) => theme.color(hex);
   if (table === "gpu") {
     const kinds = held.col("kind"), names = held.col("name"), palette = KERNEL_COLORS.map(color);
-    const ofKind = (kind: string) => (
-      kind === "kernel" ? null : color(kind === "memset" ? COLORS.memset : COLORS.copy));
+    const others: Record<string, string> = { memset: COLORS.memset, graph: COLORS.graph };
+    const ofKind = (kind: string) => (kind === "kernel" ? null : color(others[kind] ?? COLORS.copy));
     const byKind = model.words["gpu.kind"].map(ofKind);
     return (row) => byKind[kinds[row]] ?? palette[Math.max(0, names[row]) % palette.length];
   }

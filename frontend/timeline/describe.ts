@@ -257,6 +257,7 @@ const DETAILS: Record<TableName, Detail> = {
     ids(add, [["activity", table.at("id", row)], ["launch", launch], ["correlation", table.at("correlation_id", row)],
       ["node", table.at("graph_node_id", row)], ["CUPTI graph", table.at("cupti_graph_id", row)],
       ["CUPTI node", table.at("cupti_node_id", row)]]);
+    if (kind === "graph") return "graph, traced as a whole";
     if (kind !== "kernel") return kind === "memset" ? "memset" : "copy";
     return graph >= 0 ? "kernel of a graph" : launch >= 0 ? "kernel" : "kernel (other)";
   },

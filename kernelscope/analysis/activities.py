@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Kinds of activity that the GPU is busy with; the fourth, sync, is a wait of the host.
-KERNEL, COPY, SET = "kernel", "memcpy", "memset"
+#: Kinds of activity that the GPU is busy with; another one, sync, is a wait of the host. A graph is one that was traced
+#: as a whole: kernels and copies that are not known.
+KERNEL, COPY, SET, GRAPH = "kernel", "memcpy", "memset", "graph"
 
 _LARGEST_TABLE = 1 << 20
 _SMALL = 1 << 15
@@ -52,8 +53,8 @@ class Activities:
     ----------
     row : ndarray of int64
         Each one's row in ``activities``.
-    is_kernel, is_copy : ndarray of bool
-        Whether it is a kernel, or a copy; the others are memsets.
+    is_kernel, is_copy, is_graph : ndarray of bool
+        Whether it is a kernel, a copy, or a graph as a whole; the others are memsets.
     device, stream : ndarray of int64
         Its device's row in ``devices``, and CUPTI's id of its stream; -1 where unknown.
     start, end : ndarray of int64
@@ -67,6 +68,7 @@ class Activities:
     row: Ints
     is_kernel: Bools
     is_copy: Bools
+    is_graph: Bools
     device: Ints
     stream: Ints
     start: Ints
@@ -85,8 +87,8 @@ class Activities:
     def take(self, rows: Any) -> Activities:
         """Return those at the given places."""
         return Activities(
-            self.row[rows], self.is_kernel[rows], self.is_copy[rows], self.device[rows], self.stream[rows],
-            self.start[rows], self.end[rows], self.reversed, self.untimed,
+            self.row[rows], self.is_kernel[rows], self.is_copy[rows], self.is_graph[rows], self.device[rows],
+            self.stream[rows], self.start[rows], self.end[rows], self.reversed, self.untimed,
         )
 
     def by_device(self) -> Iterator[tuple[int, Activities]]:
@@ -118,13 +120,20 @@ class Activities:
         """Return the kernels among them."""
         return self.where(self.is_kernel)
 
+    @property
+    def busy_with_graphs(self) -> Intervals:
+        """Return the intervals in which a graph ran that was traced as a whole, and no kernel that is known."""
+        graphs = self.where(self.is_graph)
+        return graphs.busy.minus(self.kernels().busy) if len(graphs) else graphs.busy
+
 
 def gpu_activities(recording: Recording) -> Activities:
     """Return the activities of the GPU whose times are known."""
     start = ints(recording, "activities", "start_ns")
     end = ints(recording, "activities", "end_ns")
-    kernel, copy, memset = (matches(recording, "activities", "kind", kind) for kind in (KERNEL, COPY, SET))
-    is_gpu = kernel | copy | memset
+    kernel, copy, memset, graph = (matches(recording, "activities", "kind", kind)
+                                   for kind in (KERNEL, COPY, SET, GRAPH))
+    is_gpu = kernel | copy | memset | graph
     source: Any = recording.arrow("activities")
     known = is_gpu
     if source.column("start_ns").null_count or source.column("end_ns").null_count:
@@ -140,7 +149,7 @@ def gpu_activities(recording: Recording) -> Activities:
         return values if ordered and len(rows) == len(start) else values[rows]
 
     return Activities(
-        row=rows, is_kernel=taken(kernel), is_copy=taken(copy),
+        row=rows, is_kernel=taken(kernel), is_copy=taken(copy), is_graph=taken(graph),
         device=taken(ints(recording, "activities", "device_id")), stream=taken(ints(recording, "activities", "stream")),
         start=taken(start), end=taken(end),
         reversed=int(known.sum()) - int(forward.sum()), untimed=int(is_gpu.sum()) - int(known.sum()),
@@ -419,13 +428,16 @@ class Busy:
         The time that was looked at.
     kernel_ns : int
         Of that, time in which a kernel ran.
+    graph_ns : int
+        Of that, time in which a graph ran that was traced as a whole, and no kernel that is known.
     busy_ns : int
-        Of that, time in which a kernel, a copy or a memset ran.
+        Of that, time in which a kernel, a graph, a copy or a memset ran.
     """
 
     device_id: int | None
     window_ns: int
     kernel_ns: int
+    graph_ns: int
     busy_ns: int
 
     @property
@@ -485,7 +497,8 @@ def busy(
         alone = anything if len(kernels) == len(own) else kernels.busy
         busy_ns = within.common_ns(anything)
         kernel_ns = busy_ns if alone is anything else within.common_ns(alone)
-        found.append(Busy(known_id(device), within.total_ns, kernel_ns, busy_ns))
+        found.append(Busy(known_id(device), within.total_ns, kernel_ns, within.common_ns(own.busy_with_graphs),
+                          busy_ns))
     return found
 
 
@@ -533,17 +546,22 @@ def busy_by_cell(recording: Recording, *, activities: Activities | None = None) 
     end = np.maximum(start, end)
     cells: list[list[Busy]] = [[] for _ in range(len(start))]
     for device, own in activities.by_device():
-        anything, alone = own.busy.common(start, end), own.kernels().busy.common(start, end)
-        for cell, row in enumerate(zip((end - start).tolist(), alone.tolist(), anything.tolist(), strict=True)):
+        times = [intervals.common(start, end).tolist()
+                 for intervals in (own.kernels().busy, own.busy_with_graphs, own.busy)]
+        for cell, row in enumerate(zip((end - start).tolist(), *times, strict=True)):
             cells[cell].append(Busy(known_id(device), *(round(each) for each in row)))
     return cells
 
 
 def busy_table(recording: Recording, within: Intervals | None = None) -> pd.DataFrame:
-    """Return `busy` as a DataFrame: device_id, window_ns, busy_ns, busy_share, kernel_ns, kernel_share."""
+    """Return `busy` as a DataFrame.
+
+    Its columns are ``device_id``, ``window_ns``, ``busy_ns``, ``busy_share``, ``kernel_ns``, ``kernel_share`` and
+    ``graph_ns``.
+    """
     return data_frame(busy(recording, within), {
         "device_id": "Int64", "window_ns": "Int64", "busy_ns": "Int64", "busy_share": "Float64", "kernel_ns": "Int64",
-        "kernel_share": "Float64"}, {"busy_share": "share"})
+        "kernel_share": "Float64", "graph_ns": "Int64"}, {"busy_share": "share"})
 
 
 def _edges(first: int, last: int, bins: int) -> Ints:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelscope.analysis.activities import GRAPH
 from kernelscope.analysis.columns import (
     Bools,
     Floats,
@@ -757,7 +758,8 @@ def _copies(recording: Recording, phases: LaunchPhases) -> _Items:
         moved, spent = (sum_by(which, values[own], len(names) + 1).tolist() for values in (sizes, took))
         for place, number in enumerate(counts):
             if number:
-                label = f"{word} {names[place] if place < len(names) else ''}".rstrip()
+                detail = names[place] if place < len(names) else ""
+                label = detail if word == GRAPH else f"{word} {detail}".rstrip()
                 found[label] = _Item(label, "", (number, moved[place] if word != "sync" else None, spent[place]))
     return found
 

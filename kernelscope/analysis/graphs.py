@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelscope.analysis.activities import KERNEL, Spread, spreads_by
+from kernelscope.analysis.activities import GRAPH, KERNEL, Spread, spreads_by
 from kernelscope.analysis.columns import (
     Bools,
     Ints,
@@ -105,7 +105,10 @@ class GraphRuns:
     start, end : ndarray, shape (runs,)
         On the GPU, from the first node's start to the last one's end.
     activities, kernels, busy : ndarray, shape (runs,)
-        How many activities ran, the kernels among them, and the sum of the times of all.
+        How many activities ran, the kernels among them, and the sum of the times of all; a graph that was traced as a
+        whole is none of the first two.
+    is_whole : ndarray of bool, shape (runs,)
+        Whether it was traced as a whole.
     first : ndarray, shape (runs,)
         The row in ``activities`` that began first.
     of_activity : ndarray, shape (activities,)
@@ -127,6 +130,7 @@ class GraphRuns:
     activities: Ints
     kernels: Ints
     busy: Ints
+    is_whole: Bools
     first: Ints
     of_activity: Ints
 
@@ -176,7 +180,7 @@ def graph_runs(recording: Recording) -> GraphRuns:
         return values
 
     none = np.full(count - len(events), UNKNOWN, dtype=np.int64)
-    is_kernel = matches(recording, "activities", "kind", KERNEL)[rows]
+    is_kernel, is_whole = (matches(recording, "activities", "kind", kind)[rows] for kind in (KERNEL, GRAPH))
     return GraphRuns(
         event=np.concatenate((events, none)),
         graph=np.concatenate((_at_events(recording, events, "graph_id"), none)),
@@ -184,7 +188,8 @@ def graph_runs(recording: Recording) -> GraphRuns:
         cupti_graph=column("", "cupti_graph_id"), correlation=column("correlation_id", "correlation_id"),
         device=column("", "device_id"), cell=column("cell_id", "cell_id"), thread=column("thread_id", "thread_id"),
         called=column("start_ns", "submit_start_ns"), returned=column("end_ns", "submit_end_ns"),
-        start=began, end=ended, activities=count_by(mine, count), kernels=count_by(mine, count, is_kernel),
+        start=began, end=ended, activities=count_by(mine, count, ~is_whole), kernels=count_by(mine, count, is_kernel),
+        is_whole=count_by(mine, count, is_whole) > 0,
         busy=sum_by(mine, np.where((start >= 0) & (end >= start), end - start, UNKNOWN), count),
         first=leaders, of_activity=of,
     )
@@ -501,6 +506,8 @@ class GraphSummary:
         Of launches on the GPU: until the first node began; from there to the last one's end.
     kernel_runs, other_runs : int
         Kernels that ran in them; copies and memsets.
+    whole_runs : int
+        Launches that were traced as a whole: of what ran in them the time is known, and no more.
     busy_ns : int or None
         Time of all nodes on the GPU, summed; None where none was timed.
     cells : tuple of int
@@ -540,6 +547,7 @@ class GraphSummary:
     execute: Spread | None
     kernel_runs: int
     other_runs: int
+    whole_runs: int
     busy_ns: int | None
     cells: tuple[int, ...]
 
@@ -648,6 +656,7 @@ def _summaries(recording: Recording, runs: GraphRuns, column: str) -> list[Graph
     # Of activities without a call it is not known how many launches they are of.
     counts["launches"] = count_by(on, size, (runs.event >= 0) | (runs.correlation > 0))
     ran, kernels, busy = (sum_by(on, each, size) for each in (runs.activities, runs.kernels, runs.busy))
+    whole = count_by(on, size, runs.is_whole)
     counts["captured"], counts["captured_ns"] = _captured(recording, groups, size)
     rebuilds, replaced = _rebuilds(events, of, size), _rebuilds(events, of, size, events.replaces)
     changes = _changes(recording, events, groups)
@@ -661,7 +670,8 @@ def _summaries(recording: Recording, runs: GraphRuns, column: str) -> list[Graph
             rebuilds=rebuilds[at][0], rebuild_ns=rebuilds[at][1],
             replaced=replaced[at][0], replaced_ns=replaced[at][1], changes=changes.get(at, ()),
             kernel_runs=int(kernels[at]), other_runs=int(ran[at] - kernels[at]),
-            busy_ns=int(busy[at]) if ran[at] and busy[at] else None, cells=cells[at],
+            whole_runs=int(whole[at]), busy_ns=int(busy[at]) if (ran[at] or whole[at]) and busy[at] else None,
+            cells=cells[at],
         )
         for at in range(size)
     ]

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelscope.analysis.activities import COPY, KERNEL, Joined, distinct, is_gpu_recorded, join
+from kernelscope.analysis.activities import COPY, GRAPH, KERNEL, SET, Joined, distinct, is_gpu_recorded, join
 from kernelscope.analysis.columns import (
     Bools,
     Ints,
+    codes,
     count_by,
     data_frame,
     ints,
@@ -29,6 +30,7 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
+from kernelscope.recording.ranges import common_name
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class RangeSummary:
     Attributes
     ----------
     path : tuple of str
-        Names from the outermost range to this one.
+        Names (`common_name`) from the outermost range to this one.
     ranges : int
         How many there were.
     unclosed : int
@@ -64,9 +66,9 @@ class RangeSummary:
         Own host time of those launches, and its phases.
     activities : int or None
         Activities of the GPU that belong to them, waits of the host not counted; None where the GPU was not recorded.
-    kernel_ns, copy_ns : int or None
-        How long the kernels among them ran, and copies and memsets: sums over all of them. None where the GPU was not
-        recorded, and where there are some of which none was timed.
+    kernel_ns, copy_ns, graph_ns : int or None
+        How long the kernels among them ran, copies and memsets, and graphs that were traced as a whole: sums over all
+        of them. None where the GPU was not recorded, and where there are some of which none was timed.
     inclusive_launches, inclusive_host_ns, inclusive_gpu_ns : int or None
         Launches, own host time of launches, and time of kernels, copies and memsets, those of the ranges inside them
         included.
@@ -85,6 +87,7 @@ class RangeSummary:
     activities: int | None = None
     kernel_ns: int | None = None
     copy_ns: int | None = None
+    graph_ns: int | None = None
     inclusive_launches: int = 0
     inclusive_host_ns: int | None = None
     inclusive_gpu_ns: int | None = None
@@ -106,8 +109,8 @@ class RangeSummary:
 
     @property
     def gpu_ns(self) -> int | None:
-        """Return time of kernels, copies and memsets, in nanoseconds; None where neither is known."""
-        known = [each for each in (self.kernel_ns, self.copy_ns) if each is not None]
+        """Return time of kernels, copies, memsets and whole graphs, in nanoseconds; None where none is known."""
+        known = [each for each in (self.kernel_ns, self.copy_ns, self.graph_ns) if each is not None]
         return sum(known) if known else None
 
 
@@ -153,6 +156,8 @@ def by_range(
 ) -> list[RangeSummary]:
     """Summarize each path of ranges, in order of total host time, longest first; then as they first began.
 
+    Ranges are of one path where their names are the same without what PyTorch adds for one range, such as ``op_id``.
+
     Parameters
     ----------
     recording : Recording
@@ -178,7 +183,7 @@ def by_range(
     group = path_at[innermost]
     launches = count_by(group, size, ran(recording))
     totals = (phases or launch_phases(recording)).totals_by(group, size)
-    gpu: list[tuple[int | None, int | None, int | None]] = [(None, None, None)] * size
+    gpu: list[_GpuTimes] = [(None, None, None, None)] * size
     if is_gpu_recorded(recording):
         gpu = _gpu_by(recording, group, path_at[attribute_activities(recording, innermost)], size, joined)
     summaries = [
@@ -222,17 +227,18 @@ def range_table(recording: Recording) -> pd.DataFrame:
 
     Its columns are ``path``, ``ranges``, ``unclosed``, ``inclusive_ns``, ``exclusive_ns``, ``shortest_ns``,
     ``median_ns``, ``longest_ns``, ``launches``, ``host_ns``, a column a phase, ``unsplit_ns``, ``activities``,
-    ``gpu_ns``, ``kernel_ns`` and ``copy_ns``.
+    ``gpu_ns``, ``kernel_ns``, ``copy_ns`` and ``graph_ns``.
     """
     phases = {f"{name}_ns": f"totals.{name}_ns" for name in (*PHASES, "unsplit")}
     whole = ("ranges", "unclosed", "inclusive_ns", "exclusive_ns")
     spread = dict.fromkeys(("shortest_ns", "median_ns", "longest_ns"), "Float64")
-    columns = ("launches", "host_ns", *phases, "activities", "gpu_ns", "kernel_ns", "copy_ns")
+    columns = ("launches", "host_ns", *phases, "activities", "gpu_ns", "kernel_ns", "copy_ns", "graph_ns")
     kinds = {"path": "object", **dict.fromkeys(whole, "Int64"), **spread, **dict.fromkeys(columns, "Int64")}
     return data_frame(by_range(recording), kinds, {"path": "name", **phases})
 
 
 _Durations = tuple[int | None, int | None, float | None, float | None, float | None]
+_GpuTimes = tuple[int | None, int | None, int | None, int | None]
 
 
 def _durations(recording: Recording, path_of: Ints, size: int) -> list[_Durations]:
@@ -311,20 +317,22 @@ def _highest(first: Ints, last: Ints, ids: Ints, size: int) -> Ints:
 
 def _gpu_by(
     recording: Recording, launches: Ints, activities: Ints, size: int, joined: Joined | None
-) -> list[tuple[int | None, int | None, int | None]]:
-    """Return activities, time of kernels, and time of copies and memsets, by path."""
+) -> list[_GpuTimes]:
+    """Return activities, time of kernels, of copies and memsets, and of graphs that were traced as a whole, by path."""
     joined = joined or join(recording)
-    is_kernel = matches(recording, "activities", "kind", KERNEL)
-    is_copy = matches(recording, "activities", "kind", COPY) | matches(recording, "activities", "kind", "memset")
+    is_kernel, is_copy, is_set, is_graph = (matches(recording, "activities", "kind", kind)
+                                            for kind in (KERNEL, COPY, SET, GRAPH))
+    is_copy |= is_set
     start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
     lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
     kernels = (activities[is_kernel], lasted[is_kernel])
     timed = np.flatnonzero((joined.kernel < 0) & (joined.execute_ns >= 0))
     kernels = (np.concatenate((kernels[0], launches[timed])),
                np.concatenate((kernels[1], joined.execute_ns[timed])))
-    counted = count_by(activities, size, is_kernel | is_copy)
+    counted = count_by(activities, size, is_kernel | is_copy | is_graph)
     return list(zip(
-        counted.tolist(), _sums(*kernels, size), _sums(activities[is_copy], lasted[is_copy], size), strict=True))
+        counted.tolist(), _sums(*kernels, size), _sums(activities[is_copy], lasted[is_copy], size),
+        _sums(activities[is_graph], lasted[is_graph], size), strict=True))
 
 
 def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
@@ -344,8 +352,9 @@ def _at(launched: Ints, times: Ints, values: Ints) -> Ints:
 
 def _paths(recording: Recording) -> tuple[list[tuple[str, ...]], Ints]:
     """Return the distinct paths in order of their first range, and each range's path (-1 for marks)."""
-    source: Any = recording.arrow("ranges")
-    names: list[str] = source.column("name").to_pylist()
+    code, words = codes(recording, "ranges", "name")
+    words = [*map(common_name, words), ""]
+    names = [words[number] for number in code.tolist()]
     parents = ints(recording, "ranges", "parent_range_id").tolist()
     marks = matches(recording, "ranges", "kind", "mark").tolist()
     found: dict[tuple[int, str], int] = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelscope.analysis.activities import is_gpu_recorded
+from kernelscope.analysis.activities import GRAPH, KERNEL, is_gpu_recorded
 from kernelscope.analysis.columns import Ints, codes, ints, matches, ran, row_count, sum_by
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.analysis.lines import gpu_times
@@ -168,8 +168,8 @@ def _names(recording: Recording) -> tuple[list[str], Ints, Ints]:
 
 
 def _label(kind: str, name: str | None) -> str:
-    """Return what a leaf of an activity is called: a kernel's name, or the kind with a copy's direction."""
-    return (name or kind) if kind == "kernel" else " ".join(filter(None, (kind, name)))
+    """Return what a leaf of an activity is called: that of a kernel or a graph, or the kind with a copy's direction."""
+    return (name or kind) if kind in (KERNEL, GRAPH) else " ".join(filter(None, (kind, name)))
 
 
 def _distinct(parts: list[Ints], size: int) -> tuple[Ints, list[Ints]]:

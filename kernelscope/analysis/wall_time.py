@@ -25,6 +25,7 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
+from kernelscope.recording.ranges import common_name
 from kernelscope.schema import UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
@@ -291,9 +292,11 @@ def _by_range(recording: Recording, thread: int, window: Intervals, states: Host
     spent[rows] = np.rint(_rest(window, states).minus(known).common(start, end))
     parent = ints(recording, "ranges", "parent_range_id")
     own = np.maximum(spent - sum_by(np.where(spent > 0, parent, -1), spent, len(spent)), 0)
-    label, names = codes(recording, "ranges", "name")
-    sums = sum_by(np.where(label < 0, len(names), label), own, len(names) + 1).tolist()
-    return _longest_first({name: value for name, value in zip((*names, ""), sums, strict=True) if value})
+    label, words = codes(recording, "ranges", "name")
+    names = [common_name(word) for word in (*words, "")]
+    place = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    sums = sum_by(np.array([place[name] for name in names], np.int64)[label], own, len(place)).tolist()
+    return _longest_first({name: value for name, value in zip(place, sums, strict=True) if value})
 
 
 def _rest(window: Intervals, states: HostStates) -> Intervals:

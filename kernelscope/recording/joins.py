@@ -88,7 +88,7 @@ def add_devices(launches: dict[str, Any], launch: np.ndarray, devices: np.ndarra
 # that the launch's specialization has, the two are not joined.
 
 #: Kinds of activity, in the order of their codes.
-KINDS = ("kernel", "memcpy", "memset", "sync")
+KINDS = ("kernel", "memcpy", "memset", "sync", "graph")
 
 #: Frameworks of which one call, a row of ``launches``, can launch several kernels.
 CALLS_OF_SEVERAL = ("cuda.compute", "quadrants")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,20 @@ _NATIVE_MARK, _BEGIN, _END = 1, 2, 4
 #: The events of `RawRanges`: a push/pop range is opened, closed, or closed by its own end; a mark; from there on an
 #: even number starts a start/end range and the next odd one ends it.
 _PUSH, _POP, _EXIT, _MARK, _START = range(5)
+
+#: What ``torch.autograd.profiler.emit_nvtx`` adds to a name, another one for each range (``getNvtxStr`` of PyTorch's
+#: ``torch/csrc/profiler/util.cpp``): ``aten::add, seq = 5, op_id = 7, sizes = [[2, 3], []], input_op_ids = [(4,0)]``;
+#: old versions have ``stashed seq`` too.
+_OF_ONE_RANGE = re.compile(
+    r"(?:, (?:(?:stashed )?seq ?= ?-?\d+|op_id = \d+|(?:sizes|input_op_ids) = \[[-\d, ()[\]]*\]))+$")
+#: Longer names are left whole.
+_MOST_LETTERS = 1 << 14
+
+
+def common_name(name: str) -> str:
+    """Return the name that a range shares with others: without sequence number, operator's id and sizes of PyTorch."""
+    is_candidate = name.endswith((*"0123456789]",)) and len(name) <= _MOST_LETTERS
+    return _OF_ONE_RANGE.sub("", name) if is_candidate else name
 
 
 def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[str], threads: list[Row],

@@ -23,6 +23,7 @@ from kernelscope.recording.api import PREFIXES
 from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import empty_table, table_of_rows
+from kernelscope.recording.ranges import common_name
 from kernelscope.schema import DETAILS, MODES, TABLES, UNKNOWN, Column
 
 # What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
@@ -490,6 +491,11 @@ def _named(kind: str, suffix: str = "") -> Rule:
     return lambda names, text: names.of(kind, text) + suffix
 
 
+def _range(names: Names, text: str) -> str:
+    """One name for all ranges of a name that differ in what PyTorch adds for one of them."""
+    return names.of("range", common_name(text))
+
+
 def _file(names: Names, text: str) -> str:
     return text if text in ("<stdin>", "<string>") else names.of("file", text) + ".py"
 
@@ -549,6 +555,11 @@ def _options(names: Names, text: str) -> str | None:
 
 def _configuration(names: Names, text: str) -> str | None:
     return json.dumps(_shape(_object(text))) if _object(text) else None
+
+
+def _activity(names: Names, text: str) -> str:
+    """Keep a graph's number; leave out the name of a kernel or function."""
+    return text if re.fullmatch(r"CUDA graph \d{1,20}", text) else names.of("other_kernel", text)
 
 
 def _driver_error(names: Names, text: str) -> str:
@@ -683,7 +694,7 @@ RULES: dict[str, dict[str, Rule]] = {
     "occupancies": {},
     "launches": {"error": _exception},
     "activities": {
-        "name": _named("other_kernel"), "entry_name": _named("entry"), "api": _matching("api", _API),
+        "name": _activity, "entry_name": _named("entry"), "api": _matching("api", _API),
         "memory": _named("memory"),
     },
     "api_calls": {"name": _matching("api", _API)},
@@ -706,7 +717,7 @@ RULES: dict[str, dict[str, Rule]] = {
     },
     "passes": {"name": _named("pass")},
     "ranges": {
-        "name": _named("range"), "domain": _named("domain"), "category": _named("category"),
+        "name": _range, "domain": _named("domain"), "category": _named("category"),
         "color": _matching("color", r"#[0-9a-fA-F]{6}"), "payload": _dropped,
     },
     "collections": {},

@@ -142,7 +142,8 @@ def test_without_anything() -> None:
 def test_busy_as_a_table() -> None:
     table = busy_table(busy_story().recording())
     assert table.busy_ns.tolist() == [110, 10]
-    assert table.columns.tolist() == ["device_id", "window_ns", "busy_ns", "busy_share", "kernel_ns", "kernel_share"]
+    assert table.columns.tolist() == ["device_id", "window_ns", "busy_ns", "busy_share", "kernel_ns", "kernel_share",
+                                      "graph_ns"]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -273,3 +273,17 @@ def test_what_is_inside_counts_for_the_ranges_around_it_too() -> None:
         ("step",): (2, 200, 130, 100, 2, 4, 2, 4), ("step", "step"): (1, 50, 50, 50, 1, 1, 1, 1),
         ("step", "load"): (1, 20, 20, 20, 1, 1, 1, 1), ("open",): (1, None, None, None, 1, 1, 1, 1),
     }
+
+
+def test_ranges_of_one_name_of_pytorch_are_one_row() -> None:
+    """The name of each range has an id of its own, which the row of the range keeps."""
+    names = [f"aten::add, seq = {at}, op_id = {at + 7}, sizes = [[{at}, 2], []]" for at in range(3)]
+    recording = recording_of(
+        [{"name": "step", "start_ns": 0, "end_ns": 100}] + [
+            {"name": name, "start_ns": 10 * at + 10, "end_ns": 10 * at + 20, "parent_range_id": 0}
+            for at, name in enumerate(names)], [(12, 0), (22, 0), (32, 0)])
+    (add,) = [each for each in by_range(recording) if each.path == ("step", "aten::add")]
+    assert (add.ranges, add.launches, add.inclusive_ns) == (3, 3, 30)
+    assert [row["name"] for row in recording.rows("ranges")] == ["step", *names]
+    redacted = by_range(recording.redacted())
+    assert sorted((each.depth, each.ranges) for each in redacted) == [(0, 1), (1, 3)]

@@ -243,3 +243,12 @@ def test_launches_graphs_and_waits_of_rocm(tmp_path: Path) -> None:
     assert (row["compute_capability"], row["multiprocessors"]) == (None, 304)  # gfx942 is none of CUDA's
     redacted = recording.redacted()
     assert {row["api"] for row in redacted.rows("activities")} >= {"hipLaunchKernel", "hipMemcpyAsync"}
+
+
+def test_text_that_is_not_in_utf_8(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "trace.json", launched("ker\u00eel", 10, 5))
+    path.write_bytes(path.read_bytes().replace(rb"\u00ee", b"\xee"))
+    recording = kernelscope.load(path)
+    assert {row["name"] for row in recording.rows("activities")} == {"ker\ufffdl"}
+    (row,) = rows(recording, "health", status="degraded")
+    assert "not in UTF-8 from byte" in row["message"] and "which is 0xee" in row["message"]

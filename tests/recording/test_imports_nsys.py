@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from foreign_traces import EPOCH_NS, MS, Tables, global_id, nsys_tables, write_folder, write_sqlite
+from foreign_traces import EPOCH_NS, MS, US, Tables, global_id, nsys_tables, write_folder, write_sqlite
 
 import kernelscope
+from kernelscope.analysis.activities import busy_table
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
 from kernelscope.units import MISSING
@@ -179,12 +184,109 @@ def test_redacted_it_names_nothing(recording: Recording) -> None:
     assert "compiles" not in text.split("Recording\n")[0]
 
 
-def test_graphs_that_were_traced_as_a_whole_are_missed(tmp_path: Path) -> None:
+def with_whole_graphs(*, extra: tuple[str, ...] = ("graphId", "graphExecId")) -> Tables:
+    """An export whose graph launch was traced as a whole, as nsys does without --cuda-graph-trace=node."""
     tables = nsys_tables()
-    tables["CUPTI_ACTIVITY_KIND_GRAPH_TRACE"] = ("start", "end", "graphId"), [(1, 2, 3)] * 5
-    recording = kernelscope.load(write_sqlite(tmp_path / "whole.sqlite", tables))
-    assert any("5 launches of graphs were traced as a whole" in row["message"] and row["status"] == "degraded"
+    names, kernels = tables["CUPTI_ACTIVITY_KIND_KERNEL"]
+    node = names.index("graphNodeId")
+    nodes = [row for row in kernels if row[node] is not None]
+    tables["CUPTI_ACTIVITY_KIND_KERNEL"] = names, [row for row in kernels if row[node] is None]
+    correlation = nodes[0][names.index("correlationId")]
+    tables["CUPTI_ACTIVITY_KIND_GRAPH_TRACE"] = (
+        ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", *extra),
+        [(nodes[0][0], nodes[0][0] + 7 * US, 0, 1, 7, correlation, global_id(4000), *(3, 9)[:len(extra)])])
+    return tables
+
+
+@pytest.mark.parametrize("write", [write_sqlite, write_folder])
+def test_graphs_that_were_traced_as_a_whole_are_busy_time(tmp_path: Path, write: Write) -> None:
+    recording = kernelscope.load(write(tmp_path / "whole", with_whole_graphs()))
+    (graph,) = rows(recording, "activities", kind="graph")
+    assert (graph["name"], graph["cupti_graph_id"], graph["launch_id"]) == ("CUDA graph 9", 9, None)
+    (launch,) = rows(recording, "graph_events", kind="launch")
+    assert (graph["graph_event_id"], launch["execute_ns"]) == (launch["graph_event_id"], 7_000)
+    assert len(recording.rows("launches")) == 4 and len(rows(recording, "activities", kind="kernel")) == 4
+    busy = busy_table(recording).iloc[0]
+    assert (busy["kernel_ns"], busy["graph_ns"], busy["busy_ns"]) == (12_000, 7_000, 12_000 + 7_000 + 8_000 + 1_000)
+    found = recording.by_range().set_index("path").loc["training"]
+    assert (found["graph_ns"], found["gpu_ns"]) == (7_000, 7_000 + 8_000)
+    assert any("1 launch of graphs traced as a whole" in row["message"] and row["status"] == "degraded"
                for row in recording.rows("health"))
+    text = recording.summary()
+    assert "kernel 12.0 µs" in text and "graphs 7.00 µs" in text
+    assert "1 graph launch of 1 graph ran for 7.00 µs, traced as a whole" in " ".join(text.split())
+    assert "copy or memset" not in text  # what ran in the graph is not known
+    assert {row["name"] for row in recording.redacted().rows("activities") if row["kind"] == "graph"} == {
+        "CUDA graph 9"}
+
+
+def test_a_whole_graph_of_an_export_without_executable_graphs(tmp_path: Path) -> None:
+    recording = kernelscope.load(write_sqlite(tmp_path / "whole", with_whole_graphs(extra=("graphId",))))
+    (graph,) = rows(recording, "activities", kind="graph")
+    assert (graph["name"], graph["cupti_graph_id"]) == ("CUDA graph 3", 3)
+
+
+@pytest.mark.parametrize("write", [write_sqlite, write_folder])
+def test_only_warnings_and_errors_are_degraded(tmp_path: Path, write: Write) -> None:
+    tables = nsys_tables()
+    tables["DIAGNOSTIC_EVENT"] = ("severity", "text"), [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (0, "e"), (None, "f")]
+    recording = kernelscope.load(write(tmp_path / "report", tables))
+    assert [row["message"] for row in rows(recording, "health", status="degraded")] == [
+        "Nsight Systems said: b", "Nsight Systems said: c"]
+    tables["ENUM_DIAGNOSTIC_SEVERITY_LEVEL"] = ("id", "label"), [(4, "Warning"), (2, "Verbose")]  # the file's own
+    recording = kernelscope.load(write(tmp_path / "other", tables))
+    assert [row["message"] for row in rows(recording, "health", status="degraded")] == ["Nsight Systems said: d"]
+
+
+@pytest.mark.parametrize("write", [write_sqlite, write_folder])
+def test_the_newest_version_of_a_table_is_read(tmp_path: Path, write: Write) -> None:
+    expected = kernelscope.load(write(tmp_path / "plain", nsys_tables()))
+    tables = nsys_tables()
+    for name in ("KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION", "RUNTIME"):
+        tables[f"CUPTI_ACTIVITY_KIND_{name}_V3"] = tables.pop(f"CUPTI_ACTIVITY_KIND_{name}")
+    tables["NVTX_EVENTS_V2"], tables["StringIds_V10"] = tables.pop("NVTX_EVENTS"), tables.pop("StringIds")
+    tables["OSRT_API_V2"] = tables.pop("OSRT_API")
+    tables["StringIds"] = tables["StringIds_V10"][0], []
+    assert_same(kernelscope.load(write(tmp_path / "new", tables)), expected, but=("health",))
+    names, kernels = tables["CUPTI_ACTIVITY_KIND_KERNEL_V3"]
+    tables["CUPTI_ACTIVITY_KIND_KERNEL_V2"] = names, kernels[:3]
+    tables["CUPTI_ACTIVITY_KIND_KERNEL_V4"] = names, []
+    both = kernelscope.load(write(tmp_path / "both", tables))
+    assert_same(both, expected, but=("health",))
+    assert any("left out: 3 rows of the table CUPTI_ACTIVITY_KIND_KERNEL_V2" in row["message"]
+               for row in rows(both, "health", status="degraded"))
+
+
+def test_a_table_of_the_gpu_that_is_not_known_is_told(tmp_path: Path) -> None:
+    tables = nsys_tables()
+    tables["CUPTI_ACTIVITY_KIND_DECOMPRESSION"] = ("start", "end", "streamId"), [(1, 2, 7)] * 6
+    tables["CUPTI_ACTIVITY_KIND_OVERHEAD"] = ("start", "end", "globalTid"), [(1, 2, 7)] * 5
+    recording = kernelscope.load(write_sqlite(tmp_path / "report", tables))
+    messages = [row["message"] for row in rows(recording, "health", status="degraded")]
+    assert sum("6 rows of the table CUPTI_ACTIVITY_KIND_DECOMPRESSION, which is not known" in each
+               for each in messages) == 1
+    assert not any("OVERHEAD" in each for each in messages)
+    assert recording.metadata["imported"]["skipped"]["CUPTI_ACTIVITY_KIND_OVERHEAD"] == 5
+
+
+@pytest.mark.parametrize("write", [write_sqlite, write_folder])
+def test_texts_that_are_not_in_utf_8(tmp_path: Path, write: Write) -> None:
+    path = write(tmp_path / "report", nsys_tables())
+    broken = b"sc\xffle(float*)"
+    if path.is_dir():
+        table = pq.read_table(path / "StringIds.parquet")
+        values = [broken if text == "scale(float*)" else text.encode() for text in table["value"].to_pylist()]
+        text = pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
+        pq.write_table(table.set_column(1, "value", text), path / "StringIds.parquet")
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("UPDATE StringIds SET value = CAST(? AS TEXT) WHERE value = 'scale(float*)'", (broken,))
+            connection.commit()
+    recording = kernelscope.load(path)
+    assert {row["name"] for row in rows(recording, "activities", kind="kernel")} == {
+        "void axpy<float>(int, float*)", "sc\ufffdle(float*)"}
+    assert [row["message"] for row in rows(recording, "health", status="degraded")][-1] == (
+        "1 text is not in UTF-8: letters that cannot be read are replaced by \ufffd")
 
 
 def test_waits_come_of_calls_where_the_export_has_none(tmp_path: Path) -> None:

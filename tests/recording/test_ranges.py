@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from counting import lines_run
 
 from kernelscope.recording.parquet import make_table, table_of_rows
-from kernelscope.recording.ranges import RawRanges, range_columns
+from kernelscope.recording.ranges import RawRanges, common_name, range_columns
 
 Row = dict[str, Any]
 _PUSH, _POP, _EXIT, _MARK, _START = range(5)
@@ -153,3 +154,14 @@ def test_a_hundred_thousand_ranges_are_no_more_work_than_fewer() -> None:
     assert len(columns["range_id"]) == 100_000
     assert (columns["depth"].max(), columns["parent_range_id"][:3].tolist()) == (1, [-1, 0, 0])
     assert lines_run(lambda: range_columns(many)) < 1.2 * lines_run(lambda: range_columns(few))
+
+
+@pytest.mark.parametrize(("name", "common"), [
+    ("aten::add, op_id = 314359", "aten::add"), ("aten::add, seq = 12", "aten::add"),
+    ("aten::add, seq = 12, op_id = 7, sizes = [[2, 3], []]", "aten::add"),
+    ("aten::cat, seq = 3, sizes = [[[2], [3]], []], input_op_ids = [(4,0), (-1,1)]", "aten::cat"),
+    ("AddBackward0, stashed seq=4", "AddBackward0"), ("AddBackward0, seq=0", "AddBackward0"),
+    ("step, seq = many", "step, seq = many"), ("load, sizes = [a]", "load, sizes = [a]"), ("a, b", "a, b"),
+    ("step 5", "step 5"), ("", ""), (", op_id = 3", "")])
+def test_the_name_that_a_range_of_pytorch_shares_with_others(name: str, common: str) -> None:
+    assert common_name(name) == common

@@ -76,7 +76,7 @@ def test_the_formula_is_the_published_one() -> None:
 @pytest.mark.parametrize(("colors", "pairs"), [
     (PHASES, list(combinations(PHASES, 2))),
     (p.PART_COLORS, list(combinations(p.PART_COLORS, 2))),
-    (p.GPU_COLORS, [("kernel", "copy")]),
+    (p.GPU_COLORS, [("kernel", "graphs"), ("graphs", "copy"), ("kernel", "copy")]),
     (p.FRAME_COLORS, list(combinations(p.FRAME_COLORS, 2))),
     (KERNELS, list(pairwise([*KERNELS, "kernel 0"]))),
     # Of the timeline: what lies beside or below each other in a lane.

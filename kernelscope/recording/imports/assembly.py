@@ -25,7 +25,7 @@ from kernelscope.recording.ranges import RawRanges, nested_events
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, SCHEMA_VERSION, UNKNOWN
 from kernelscope.units import counted, listed
 
-KERNEL, MEMCPY, MEMSET, SYNC = range(len(KINDS))
+KERNEL, MEMCPY, MEMSET, SYNC, GRAPH = range(len(KINDS))
 #: Of one activity, beside `ACTIVITY_COLUMNS`: what of a kernel's specialization a trace may know.
 RESOURCES = {"static": "static_shared_bytes", "local": "local_bytes"}
 #: Of one range or mark: `MARK`, `PUSH_POP` or `START_END`; the thread's ident, a place in the labels, times.

@@ -75,7 +75,7 @@ def read_trace(path: Path, progress: Progress | None = None) -> Recording:
     """
     try:
         reader = _Reader()
-        reader.read(_text(path), progress)
+        reader.read(*_text(path), progress)
         if progress:
             progress(0.8, "joining launches and kernels")
         found = recording_of(reader.trace(), path.name)
@@ -91,8 +91,8 @@ def read_trace(path: Path, progress: Progress | None = None) -> Recording:
 # The text, and the events in it.
 
 
-def _text(path: Path) -> str:
-    """The file's text, of which there is not more than may be."""
+def _text(path: Path) -> tuple[str, str]:
+    """The file's text, of which there is not more than may be; and what is wrong with it, empty for nothing."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
@@ -111,9 +111,11 @@ def _text(path: Path) -> str:
             raise RecordingFileError(
                 f"is damaged after {len(held)} bytes of its text: {one_line(error)}; copy it again") from None
     try:
-        return held.decode("utf-8-sig")
+        return held.decode("utf-8-sig"), ""
     except UnicodeDecodeError as error:
-        raise RecordingFileError(f"is no text in UTF-8: byte {error.start} of it is {held[error.start]:#04x}") from None
+        return held.decode("utf-8-sig", errors="replace"), (
+            f"is not in UTF-8 from byte {error.start} on, which is {held[error.start]:#04x}: letters that cannot be "
+            "read are replaced by \ufffd")
 
 
 _decode = json.JSONDecoder(parse_float=str, parse_constant=lambda _: None, strict=False).raw_decode
@@ -247,8 +249,10 @@ class _Reader:
         self._idents: dict[Any, int] = {}
         self._seen: set[str] = set()
 
-    def read(self, text: str, progress: Progress | None) -> None:
-        """Read all events."""
+    def read(self, text: str, problem: str, progress: Progress | None) -> None:
+        """Read all events; `problem` is what is wrong with the text, empty for nothing."""
+        if problem:
+            self._made.problems.append(f"the text {problem}")
         at = _skipped(text, 0)
         if text[at:at + 1] == "[":
             self._events(text, at, progress, may_stop=True)

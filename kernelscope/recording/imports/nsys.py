@@ -24,6 +24,7 @@ from kernelscope.errors import RecordingFileError
 from kernelscope.progress import Progress
 from kernelscope.recording.columns import Columns, Row, distinct
 from kernelscope.recording.imports.assembly import (
+    GRAPH,
     KERNEL,
     MARK,
     MEMCPY,
@@ -45,6 +46,7 @@ from kernelscope.recording.joins import ACTIVITY_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import Budget
 from kernelscope.schema import MAX_COUNT, UNKNOWN
+from kernelscope.units import counted
 
 #: Rows of one table that are opened at most.
 MOST_ROWS = 50_000_000
@@ -60,9 +62,13 @@ _KERNELS, _COPIES, _SETS, _WAITS, _CALLS, _RANGES = (
     *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION", "RUNTIME")),
     "NVTX_EVENTS")
 _WHOLE_GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+#: How tables are named of what a GPU did, where they have a stream.
+_ON_GPU = "CUPTI_ACTIVITY_KIND_"
 #: What is no event that could be missing.
 _NO_EVENTS = re.compile(r"ENUM_|TARGET_INFO|META_DATA|ANALYSIS_|StringIds|ThreadNames|PROCESS|EXPORT|DIAGNOSTIC_EVENT|"
                         r"sqlite_|ProcessStreams|UnsupportedEvents|CUDA_GRAPH_|.*CALLCHAINS", re.IGNORECASE)
+#: A newer form of a table, of which an export may have several.
+_VERSION = re.compile(r"(.+)_V(\d{1,4})")
 #: How much each part of the reading is of all.
 _PARTS = {_KERNELS: 0.4, _CALLS: 0.2, _RANGES: 0.1}
 
@@ -85,9 +91,12 @@ class Tables(Protocol):
     ----------
     columns : dict of str to tuple of str
         Columns by table, of what can be read.
+    damaged : int
+        How many texts so far were not in UTF-8; letters that are none are replaced.
     """
 
     columns: dict[str, tuple[str, ...]]
+    damaged: int
 
     def count(self, table: str) -> int:
         """Return how many rows a table has."""
@@ -170,6 +179,8 @@ def _quoted(name: str) -> str:
 class _Sqlite:
     def __init__(self, connection: sqlite3.Connection, size: int) -> None:
         self._connection = connection
+        self.damaged = 0
+        connection.text_factory = self._decoded
         self._most_rows = min(MOST_ROWS, size)
         self._steps = _STEPS * size + (1 << 24)
         connection.set_progress_handler(self._count_steps, 1 << 16)
@@ -182,6 +193,13 @@ class _Sqlite:
             if isinstance(name, str) and isinstance(page, int) and page > 0:
                 listed = connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
                 self.columns[name] = tuple(row[1] for row in listed)
+
+    def _decoded(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            self.damaged += 1
+            return data.decode(errors="replace")
 
     def _count_steps(self) -> int:
         self._steps -= 1 << 16
@@ -256,6 +274,7 @@ def _shown(value: Any) -> str:
 class _Folder:
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.damaged = 0
         self._files: dict[str, pq.ParquetFile] = {}
         self.columns: dict[str, tuple[str, ...]] = {}
         size = 0
@@ -296,13 +315,23 @@ class _Folder:
         coded = (pc.call_function("coalesce", texts) if len(texts) > 1 else texts[0]).dictionary_encode()
         coded = coded.unify_dictionaries().combine_chunks()
         return (coded.indices.fill_null(UNKNOWN).cast(pa.int64()).to_numpy(),
-                [clean_text(each) for each in coded.dictionary.to_pylist()])
+                [clean_text(text) for text in self._decoded(coded.dictionary)])
 
     def rows(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         if self.count(table) > _MOST_SMALL:
             raise RecordingFileError(f"table {table!r} has more than {_MOST_SMALL:,} rows")
         found = self._table(table, names)
-        return list(zip(*(found.column(name).to_pylist() for name in names), strict=True))
+        return list(zip(*(self._decoded(found.column(name)) for name in names), strict=True))
+
+    def _decoded(self, column: pa.Array | pa.ChunkedArray) -> list[Any]:
+        """Return the values of a column; of texts, letters that are not in UTF-8 are replaced."""
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return column.to_pylist()
+        values: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
+        texts = [None if data is None else data.decode(errors="replace") for data in values]
+        self.damaged += sum(text is not None and text.encode() != data
+                            for text, data in zip(texts, values, strict=True))
+        return texts
 
     def _table(self, table: str, names: Sequence[str]) -> pa.Table:
         file = self._files[table]
@@ -324,26 +353,54 @@ class _Reader:
         self._done = 0.0
         self._strings: dict[int, str] = {}
         self._names, self._entries, self._shapes = (Places(each) for each in (trace.names, trace.entries, trace.shapes))
+        self._newest = self.newest()
+
+    def newest(self) -> dict[str, str]:
+        """Return which table to read for each name: of several versions the newest that has rows."""
+        versions: dict[str, list[tuple[int, str]]] = {}
+        for table in self.tables.columns:
+            found = _VERSION.fullmatch(table)
+            versions.setdefault(found[1] if found else table, []).append((int(found[2]) if found else 1, table))
+        newest: dict[str, str] = {}
+        for name, tables in versions.items():
+            ordered = [table for _, table in sorted(tables, reverse=True)]
+            filled = {table: count for table in ordered if (count := self.tables.count(table))} if tables[1:] else {}
+            newest[name], *older = [*filled] or ordered[:1]
+            self.trace.problems += [
+                f"left out: {counted(filled[table], 'row')} of the table {clean_text(table)[:60]}, of which the export "
+                f"has a newer version, {clean_text(newest[name])[:60]}" for table in older]
+        return newest
+
+    def columns_of(self, table: str) -> tuple[str, ...]:
+        """Return the columns of the newest version of a table; none where the export has no such table."""
+        return self.tables.columns.get(self._newest.get(table, ""), ())
 
     def read(self) -> None:
+        if not any(map(self.columns_of, (_KERNELS, _CALLS, _RANGES, _COPIES))):
+            raise RecordingFileError("has no table of Nsight Systems that says something of CUDA, of "
+                                     f"{len(self.tables.columns)} tables: export the report of a profile with "
+                                     "--trace=cuda,nvtx")
         self._strings = {number: clean_text(text) for number, text in self.small("StringIds", "id", "value")
                          if isinstance(number, int) and isinstance(text, str)}
         calls = self.calls()
-        parts = [self.kernels(), self.copies(), self.sets(), self.waits()]
+        parts = [self.kernels(), self.copies(), self.sets(), self.graphs(), self.waits()]
         ranges, labels = self.ranges()
         activities = joined([part for part in parts if part], (
             *ACTIVITY_COLUMNS, "static", "local", "process"))
         self.split(activities, calls, ranges, labels, has_waits=bool(parts[-1]))
         self.facts()
         self.what_is_left()
+        if self.tables.damaged:
+            self.trace.problems.append(f"{counted(self.tables.damaged, 'text is', 'texts are')} not in UTF-8: letters "
+                                       "that cannot be read are replaced by \ufffd")
 
     def small(self, table: str, *names: str) -> list[tuple[Any, ...]]:
         """Rows of a small table, None for what it lacks; no rows where it is not there."""
-        held = self.tables.columns.get(table, ())
+        held = self.columns_of(table)
         wanted = [name for name in names if name in held]
         if not wanted:
             return []
-        rows = self.tables.rows(table, wanted)
+        rows = self.tables.rows(self._newest[table], wanted)
         if len(wanted) == len(names):
             return rows
         place = {name: at for at, name in enumerate(wanted)}
@@ -351,10 +408,15 @@ class _Reader:
 
     def held(self, table: str, *names: str) -> Columns:
         """Those of some columns of numbers that the table has."""
-        wanted = [name for name in names if name in self.tables.columns.get(table, ())]
-        if "start" not in wanted:
-            return {}
+        wanted = [name for name in names if name in self.columns_of(table)]
         begun, share = self._done, _PARTS.get(table, 0.05)
+        table = self._newest.get(table, table)
+        if "start" not in wanted:
+            if table in self.tables.columns and (count := self.tables.count(table)):
+                raise RecordingFileError(f"table {clean_text(table)[:60]!r} has {counted(count, 'row')} and no column "
+                                         "'start', without which no time is right: export it again with another "
+                                         "version of nsys")
+            return {}
         rows = self.tables.count(table) if self._progress else 0
 
         def tell(fraction: float) -> None:
@@ -453,6 +515,20 @@ class _Reader:
             memory = self.worded(seen["memKind"], lambda code: kinds.get(code, "unknown"))
         return self.common(MEMSET, seen, name=np.full(len(seen["start"]), self._names.place("memset")), memory=memory)
 
+    def graphs(self) -> Columns:
+        """Executions of graphs that were traced as a whole: nothing in the file says what ran in them."""
+        seen = self.held(_WHOLE_GRAPHS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId",
+                         "graphExecId")
+        if not seen:
+            return {}
+        self.trace.problems.append(
+            f"{counted(len(seen['start']), 'launch', 'launches')} of graphs traced as a whole: how long they ran is "
+            "known, their kernels are not in the file; profile with --cuda-graph-trace=node")
+        number = seen.pop("graphExecId", np.full(len(seen["start"]), UNKNOWN))
+        number = np.where(number > 0, number, seen.get("graphId", UNKNOWN))
+        return self.common(GRAPH, seen | {"graphId": number},
+                           name=self.worded(number, lambda code: f"CUDA graph {code}" if code > 0 else "CUDA graph"))
+
     def waits(self) -> Columns:
         seen = self.held(_WAITS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType")
         if not seen or "syncType" not in seen:
@@ -492,10 +568,11 @@ class _Reader:
             return {}, []
         count = len(seen["start"])
         lacking = np.full(count, UNKNOWN)
-        text, texts = self.tables.texts(_RANGES, ["text"]) or (lacking, [])
-        payload, payloads = self.tables.texts(_RANGES, [
+        table = self._newest[_RANGES]
+        text, texts = self.tables.texts(table, ["text"]) or (lacking, [])
+        payload, payloads = self.tables.texts(table, [
             name for name in ("uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue",
-                              "jsonText") if name in self.tables.columns[_RANGES]]) or (lacking, [])
+                              "jsonText") if name in self.tables.columns[table]]) or (lacking, [])
         known = Places(texts)
         named = self.placed(seen.get("textId", lacking), known)
         text = np.where(text == UNKNOWN, named, text)
@@ -602,27 +679,32 @@ class _Reader:
         self.trace.version = versions[0][:40] if versions else None
         if schema:
             self.trace.form += f" (schema {clean_text(schema)[:20]})"
-        for severity, text in self.small("DIAGNOSTIC_EVENT", "severity", "text")[:_MOST_DIAGNOSTICS]:
-            if isinstance(severity, int) and severity >= _WARNING and isinstance(text, str):
+        serious = {number for number, label in self.small("ENUM_DIAGNOSTIC_SEVERITY_LEVEL", "id", "label")
+                   if label in ("Warning", "Error")} or _SERIOUS
+        events = [(severity, text) for severity, text in self.small("DIAGNOSTIC_EVENT", "severity", "text")
+                  if severity in serious]
+        for _, text in events[:_MOST_DIAGNOSTICS]:
+            if isinstance(text, str):
                 self.trace.problems.append(f"Nsight Systems said: {' '.join(clean_text(text).split())[:300]}")
 
     def what_is_left(self) -> None:
         """Count what is not in the recording."""
-        read = {_KERNELS, _COPIES, _SETS, _WAITS, _CALLS, _RANGES}
-        for table, columns in self.tables.columns.items():
-            if table in read or _NO_EVENTS.match(table) or not {"start", "timestamp", "rawTimestamp"} & {*columns}:
+        read = {_KERNELS, _COPIES, _SETS, _WHOLE_GRAPHS, _WAITS, _CALLS, _RANGES}
+        for name, table in self._newest.items():
+            columns = {*self.tables.columns[table]}
+            if name in read or _NO_EVENTS.match(table) or not {"start", "timestamp", "rawTimestamp"} & columns:
                 continue
             count = self.tables.count(table)
-            if table == _WHOLE_GRAPHS and count:
+            if count and {"end", "streamId"} <= columns and name.startswith(_ON_GPU):
                 self.trace.problems.append(
-                    f"{count:,} launches of graphs were traced as a whole, and their kernels are not in the file: "
-                    "profile with --cuda-graph-trace=node")
+                    f"left out: {counted(count, 'row')} of the table {clean_text(table)[:60]}, which is not known: "
+                    "what the GPU did in their time counts as idle")
             elif count:
                 self.trace.skipped[clean_text(table)[:60]] += count
 
 
-#: Of a DIAGNOSTIC_EVENT: 2 is a warning, 3 an error.
-_WARNING = 2
+#: Of a DIAGNOSTIC_EVENT, where the export does not say it: 2 is a warning, 3 an error; 1 is information, 4 verbose.
+_SERIOUS = {2, 3}
 _MOST_DIAGNOSTICS = 1000
 
 
@@ -646,9 +728,6 @@ def _device(gpu: Sequence[Any], uuid: Any, count: Any) -> Row:
 
 
 def _read(tables: Tables, path: Path, form: str, progress: Progress | None) -> Recording:
-    if not {_KERNELS, _CALLS, _RANGES, _COPIES} & {*tables.columns}:
-        raise RecordingFileError("has no table of Nsight Systems that says something of CUDA, of "
-                                 f"{len(tables.columns)} tables: export the report of a profile with --trace=cuda,nvtx")
     trace = Trace("nsys", "Nsight Systems", form, skipped=Counter())
     _Reader(tables, trace, progress).read()
     if progress:

@@ -217,7 +217,8 @@ def _gpu(shown: Overview) -> Members | None:
         "clock_error_ns": gpu.clock_error_ns,
         "devices": Many(gpu.busy, lambda each: {
             "device": None if each.device_id is None else gpu.devices.get(each.device_id, str(each.device_id)),
-            "window_ns": each.window_ns, "busy_ns": each.busy_ns, "kernel_ns": each.kernel_ns, "busy_share": each.share,
+            "window_ns": each.window_ns, "busy_ns": each.busy_ns, "kernel_ns": each.kernel_ns,
+            "graph_ns": each.graph_ns, "busy_share": each.share,
             "while_idle": labels.idle_line(idle[each.device_id], each.window_ns) or None
             if each.device_id in idle and idle[each.device_id].idle_ns else None}),
         "copies": Many(gpu.copies, lambda each: {

@@ -368,6 +368,7 @@ DOING = {
 #: What each part of the GPU's time is.
 PART_MEANINGS = {
     "kernel": "time in which a kernel ran",
+    "graphs": "time in which graphs ran that were traced as a whole, and no kernel that is known",
     "copy": "time in which copies or memsets ran, and no kernel",
     "idle": "time in which the GPU had nothing to do",
 }
@@ -381,9 +382,9 @@ _NAME = 44
 
 
 def gpu_parts(busy: Busy) -> tuple[tuple[str, int], ...]:
-    """Return what a bar of the GPU's time shows: kernel, copy and idle, those that took time."""
-    copies, idle = busy.busy_ns - busy.kernel_ns, busy.window_ns - busy.busy_ns
-    found = (("kernel", busy.kernel_ns), ("copy", copies), ("idle", idle))
+    """Return what a bar of the GPU's time shows: kernel, graphs, copy and idle, those that took time."""
+    copies, idle = busy.busy_ns - busy.kernel_ns - busy.graph_ns, busy.window_ns - busy.busy_ns
+    found = (("kernel", busy.kernel_ns), ("graphs", busy.graph_ns), ("copy", copies), ("idle", idle))
     return tuple((name, value) for name, value in found if value > 0)
 
 
@@ -426,9 +427,7 @@ def gpu_lines(shown: Overview) -> list[str]:
     if gpu.kernels:
         found.append(_other_kernels(gpu))
     found += [_copies(each, device_name(shown, each.device_id)) for each in gpu.copies]
-    in_graphs = graph_runs_line(shown)
-    if in_graphs:
-        found.append(in_graphs)
+    found += filter(None, (graph_runs_line(shown), whole_graphs_line(shown)))
     if gpu.others:
         found.append(others_line(gpu.others))
     missing = missing_kernels(shown)
@@ -581,6 +580,17 @@ def graph_runs_line(shown: Overview) -> str:
     launches = sum(each.launches for each in seen)
     how = f"{counted(launches, 'graph launch', 'graph launches')} of " if launches else ""
     return f"{how}{counted(len(seen), 'graph')} ran {counted(kernel_runs, 'kernel')}{more}{took}."
+
+
+def whole_graphs_line(shown: Overview) -> str:
+    """Return which launches of graphs were traced as a whole, as one sentence; an empty string where none was."""
+    graphs = [each for each in shown.by_graph if each.whole_runs]
+    if not graphs:
+        return ""
+    spent = sum(each.execute.total_ns for each in graphs if each.execute is not None)
+    return (f"{counted(sum(each.whole_runs for each in graphs), 'graph launch', 'graph launches')} of "
+            f"{counted(len(graphs), 'graph')} ran for {duration(spent)}, traced as a whole: which kernels ran in them "
+            "is not known.")
 
 
 def builds_note(shown: Overview) -> str:

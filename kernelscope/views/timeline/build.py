@@ -761,11 +761,12 @@ class _Builder:
 
         def look() -> Look:
             shown = np.where(kernel >= 0, kernel, np.where(rank >= 0, rank + len(self._kernels), UNKNOWN))
-            copy, other = len(KERNEL_COLORS), len(KERNEL_COLORS) + 1
+            copy, other, graph = range(len(KERNEL_COLORS), len(KERNEL_COLORS) + 3)
             inks = np.where(is_kernel, np.maximum(rank, 0) % len(KERNEL_COLORS),
-                            np.where(_is(Column(kind, words=kinds), "memset"), other, copy))
+                            np.where(_is(Column(kind, words=kinds), "memset"), other,
+                                     np.where(_is(Column(kind, words=kinds), "graph"), graph, copy)))
             return Look(Words(shown, [*self._kernels, *map(short_name, names)]), Words(kind, kinds),
-                        Words(inks, [*KERNEL_COLORS, COPY_COLOR, MEMSET_COLOR]))
+                        Words(inks, [*KERNEL_COLORS, COPY_COLOR, MEMSET_COLOR, GRAPH_COLOR]))
 
         def columns() -> dict[str, Column]:
             inside = attribute_activities(self._recording, self._tables["launches"].columns()["range"].values)[at]
