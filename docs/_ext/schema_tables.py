@@ -11,11 +11,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from kernelscope.native.record import LAYOUT
-from kernelscope.schema import LAUNCH_RECORD, TABLES, Column, Table
+from kernelscope.schema import LAUNCH_RECORD, METADATA, TABLES, Column, Table
 from kernelscope.views.exports import reference_table
 
 HEADINGS = ("Column", "Type", "Unit", "Range", "Null", "Meaning")
 WIDTHS = (24, 9, 7, 12, 6, 42)
+METADATA_HEADINGS, METADATA_WIDTHS = ("Key", "Type", "Range", "Null", "Meaning"), (26, 10, 14, 6, 44)
 RECORD_HEADINGS, RECORD_WIDTHS = ("Bytes", "Field", "Type", "Unit", "Meaning"), (10, 20, 10, 6, 54)
 
 
@@ -42,6 +43,17 @@ class LaunchRecord(SphinxDirective):
                          [nodes.literal("", field.c_type)], [nodes.Text(field.unit)], inline(field.meaning)])
             first = last + 1
         return [table_of(RECORD_HEADINGS, RECORD_WIDTHS, rows)]
+
+
+class MetadataKeys(SphinxDirective):
+    """Render the keys of a recording's metadata."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        rows = [[[nodes.literal("", each.key)], [nodes.Text(each.kind)],
+                 [nodes.Text("" if each.low is None else f"{_number(each.low)} to {_number(each.high or 0)}")],
+                 [nodes.Text("yes" if each.nullable else "")], inline(each.meaning)] for each in METADATA]
+        return [table_of(METADATA_HEADINGS, METADATA_WIDTHS, rows)]
 
 
 class ExporterTable(SphinxDirective):
@@ -103,5 +115,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("schema-tables", SchemaTables)
     app.add_directive("launch-record", LaunchRecord)
+    app.add_directive("metadata-keys", MetadataKeys)
     app.add_directive("exporter-table", ExporterTable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

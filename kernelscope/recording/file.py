@@ -25,7 +25,7 @@ import pyarrow as pa
 import kernelscope
 from kernelscope.errors import RecordingFileError
 from kernelscope.progress import Progress
-from kernelscope.recording.integrity import check_depth, check_table, check_tables
+from kernelscope.recording.integrity import check_depth, check_metadata, check_table, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import (
     Budget,
@@ -299,10 +299,11 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
     Raises
     ------
     RecordingFileError
-        It is too large, its metadata are no JSON, or it cannot be written.
+        It is too large, its metadata are no JSON or do not fit the schema, or it cannot be written.
     """
     members = {f"{name}.parquet": table for name, table in tables.items()}
     try:
+        check_metadata(metadata)
         members = {MANIFEST: _manifest(rows, members, metadata, followed), **members}
         size = sum(_size(member) for member in members.values())
         Budget(size).take(fixed_bytes(rows), "the recording")
@@ -393,6 +394,7 @@ def _opened(content: bytes) -> tuple[dict[str, Member], _Manifest, Budget]:
     """The members and the manifest of a file, and what is left of its memory once all rows are counted."""
     members = read_members(memoryview(content))
     manifest = _read_manifest(members)
+    check_metadata(manifest.metadata)
     budget = Budget(len(content))
     # All tables are counted before the first is decoded: a refused file must not cost memory.
     budget.take(fixed_bytes(manifest.rows), "the recording")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.schema import MAX_STACK_FRAMES, MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
+from kernelscope.schema import (
+    MAX_STACK_FRAMES,
+    MAX_SUM,
+    METADATA,
+    RECORD_TIMES,
+    TABLES,
+    UNKNOWN,
+    Column,
+    Metadatum,
+)
 
 # Numbers are in the range that the schema gives their column, and durations and sizes add up to an int64:
 # analysis subtracts, adds and divides them. Enumerations have the values that the schema lists. Ids are row numbers: a
@@ -135,6 +144,63 @@ def check_table(name: str, table: pa.Table, rows: Mapping[str, int]) -> None:
         if first in ends and last in ends:
             longest = max(ends[last][1] - ends[first][0], ends[first][1] - ends[last][0])
             _check_spans(name, table, (first, last), longest)
+
+
+def check_metadata(metadata: Mapping[str, Any]) -> None:
+    """Check a recording's metadata against `kernelscope.schema.METADATA`; keys that are not there may hold anything.
+
+    Raises
+    ------
+    RecordingFileError
+        A value is not of its key's type, or not in its range.
+    """
+    for _, problem in _metadata_problems(metadata):
+        raise RecordingFileError(problem)
+
+
+def fitting_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata without the keys in which a value is not of its type, or not in its range."""
+    wrong = {key for key, _ in _metadata_problems(metadata)}
+    return {key: value for key, value in metadata.items() if key not in wrong}
+
+
+def _metadata_problems(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the first part of a key, and what is wrong with the value, of every value that does not fit."""
+    for entry in METADATA:
+        for path, value in _values(metadata, entry.key.split(".")):
+            if not _fits(entry, value):
+                wanted = {"integer": "an integer", "list": "a list", "list of texts": "a list of texts"}.get(
+                    entry.kind, f"a {entry.kind}")
+                limits = "" if entry.low is None else f" from {entry.low} to {entry.high}"
+                text = ascii(value)
+                text = text if len(text) <= 40 else text[:37] + "..."
+                yield path[0], (f"metadata {'.'.join(path)[:80]!a} is {text}, not {wanted}{limits}"
+                                f"{' or null' if entry.nullable else ''}")
+
+
+def _values(held: Any, parts: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and the value of each key that the parts of a pattern stand for."""
+    if not parts:
+        yield (), held
+    elif isinstance(held, Mapping):
+        mapping = cast("Mapping[str, Any]", held)
+        for key in mapping if parts[0] == "*" else {parts[0]} & mapping.keys():
+            for path, value in _values(mapping[key], parts[1:]):
+                yield (str(key), *path), value
+
+
+def _fits(entry: Metadatum, value: Any) -> bool:
+    if value is None:
+        return entry.nullable
+    if entry.kind == "list of texts":
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("list[Any]", value))
+    if not isinstance(value, _TYPES[entry.kind]) or (isinstance(value, bool) and entry.kind != "boolean"):
+        return False
+    return entry.low is None or entry.high is None or entry.low <= value <= entry.high  # neither is true of NaN
+
+
+_TYPES: dict[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,), "text": (str,),
+                                       "list": (list, tuple), "mapping": (Mapping,)}
 
 
 @functools.cache

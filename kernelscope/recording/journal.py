@@ -35,7 +35,7 @@ from kernelscope.native.journal import (
 from kernelscope.native.record import BOUNDARIES, LAYOUT
 from kernelscope.recording.build import COLLECTION, LAUNCH_COLUMNS, RawCollections, RawRecording, build
 from kernelscope.recording.columns import SITE, at_sites
-from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables
+from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables, fitting_metadata
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import (
@@ -864,11 +864,8 @@ def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
 
 def _metadata(facts: Row, pid: int | None) -> Row:
     held = facts.get("metadata")
-    metadata = dict(cast("Row", held)) if isinstance(held, dict) else {}
-    clock: Any = metadata.get("clock")
-    if not (isinstance(clock, dict) and all(isinstance(value, int) and abs(value) < 1 << 62
-                                            for name, value in cast("Row", clock).items() if name != "boot")
-            and {"host_ns", "wall_ns"} <= clock.keys()):
+    metadata = fitting_metadata(cast("Row", held)) if isinstance(held, dict) else {}
+    if not {"host_ns", "wall_ns"} <= metadata.get("clock", {}).keys():
         metadata.pop("clock", None)
     created = _text(facts, "created") or metadata.get("created")
     process: Any = metadata.get("process")
