@@ -5,7 +5,11 @@ says something, and what following it does. The card shows what the rules find, 
 
 The numbers of a line can be multiplied and divided: a share is of a sum that stands beside it, and what one of them
 took is the sum over their count, an average. Launches that took far longer than the others are in a line of their own,
-and in no other sum: what would spare a usual launch does not spare them.
+and in no other sum: what spares a usual launch is not sure to spare them. What following the advice saves at most is a
+bound, and has everything in it that would go at best: see `kernelscope.analysis.savings`.
+
+What to do depends on the framework of a kernel, and on whether the user wrote it: see `kernelscope.analysis.remedies`.
+Where the user can do nothing, nothing is said.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import numpy as np
 
 from kernelscope.analysis.activities import Spread, copied_in_launches, known_id
 from kernelscope.analysis.builds import BuildSummary
+from kernelscope.analysis.caches import is_cacheable
 from kernelscope.analysis.columns import (
     Bools,
     Ints,
@@ -27,9 +32,9 @@ from kernelscope.analysis.columns import (
     ids,
     in_order,
     ints,
+    items,
     json_object,
     matches,
-    owner_of,
     ran,
     rows_at,
     rows_by,
@@ -49,6 +54,24 @@ from kernelscope.analysis.launches import (
     launch_phases,
     long_ones,
 )
+from kernelscope.analysis.remedies import (
+    BLOCKS,
+    CAPTURE,
+    COMPILING,
+    DEVICE_ARRAYS,
+    DISK_CACHE,
+    FEWER_LAUNCHES,
+    GRIDS,
+    NUMBA,
+    ONE_TYPE,
+    OWN_GRAPHS,
+    PINNED_BY_LIBRARY,
+    PINNED_MEMORY,
+    WRAPPED_ONCE,
+    Maker,
+    maker_of,
+)
+from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL, Bounds, Found
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature, parse_type
 from kernelscope.analysis.tuning import DTYPE, KEEP, Tuning
 from kernelscope.recording.model import Recording
@@ -59,6 +82,8 @@ from kernelscope.units import counted, cut, duration, listed, percent, size
 FEW_TYPES = 3
 #: A compile this long is worth a place in the disk cache.
 SLOW_COMPILE_NS = 100_000_000
+#: A compile this long is worth a word on the argument that made it necessary.
+COMPILE_NS = 10_000_000
 #: So many launches of one kernel are worth a word on what each of them costs.
 MANY_LAUNCHES = 500
 #: Launches that take this share of the wall time are what the cell does.
@@ -91,9 +116,8 @@ _LISTED, _OTHERS = 4, 3
 
 _Row = Mapping[str, Any]
 
-#: What a rule finds: what it is about (a kernel, a graph or an algorithm; empty for several), the line, and its weight;
-#: or how many more kernels there are of which it has no line.
-Found = tuple[str, str, float] | int
+#: What a rule finds, or how many more kernels there are of which it has no line.
+Finding = Found | int
 
 
 @dataclass(frozen=True)
@@ -108,14 +132,21 @@ class Advice:
         The kernel, the graph or the algorithm that it is about; empty for several.
     text : str
         What is so, with numbers, and what to do.
-    weight_ns : float
-        Host time that it is about: advice is sorted by it.
+    saves_ns : float
+        What following it removes at best, in nanoseconds; 0 where that is not known. Of `WALL` and `GPU` it is at most
+        the cells' wall time.
+    saves_of : str
+        What that is of: `WALL`, `GPU` or `NEXT_SESSION`.
+    is_certain : bool
+        False for a hint that may not help, and for what names no change: it is never the first thing to do.
     """
 
     code: str
     kernel: str
     text: str
-    weight_ns: float
+    saves_ns: float
+    saves_of: str = WALL
+    is_certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -152,6 +183,49 @@ class Evidence:
         """Return some rows of ``dispatchers``."""
         return [row for _, row in in_order(self.recording, "dispatchers", numbers)]
 
+    def maker(self, dispatcher: int) -> Maker:
+        """Return whose a kernel is, by its row in ``dispatchers``."""
+        return maker_of(self.dispatchers([dispatcher])[0])
+
+    def fewer_launches(self, dispatcher: int) -> str | None:
+        """Return how fewer launches of a kernel do the same work; None where the user cannot change that."""
+        maker = self.maker(dispatcher)
+        return FEWER_LAUNCHES.get("driver" if maker.is_library and maker.framework in FEWER_LAUNCHES
+                                  else maker.framework)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Return the upper bounds of what would go with parts of the recording."""
+        return Bounds(self.recording)
+
+    @cached_property
+    def array_kinds(self) -> dict[int, set[str]]:
+        """Return whose the arrays were that kernels were compiled for, by dispatcher: `array_kind` has the words."""
+        found: dict[int, set[str]] = {}
+        for row in self.recording.rows("compilations"):
+            kinds = {*_flat(json_object(row["attributes"]).get("passed"))}
+            if kinds:
+                found.setdefault(row["dispatcher_id"], set()).update(kinds)
+        return found
+
+    @cached_property
+    def graphs_of_libraries(self) -> set[int]:
+        """Return the graphs that a framework made by itself, as their kernels tell: rows of ``graphs``."""
+        rows = self.recording.rows("specializations")
+        found: set[int] = set()
+        for node in self.recording.rows("graph_nodes"):
+            if node["specialization_id"] is None or node["graph_id"] in found:
+                continue
+            maker = self.maker(rows[node["specialization_id"]]["dispatcher_id"])
+            if maker.framework in OWN_GRAPHS or (maker.framework == "triton" and maker.is_library):
+                found.add(node["graph_id"])
+        return found
+
+    @cached_property
+    def users_graphs(self) -> list[GraphSummary]:
+        """Return the graphs that the user can build in another way."""
+        return [each for each in self.graphs if not self.graphs_of_libraries.intersection(each.graph_ids)]
+
     @cached_property
     def multiprocessors(self) -> int | None:
         """Return multiprocessors of the device; None where there are several devices or it was not recorded."""
@@ -177,6 +251,32 @@ class Evidence:
             if each.graph_id in owner and each.build_ns is not None:
                 found.setdefault(owner[each.graph_id], []).append(each)
         return found
+
+    @cached_property
+    def launch_bound(self) -> list[tuple[KernelSummary, float]]:
+        """Return the kernels whose launches the GPU waits for, each with its mean time on the GPU in nanoseconds."""
+        gpu = self.gpu
+        if gpu is None or len(gpu.busy) != 1 or not gpu.idle or gpu.execute is None:
+            return []
+        share, idle = gpu.busy[0].share, gpu.idle[0]
+        # Some of the long launches' time was idle time: at most all of it.
+        usually = sum(idle.by_state[state] for state in LAUNCHING) - self.kernels.total("long_launching_ns")
+        if share is None or share >= LOW_BUSY or usually < 0.5 * idle.idle_ns:
+            return []
+        often = _often_launched(self)
+        runs = gpu.execution.by_id(often.ids.tolist())
+        found: list[tuple[KernelSummary, float]] = []
+        for kernel in often:
+            spent, run = kernel.usual.launching_ns, runs.get(kernel.dispatcher_id)
+            if (spent and run and run.execute and run.execute.mean_ns < spent / kernel.usual_launches
+                    and self.fewer_launches(kernel.dispatcher_id) is not None):
+                found.append((kernel, run.execute.mean_ns))
+        return found
+
+    @cached_property
+    def is_gpu_busy(self) -> bool:
+        """Return whether a GPU was busy for so much of the time that it may be what everything waits for."""
+        return self.gpu is not None and any((each.share or 0) >= LOW_BUSY for each in self.gpu.busy)
 
     @cached_property
     def loop(self) -> Repetition | None:
@@ -218,49 +318,88 @@ class Rule:
         Returns what it finds in the evidence.
     unless : tuple of str
         Rules that say more: what one of these says of the same thing is said instead.
+    others : str
+        How the names of other kernels that it fits follow a line.
     """
 
     code: str
     title: str
     when: str
     effect: str
-    find: Callable[[Evidence], Iterable[Found]]
+    find: Callable[[Evidence], Iterable[Finding]]
     unless: tuple[str, ...] = ()
+    others: str = "The same goes for"
 
 
 #: All rules by code.
 RULES: dict[str, Rule] = {}
 
 
-def rule(code: str, title: str, *, when: str, effect: str, unless: tuple[str, ...] = ()) -> Callable[
-        [Callable[[Evidence], Iterable[Found]]], Callable[[Evidence], Iterable[Found]]]:
+_Find = Callable[[Evidence], Iterable[Finding]]
+
+
+def rule(code: str, title: str, *, when: str, effect: str, unless: tuple[str, ...] = (),
+         others: str = Rule.others) -> Callable[[_Find], _Find]:
     """Return a decorator that registers a function as a rule; see `Rule`."""
-    def register(find: Callable[[Evidence], Iterable[Found]]) -> Callable[[Evidence], Iterable[Found]]:
-        RULES[code] = Rule(code, title, when, effect, find, unless)
+    def register(find: _Find) -> _Find:
+        RULES[code] = Rule(code, title, when, effect, find, unless, others)
         return find
 
     return register
 
 
 def advise(evidence: Evidence) -> list[Advice]:
-    """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits."""
+    """Return the advice that the data proves, in the order in which to follow it; one line a rule names all kernels.
+
+    What is sure to save something in these cells comes first, then what saves time in the next session only, then hints
+    that may not help; among those of a kind, what saves most.
+    """
     found: list[Advice] = []
     more = dict.fromkeys(RULES, 0)
     for each in RULES.values():
         for line in each.find(evidence):
             if isinstance(line, int):
                 more[each.code] += line
-            else:
-                found.append(Advice(each.code, *line))
+                continue
+            saves = line.saves_ns
+            if line.saves_of != NEXT_SESSION and evidence.wall_ns:
+                saves = min(saves, evidence.wall_ns)
+            found.append(Advice(each.code, line.kernel, line.text, saves, line.saves_of, line.is_certain))
     said = {(each.code, each.kernel) for each in found}
     told = [each for each in found if not any((code, each.kernel) in said for code in RULES[each.code].unless)]
-    by_rule: dict[str, list[Advice]] = {}
-    for each in sorted(told, key=lambda each: (-each.weight_ns, each.code, each.kernel)):
-        by_rule.setdefault(each.code, []).append(each)
-    return [
-        replace(first, text=f"{first.text} The same goes for {_others(others, more[first.code])}.") if others else first
-        for first, *others in by_rule.values()
-    ]
+    groups: dict[tuple[str, str, bool], list[Advice]] = {}
+    for each in sorted(told, key=_rank):
+        groups.setdefault((each.code, each.saves_of, each.is_certain), []).append(each)
+    return sorted((_as_one(evidence, lines, more.pop(code, 0)) for (code, _, _), lines in groups.items()), key=_rank)
+
+
+def _as_one(evidence: Evidence, lines: Sequence[Advice], more: int) -> Advice:
+    """Return one line of a rule for all that it is about, with the sum of what they save, `more` kernels included."""
+    first, *others = lines
+    if not others and not more:
+        return first
+    saves = sum(each.saves_ns for each in lines)
+    if more and first.saves_of == WALL:  # of these nothing was summed
+        saves = max(saves, evidence.host_ns or 0)
+    return replace(first, text=f"{first.text} {RULES[first.code].others} {_others(others, more)}.",
+                   saves_ns=saves if first.saves_of == NEXT_SESSION else min(saves, evidence.wall_ns or saves))
+
+
+def first_of(advice: Sequence[Advice]) -> Advice | None:
+    """Return what to do first, of what `advise` returned; None where nothing is sure to help."""
+    return advice[0] if advice and advice[0].is_certain else None
+
+
+def _rank(each: Advice) -> tuple[bool, bool, float, str, str]:
+    return not each.is_certain, each.saves_of == NEXT_SESSION, -each.saves_ns, each.code, each.kernel
+
+
+def _flat(kinds: Any) -> Iterator[str]:
+    for each in items(kinds):
+        if isinstance(each, str):
+            yield each
+        else:
+            yield from _flat(each)
 
 
 def _others(others: Sequence[Advice], more: int) -> str:
@@ -269,17 +408,23 @@ def _others(others: Sequence[Advice], more: int) -> str:
 
 # Compiles: an argument of many types, a kernel that is defined again and again, the same code twice, no disk cache.
 
+#: Frameworks whose signatures have the types alone, in numba's notation.
+_BY_TYPES = (*NUMBA, "quadrants")
+
+
 @rule("argument_types", "an argument of many types",
       when=f"more than {FEW_TYPES} specializations of a kernel differ in one argument alone",
       effect="one compile instead of one a type")
-def _argument_of_many_types(evidence: Evidence) -> Iterator[Found]:
+def _argument_of_many_types(evidence: Evidence) -> Iterator[Finding]:
     for churn, kernel in _churn_of(evidence, "argument_types"):
+        if maker_of(kernel).of_user not in _BY_TYPES:
+            continue
         types = [short(parse_type(text)) for text in churn.types]
         name = churn.argument if churn.argument.startswith("argument ") else f"argument `{cut(churn.argument)}`"
-        yield kernel["name"], (
+        yield Found(kernel["name"], (
             f"{name} of {cut(kernel['name'])} took {len(churn.types):,} types while all others stayed as they were "
             f"({listed(types, _LISTED)}): {churn.spent}. Pass it as one type."
-        ), churn.spent_ns
+        ), _spared_ns(evidence, churn))
 
 
 #: What spares the kernels that numba-cuda defines anew in each call.
@@ -289,32 +434,39 @@ _INSTEAD = {"numba.cuda.kernels.transpose": "transpose on the host, or keep what
 @rule("recreated", "a kernel that is defined again",
       when="the same types are compiled again because the same definition ran again",
       effect="one compile instead of one a definition")
-def _defined_again(evidence: Evidence) -> Iterator[Found]:
+def _defined_again(evidence: Evidence) -> Iterator[Finding]:
     for churn, kernel in _churn_of(evidence, "recreated"):
-        owner = owner_of(kernel)
-        if owner == "library":
+        maker = maker_of(kernel)
+        if maker.framework not in COMPILING:
+            continue
+        if maker.is_library:
+            if maker.framework not in NUMBA:
+                continue
             instead = _INSTEAD.get(str(kernel["module"]), "keep what the library returned instead of calling it again")
-            yield kernel["name"], (
+            yield Found(kernel["name"], (
                 f"{cut(kernel['name'])} of {kernel['module']} was defined again with the same code, and compiled again "
                 f"for the same types: {churn.spent}. It is the library's own kernel: {instead}."
-            ), churn.spent_ns
+            ), _spared_ns(evidence, churn))
             continue
         where, remedy = "", "keep the definition out of the loop or function that runs again"
         if churn.cells > 1:
             where, remedy = f", in {churn.cells:,} runs of cells", "keep it out of the cell that is run again"
         name = json_object(kernel["attributes"]).get("function") or kernel["name"]
-        passed = ", and pass what it captures as arguments" if owner in (None, "user") else ""
-        yield kernel["name"], (
+        passed = ", and pass what it captures as arguments" if maker.framework in NUMBA and maker.owner == "user" else (
+            "")
+        yield Found(kernel["name"], (
             f"{cut(name)} was defined again with the same code{where}, and compiled again for the same types: "
             f"{churn.spent}. Define it once: {remedy}{passed}."
-        ), churn.spent_ns
+        ), _spared_ns(evidence, churn))
 
 
 @rule("same_code", "the same code in several places",
       when="the same types are compiled for several kernels of the same code, apart from what it captures",
       effect="one compile instead of one a place")
-def _same_code(evidence: Evidence) -> Iterator[Found]:
+def _same_code(evidence: Evidence) -> Iterator[Finding]:
     for churn, kernel in _churn_of(evidence, "same_code"):
+        if maker_of(kernel).of_user not in COMPILING:
+            continue
         rows = evidence.dispatchers(churn.dispatchers)
         names = list(dict.fromkeys(str(row["name"]) for row in rows))
         options = {row["options"] or "none" for row in rows}
@@ -322,66 +474,122 @@ def _same_code(evidence: Evidence) -> Iterator[Found]:
             f"{cut(names[0])} has the same code in {len(rows)} dispatchers")
         if len(options) > 1:
             what += " with different options"
-        yield kernel["name"], (
+        yield Found(kernel["name"], (
             f"{what}, each compiled for the same types: {churn.spent}. One definition that all launches use would need "
             "fewer."
-        ), churn.spent_ns
+        ), _spared_ns(evidence, churn))
 
 
 def _churn_of(evidence: Evidence, code: str) -> list[tuple[Churn, _Row]]:
     return [(each, evidence.dispatchers(each.dispatchers[:1])[0]) for each in evidence.churn if each.code == code]
 
 
-def _compiled_again(reason: str, what: str, remedy: str, evidence: Evidence) -> Iterator[Found]:
+def _spared_ns(evidence: Evidence, churn: Churn) -> int:
+    """Return what all compiles of a churn took but for those that are needed: at best the cheapest of each group."""
+    took = dict(zip(churn.compilations, evidence.bounds.compiles_ns(churn.compilations), strict=True))
+    return sum(took.values()) - sum(min(took[at] for at in group) for group in churn.needed)
+
+
+def _compiled_again(reason: str, what: str, evidence: Evidence) -> Iterator[Finding]:
     """Find kernels that were compiled several times for one reason."""
     by_kernel: dict[int, list[CompilationSummary]] = {}
     for each in evidence.compiled:
-        if each.outcome == "compiled" and each.reason_code == reason:
+        if each.outcome == "compiled" and each.reason_code == reason and not each.is_trial and _has_fix(each):
             by_kernel.setdefault(each.dispatcher_id, []).append(each)
     for rows in by_kernel.values():
-        if len(rows) > 1:
+        remedy = ONE_TYPE[reason].get(_maker(rows[0]).of_user)
+        if len(rows) > 1 and remedy is not None:
             spent, name = sum(each.duration_ns for each in rows), rows[-1].name
-            yield name, (f"{cut(name)} was compiled {counted(len(rows), 'more time')} for other {what}, "
-                         f"{duration(spent)} in all: {remedy}."), spent
+            yield Found(name, (f"{cut(name)} was compiled {counted(len(rows), 'more time')} for other {what}, "
+                               f"{duration(spent)} in all: {remedy}."), _compiles_ns(evidence, rows))
 
 
-for _code, _reason, _what, _remedy in (
-    ("repeated_layouts", "new_layout", "memory layouts", "pass arrays of one layout"),
-    ("repeated_dtypes", "new_dtype", "dtypes", "cast its arguments to one dtype before the launch"),
-    ("repeated_scalars", "new_scalar", "types of numbers", "pass numbers of one type, such as int(value)"),
-    ("repeated_tuples", "tuple_arity", "numbers of elements in a tuple", "pass an array, which takes any number"),
-    ("launch_configurations", "launch_config", "launch configurations (it is launch-config sensitive)",
-     "use fewer distinct grids, blocks and shared-memory sizes"),
+def _maker(compiled: CompilationSummary) -> Maker:
+    return Maker(compiled.framework, compiled.owner or "user")
+
+
+def _has_fix(compiled: CompilationSummary) -> bool:
+    """Return whether something avoids a compile, as far as its fix says."""
+    return not (compiled.fix or "").startswith("nothing ")
+
+
+def _compiles_ns(evidence: Evidence, rows: Iterable[CompilationSummary]) -> int:
+    return sum(evidence.bounds.compiles_ns([each.compilation_id for each in rows]))
+
+
+_OF_ONE_ARGUMENT = tuple(f"repeated_{what}" for what in ("layouts", "dtypes", "scalars", "tuples"))
+
+for _code, _reason, _what in (
+    ("repeated_layouts", "new_layout", "memory layouts"),
+    ("repeated_dtypes", "new_dtype", "dtypes"),
+    ("repeated_scalars", "new_scalar", "types of numbers"),
+    ("repeated_tuples", "tuple_arity", "numbers of elements in a tuple"),
+    ("launch_configurations", "launch_config", "launch configurations (it is launch-config sensitive)"),
 ):
     # What is said of one argument says more than that types differ.
     rule(_code, f"compiles for other {_what}", when=f"2 compiles of a kernel with the reason `{_reason}`",
          effect="one compile instead of several", unless=() if _reason == "launch_config" else ("argument_types",))(
-             partial(_compiled_again, _reason, _what, _remedy))
+             partial(_compiled_again, _reason, _what))
 
-#: How code is kept on disk, and what makes arrays that need no copy, by framework; others do as numba-cuda does.
-_KEEPING, _ON_DEVICE = {"quadrants": "qd.init(offline_cache=True)"}, {"quadrants": "qd.ndarray"}
+#: Reasons that are about what the user passes.
+_PASSED = ("new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar", "tuple_arity",
+           "optional", "literal", "new_type", "new_constexpr", "divisibility", "equal_to_1", "static_size", "new_value",
+           "new_keys", "new_length", "requires_grad", "new_tensor_kind", "aliasing")
+
+
+@rule("changed_argument", "a compile for a changed argument",
+      when=f"compiles of {duration(COMPILE_NS)} or more that a changed argument made necessary and a fix avoids; not "
+           "where a rule on several types says it",
+      effect="the specialization that is there is used", unless=("argument_types", *_OF_ONE_ARGUMENT),
+      others="For changed arguments too, each with a fix of its own:")
+def _changed_argument(evidence: Evidence) -> Iterator[Finding]:
+    by_kernel: dict[int, list[CompilationSummary]] = {}
+    for each in evidence.compiled:  # the longest first
+        if (each.outcome == "compiled" and each.reason_code in _PASSED and each.duration_ns >= COMPILE_NS
+                and not each.is_trial and each.fix and _has_fix(each) and _maker(each).of_user in COMPILING):
+            by_kernel.setdefault(each.dispatcher_id, []).append(each)
+    for rows in by_kernel.values():
+        longest, spent = rows[0], sum(each.duration_ns for each in rows)
+        reason = longest.change or longest.reason
+        word = (longest.fix or "").partition(" ")[0]
+        fix = (word.capitalize() if word.isalpha() else word) + (longest.fix or "")[len(word):]
+        many = "" if len(rows) == 1 else f" in all; the longest, {duration(longest.duration_ns)}"
+        yield Found(longest.name, (
+            f"{cut(longest.name)} was compiled {counted(len(rows), 'more time')} for changed arguments, "
+            f"{duration(spent)}{many}: {reason}. {fix}."
+        ), _compiles_ns(evidence, rows))
 
 
 @rule("no_disk_cache", "slow compiles without a disk cache",
-      when=f"compiles of the user's kernels of {duration(SLOW_COMPILE_NS)} or more, each without a disk cache",
+      when=f"compiles of the user's kernels of {duration(SLOW_COMPILE_NS)} or more, each without a disk cache, where "
+           "the framework has one that is off",
       effect="the next session loads them instead")
-def _no_disk_cache(evidence: Evidence) -> Iterator[Found]:
-    slow = [
-        each for each in evidence.compiled
-        if each.outcome == "compiled" and not each.cached_on_disk and each.duration_ns >= SLOW_COMPILE_NS
-        and each.owner in (None, "user") and each.framework != "torch.compile"  # inductor keeps its graphs itself
-    ]
+def _no_disk_cache(evidence: Evidence) -> Iterator[Finding]:
+    slow: list[CompilationSummary] = []
+    by_remedy: dict[str, dict[str, None]] = {}
+    for each in evidence.compiled:
+        remedy = DISK_CACHE.get(each.framework) if _maker(each).owner == "user" else None
+        if (remedy is None or each.outcome != "compiled" or each.cached_on_disk or each.duration_ns < SLOW_COMPILE_NS
+                or not _can_be_kept(each, evidence)):
+            continue
+        slow.append(each)
+        by_remedy.setdefault(remedy, {})[each.name] = None
     if not slow:
         return
     names = {each.name for each in slow}
     spent = sum(each.duration_ns for each in slow)
-    by_remedy: dict[str, dict[str, None]] = {}
-    for each in slow:
-        by_remedy.setdefault(_KEEPING.get(each.framework, "cache=True in @cuda.jit"), {})[each.name] = None
     remedies = [f"{remedy} would spare the next session those of {listed([*map(cut, held)])}"
                 for remedy, held in by_remedy.items()]
     text = f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: {'; '.join(remedies)}."
-    yield names.pop() if len(names) == 1 else "", text, spent
+    yield Found(names.pop() if len(names) == 1 else "", text, spent, NEXT_SESSION)
+
+
+def _can_be_kept(compiled: CompilationSummary, evidence: Evidence) -> bool:
+    """Return whether numba's disk cache takes a kernel; those of others take all."""
+    if compiled.framework not in NUMBA:
+        return True
+    in_memory_only = compiled.framework == "numba-cuda-mlir" and compiled.launch_config_sensitive
+    return not in_memory_only and is_cacheable(evidence.dispatchers([compiled.dispatcher_id])[0])
 
 
 # Launches: many, long, slow to prepare, with few blocks or with partial warps; and the GPU that waits for them.
@@ -390,56 +598,47 @@ def _no_disk_cache(evidence: Evidence) -> Iterator[Found]:
       when=f"the GPU is busy for less than {percent(LOW_BUSY)} of the time, half of its idle time is launches, longer "
            f"ones apart, and {MANY_LAUNCHES:,} of one kernel take longer on the host than on the GPU",
       effect="the GPU does in less time what it does now")
-def _launch_bound(evidence: Evidence) -> Iterator[Found]:
-    gpu = evidence.gpu
-    if gpu is None or len(gpu.busy) != 1 or not gpu.idle or gpu.execute is None:
+def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
+    gpu, bound = evidence.gpu, evidence.launch_bound
+    if gpu is None or not bound:
         return
-    share, idle = gpu.busy[0].share, gpu.idle[0]
+    idle = gpu.idle[0]
     launching = sum(idle.by_state[state] for state in LAUNCHING)
-    # Some of the long launches' time was idle time: at most all of it.
-    usually = launching - evidence.kernels.total("long_launching_ns")
-    if share is None or share >= LOW_BUSY or usually < 0.5 * idle.idle_ns:
-        return
-    often = _often_launched(evidence)
-    found = gpu.execution.by_id(often.ids.tolist())
-    for kernel in often:
-        count, spent, run = kernel.usual_launches, kernel.usual.launching_ns, found.get(kernel.dispatcher_id)
-        if not spent or not run or not run.execute or run.execute.mean_ns >= spent / count:
-            continue
-        execute = run.execute
-        yield kernel.name, (
-            f"the GPU was busy for {percent(share)} of the time, and idle mostly while the host made launches "
-            f"({percent(launching / idle.idle_ns)} of the idle time). A launch of {cut(kernel.name)} takes "
+    for kernel, execute_ns in bound:
+        count, spent = kernel.usual_launches, kernel.usual.launching_ns or 0
+        yield Found(kernel.name, (
+            f"the GPU was busy for {percent(gpu.busy[0].share or 0)} of the time, and idle mostly while the host made "
+            f"launches ({percent(launching / idle.idle_ns)} of the idle time). A launch of {cut(kernel.name)} takes "
             f"{duration(spent / count)} on the host ({count:,} took {duration(spent)}{_beside_long(kernel)}), its "
-            f"kernel {duration(execute.mean_ns)} on the GPU. Give each launch more work, launch less often, or "
-            "replay the launches as a CUDA graph."
-        ), min(usually, spent)
-        return
+            f"kernel {duration(execute_ns)} on the GPU. {evidence.fewer_launches(kernel.dispatcher_id)}"
+        ), evidence.bounds.launches_ns(kernel.dispatcher_id))
 
 
 @rule("many_launches", "many launches that take the wall time",
       when=f"{MANY_LAUNCHES:,} launches of one kernel that take {percent(LARGE_SHARE)} of the wall time, longer ones "
-           "apart; not where `launch_bound` says it",
+           "apart; not where `launch_bound` says it of that kernel",
       effect="fewer launches, each with more work, or one launch of a graph")
-def _many_launches(evidence: Evidence) -> Iterator[Found]:
-    if [*_launch_bound(evidence)]:
-        return  # both say the same, and the one that knows the GPU proves it
+def _many_launches(evidence: Evidence) -> Iterator[Finding]:
+    # Of a kernel both say the same, and the one that knows the GPU proves it.
+    bound = {kernel.dispatcher_id for kernel, _ in evidence.launch_bound}
     for kernel in _often_launched(evidence):
         count, spent = kernel.usual_launches, kernel.usual.launching_ns
-        if spent is not None and evidence.wall_ns and evidence.is_large(spent):
-            yield kernel.name, (
+        if spent is None or kernel.dispatcher_id in bound or not evidence.wall_ns or not evidence.is_large(spent):
+            continue
+        fewer = evidence.fewer_launches(kernel.dispatcher_id)
+        if fewer is not None:
+            yield Found(kernel.name, (
                 f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the "
-                f"host{evidence.of_wall(spent)}, {duration(spent / count)} each{_beside_long(kernel)}. Launch less "
-                "often with more work, or as a CUDA graph."
-            ), spent
+                f"host{evidence.of_wall(spent)}, {duration(spent / count)} each{_beside_long(kernel)}. {fewer}"
+            ), evidence.bounds.launches_ns(kernel.dispatcher_id), is_certain=not evidence.is_gpu_busy)
 
 
-#: What a launch that took long may have done in each phase.
-_LONG_IN = {
-    "dispatch": "which looks the argument types up and runs Python alone",
-    "prepare": "where host arrays are copied in, and a first launch loads its module",
-    "submit": "where a launch waits as long as the device's queue is full",
-    "finish": "where host arrays are copied back",
+#: What a launch that took long may have done in each phase: of every framework, and where launches take host arrays.
+_LONG_IN = {"submit": ", where a launch waits as long as the device's queue is full"}
+_LONG_WITH_ARRAYS = _LONG_IN | {
+    "dispatch": ", which looks the argument types up and runs Python alone",
+    "prepare": ", where host arrays are copied in, and a first launch loads its module",
+    "finish": ", where host arrays are copied back",
 }
 
 
@@ -447,28 +646,36 @@ _LONG_IN = {
       when=f"launches of more than {LONG} times the kernel's median that take {percent(LARGE_SHARE)} of the wall time, "
            f"of {MANY_LAUNCHES:,} launches",
       effect="says in which phase to look; neither fewer launches nor a graph is sure to spare that")
-def _long_launches(evidence: Evidence) -> Iterator[Found]:
+def _long_launches(evidence: Evidence) -> Iterator[Finding]:
     for kernel in evidence.kernels.where(evidence.kernels.column("long_launches") > 0):
         long, usual = kernel.long, kernel.usual.launching_ns
         if long is None or long.phase is None or usual is None:
             continue
         count, spent = kernel.usual_launches + long.launches, long.totals.launching_ns or 0
-        if count < MANY_LAUNCHES or not evidence.is_large(spent):
+        maker = evidence.maker(kernel.dispatcher_id)
+        # In the simulator a launch is the kernel itself.
+        if count < MANY_LAUNCHES or not evidence.is_large(spent) or maker.framework not in FEWER_LAUNCHES:
             continue
+        why = (_LONG_WITH_ARRAYS if maker.framework in DEVICE_ARRAYS else _LONG_IN).get(long.phase, "")
         which = "the longest took" if long.launches > 1 else "it took"
-        yield kernel.name, (
+        yield Found(kernel.name, (
             f"{long.launches:,} of {count:,} launches of {cut(kernel.name)} took {duration(spent)} of its "
             f"{duration(spent + usual)} on the host ({percent(spent / (spent + usual))}); {which} "
-            f"{duration(long.longest_ns)}, {duration(long.phase_ns)} of it in {long.phase}, {_LONG_IN[long.phase]}. "
+            f"{duration(long.longest_ns)}, {duration(long.phase_ns)} of it in {long.phase}{why}. "
             "The timeline shows when. Fewer launches or a CUDA graph may not help here."
-        ), spent
+        ), spent, is_certain=False)
+
+
+#: Whose arrays a launch wraps, as `array_kind` calls them.
+_FOREIGN = {"cupy": "CuPy", "torch": "PyTorch", "other": "another library"}
 
 
 @rule("slow_prepare", "launches that mostly prepare",
       when=f"{duration(SLOW_PREPARE_NS)} of prepare a launch on average that are, with finish, half of its host time, "
-           "and copies in these launches where copies were recorded",
-      effect="no copies of host arrays at each launch")
-def _slow_prepare(evidence: Evidence) -> Iterator[Found]:
+           "and copies in these launches where copies were recorded, or arrays of another library; not where all "
+           "arrays were on the device",
+      effect="no copies of host arrays at each launch, and no wrapping of other libraries' arrays")
+def _slow_prepare(evidence: Evidence) -> Iterator[Finding]:
     kernels = evidence.kernels
     prepares, all_of_it = kernels.column("usual_prepare_ns"), kernels.column("usual_launching_ns")
     # Host arrays are copied back in finish: which of the two takes longer is chance.
@@ -476,19 +683,43 @@ def _slow_prepare(evidence: Evidence) -> Iterator[Found]:
     slow = (prepares >= SLOW_PREPARE_NS * kernels.column("usual_launches")) & (all_of_it > 0)
     found = kernels.where(slow & (copying >= 0.5 * all_of_it))
     copies = evidence.copies_in_launches if len(found) else None
-    if copies is not None:
-        found = found.where(np.isin(found.ids, [*copies]))
     yield max(len(found) - MOST_FOUND, 0)
     for kernel in found[:MOST_FOUND]:
+        made, total = _instead_of_preparing(evidence, kernel, copies), kernel.totals
+        if made is None:
+            continue
         count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns or 0, kernel.usual.prepare_ns or 0
-        moved = None if copies is None else copies[kernel.dispatcher_id]
-        remedy = f"device arrays ({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})"
-        yield kernel.name, (
+        why, is_wrapping, is_certain = made
+        saves = (total.prepare_ns or 0) + (total.finish_ns or 0) + (total.dispatch_ns or 0 if is_wrapping else 0)
+        yield Found(kernel.name, (
             f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} spent {duration(prepare)} of "
-            f"{duration(spent)} ({percent(prepare / spent)}) in prepare, where host arrays are copied"
-            + (f": if it takes any, pass {remedy}." if moved is None
-               else f" ({size(moved)} in and out): pass {remedy}.")
-        ), prepare
+            f"{duration(spent)} ({percent(prepare / spent)}) in prepare, {why}."
+        ), saves, is_certain=is_certain)
+
+
+def _instead_of_preparing(evidence: Evidence, kernel: KernelSummary,
+                          copies: Mapping[int, int] | None) -> tuple[str, bool, bool] | None:
+    """Return what a launch prepares and what to pass instead, whether it wraps arrays, and whether it is certain.
+
+    None where the user can pass nothing else.
+    """
+    framework = evidence.maker(kernel.dispatcher_id).of_user
+    if framework not in DEVICE_ARRAYS:
+        return None
+    moved = None if copies is None else copies.get(kernel.dispatcher_id, 0)
+    kinds = evidence.array_kinds.get(kernel.dispatcher_id)
+    what, instead = "where host arrays are copied", f"pass device arrays ({DEVICE_ARRAYS[framework]})"
+    if moved:
+        return f"{what} ({size(moved)} in and out): {instead}", False, True
+    if (kinds is not None and "host" not in kinds) or moved == 0:
+        foreign = [library for kind, library in _FOREIGN.items() if kind in (kinds or ())]
+        if not foreign or framework not in WRAPPED_ONCE:
+            return None
+        return (f"where arrays of {listed(foreign)} are wrapped: pass {WRAPPED_ONCE[framework]}(array), made once for "
+                "each", True, True)
+    if kinds is not None:
+        return f"{what}: {instead}", False, True
+    return f"{what}: if it takes any, {instead}", False, False
 
 
 def _often_launched(evidence: Evidence) -> Rows[KernelSummary]:
@@ -506,7 +737,7 @@ def _beside_long(kernel: KernelSummary) -> str:
       when=f"copies from or to pageable memory in one direction that take {percent(LARGE_COPIES)} of the time until "
            "the device was synchronized",
       effect="the driver copies such arrays once instead of twice")
-def _pageable_copies(evidence: Evidence) -> Iterator[Found]:
+def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
     gpu = evidence.gpu
     if gpu is None or not gpu.busy:
         return
@@ -515,45 +746,59 @@ def _pageable_copies(evidence: Evidence) -> Iterator[Found]:
         return
     copies, moved = sum(each.pageable for each in slow), sum(each.pageable_bytes for each in slow)
     spent = sum(each.pageable_ns or 0 for each in slow)
-    directions = " and ".join(dict.fromkeys(each.direction for each in slow))
-    is_numba = not evidence.kernels or any(kernel.framework.startswith("numba") for kernel in evidence.kernels)
-    yield "", (
+    names = list(dict.fromkeys(each.direction for each in slow))
+    directions = " and ".join(names)
+    pinned = list(dict.fromkeys(
+        remedy for kernel in evidence.kernels.where(evidence.kernels.column("launches") > 0)[:MOST_FOUND]
+        if (remedy := PINNED_MEMORY.get(kernel.framework) or PINNED_BY_LIBRARY.get(kernel.module or ""))))
+    instead = f"in pinned memory ({listed(pinned)}), or on the device" if pinned else "on the device"
+    yield Found("", (
         f"{counted(copies, f'{directions} copy', f'{directions} copies')} from or to pageable memory took "
-        f"{duration(spent)} ({size(moved)}); the driver copies such memory once more on the host: keep these arrays in "
-        f"pinned memory{' (cuda.pinned_array)' if is_numba else ''}, or on the device."
-    ), spent
+        f"{duration(spent)} ({size(moved)}); the driver copies such memory once more on the host: keep these arrays "
+        f"{instead}."
+    ), max(evidence.bounds.copies_ns(names), spent))
+
+
+def _gpu_ns(evidence: Evidence, kernels: Sequence[int]) -> dict[int, int]:
+    """Return the time of some kernels' runs on the GPU; 0 for those of which it was not recorded."""
+    runs = {} if evidence.gpu is None else evidence.gpu.execution.by_id([*kernels])
+    return {at: run.execute.total_ns if (run := runs.get(at)) is not None and run.execute is not None else 0
+            for at in kernels}
 
 
 @rule("few_blocks", "grids of few blocks",
       when=f"{MANY_LAUNCHES:,} launches of one kernel, none with more blocks than 1 / {FEW_BLOCKS} of the GPU's "
-           "multiprocessors",
-      effect="multiprocessors that are idle now have work")
-def _few_blocks(evidence: Evidence) -> Iterator[Found]:
+           "multiprocessors, where the user chooses the grid",
+      effect="multiprocessors that are idle now have work, unless launches overlap")
+def _few_blocks(evidence: Evidence) -> Iterator[Finding]:
     multiprocessors = evidence.multiprocessors
     often = evidence.kernels.where(evidence.kernels.column("launches") >= MANY_LAUNCHES)
-    runs = {} if evidence.gpu is None else evidence.gpu.execution.by_id(often.ids.tolist())
+    spent = _gpu_ns(evidence, often.ids.tolist())
     for kernel in often:
-        most, run = kernel.most_blocks, runs.get(kernel.dispatcher_id)
-        if multiprocessors and most and most * FEW_BLOCKS <= multiprocessors:
-            yield kernel.name, (
+        most, maker = kernel.most_blocks, evidence.maker(kernel.dispatcher_id)
+        if (multiprocessors and most and most * FEW_BLOCKS <= multiprocessors and maker.framework in GRIDS
+                and maker.owner == "user"):
+            yield Found(kernel.name, (
                 f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a "
                 f"GPU with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
-            ), run.execute.total_ns if run is not None and run.execute is not None else 0  # it is no host time
+            ), spent[kernel.dispatcher_id], GPU, is_certain=False)
 
 
 @rule("partial_warps", "blocks with a partial warp",
-      when=f"any launch of several blocks whose threads are no multiple of {WARP}",
-      effect="no lanes of a warp are idle")
-def _partial_warps(evidence: Evidence) -> Iterator[Found]:
+      when=f"any launch of several blocks whose threads are no multiple of {WARP}, where the user chooses the block",
+      effect="no lanes of a warp are idle, which may take as long")
+def _partial_warps(evidence: Evidence) -> Iterator[Finding]:
     found = evidence.kernels.where(evidence.kernels.column("partial_warps") > 0)
     yield max(len(found) - MOST_FOUND, 0)
+    spent = _gpu_ns(evidence, found.ids[:MOST_FOUND].tolist())
     for kernel in found[:MOST_FOUND]:
-        launches, threads = kernel.partial_warps
-        yield kernel.name, (
-            f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
-            f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the "
-            "last warp's lanes idle."
-        ), 0.0
+        maker, (launches, threads) = evidence.maker(kernel.dispatcher_id), kernel.partial_warps
+        if maker.framework in BLOCKS and maker.owner == "user":
+            yield Found(kernel.name, (
+                f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
+                f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the "
+                "last warp's lanes idle."
+            ), spent[kernel.dispatcher_id], GPU, is_certain=False)
 
 
 # Graphs and build caches: what was built for nothing, and what could be launched as a graph.
@@ -567,8 +812,8 @@ _DIFFERS = {
 @rule("rebuilt_graph", "graphs that were rebuilt",
       when="2 executable graphs that replaced one of the same topology",
       effect="an executable graph is reused, or updated, instead of instantiated again")
-def _rebuilt(evidence: Evidence) -> Iterator[Found]:
-    for graph in evidence.graphs:
+def _rebuilt(evidence: Evidence) -> Iterator[Finding]:
+    for graph in evidence.users_graphs:
         count = sum(graph.replaced.values())
         if count < 2 or graph.build is None:
             continue
@@ -580,11 +825,12 @@ def _rebuilt(evidence: Evidence) -> Iterator[Found]:
             how = ", ".join(f"{_times(graph.replaced[change])} {_DIFFERS[change]}" for change in others)
             took = f" ({_updates(graph.update)})" if graph.update else ""
             what.append(f"{how}{_named(graph.changes)}, so update it{took}")
-        yield graph.name, (
+        gone = [each for each in evidence.executables.get(graph.name, ()) if each.replaces]
+        yield Found(graph.name, (
             f"{_where(graph, evidence.cells)} instantiated one topology ({graph.name}, "
             f"{counted(graph.nodes or 0, 'node')}) {graph.builds:,} times, {duration(graph.build.total_ns)} in all; "
             f"{count:,} of them, {duration(graph.replaced_ns)}, replaced an executable graph: {'; '.join(what)}."
-        ), graph.replaced_ns
+        ), evidence.bounds.executables_ns(gone))
 
 
 def _updates(spread: Spread) -> str:
@@ -615,8 +861,8 @@ def _named(changes: Sequence[str]) -> str:
       when=f"executable graphs that took {duration(WORTH_NS)} to instantiate and were closed after one launch; not "
            "where `rebuilt_graph` says more",
       effect="plain launches without the graph, or more launches of it", unless=("rebuilt_graph",))
-def _launched_once(evidence: Evidence) -> Iterator[Found]:
-    for graph in evidence.graphs:
+def _launched_once(evidence: Evidence) -> Iterator[Finding]:
+    for graph in evidence.users_graphs:
         # Of those that were closed all that became of them is known.
         once = [each for each in evidence.executables.get(graph.name, ()) if each.is_closed and each.launches == 1]
         spent = sum(each.build_ns or 0 for each in once)
@@ -628,60 +874,60 @@ def _launched_once(evidence: Evidence) -> Iterator[Found]:
             took.append(f"{duration(graph.execute.mean_ns)} on the GPU")
         many = " in all; on average" if len(once) > 1 or graph.launch.count > 1 else ","
         how = "was" if len(once) == 1 else f"was {len(once):,} times"
-        yield graph.name, (
+        yield Found(graph.name, (
             f"{graph.name} ({counted(graph.nodes or 0, 'node')}) {how} instantiated, launched once and closed: "
             f"instantiating took {duration(spent)}{many} {', '.join(took)}. A graph saves time only where it is "
             "launched again."
-        ), spent
+        ), evidence.bounds.executables_ns(once, with_launches=True))
 
 
 @rule("unlaunched_graph", "graphs that were never launched",
       when="any executable graph that was closed without a launch", effect="nothing is instantiated for nothing")
-def _unlaunched(evidence: Evidence) -> Iterator[Found]:
-    for graph in evidence.graphs:
+def _unlaunched(evidence: Evidence) -> Iterator[Finding]:
+    for graph in evidence.users_graphs:
         never = [each for each in evidence.executables.get(graph.name, ()) if each.is_closed and not each.launches]
         if never:
             spent = sum(each.build_ns or 0 for each in never)
-            yield graph.name, (
+            yield Found(graph.name, (
                 f"{graph.name} ({counted(graph.nodes or 0, 'node')}) was instantiated {_times(len(never))} and closed "
                 f"without a launch, {duration(spent)} in all: instantiate it where it is needed."
-            ), spent
+            ), evidence.bounds.executables_ns(never))
 
 
 @rule("refused_updates", "updates that the driver refused", when="any update that the driver refused",
       effect="instantiating without trying an update that cannot work")
-def _refused(evidence: Evidence) -> Iterator[Found]:
-    for graph in evidence.graphs:
+def _refused(evidence: Evidence) -> Iterator[Finding]:
+    for graph in evidence.users_graphs:
         if graph.refused:
             total = " in all" if graph.refused > 1 else ""
             took = "" if graph.refusal is None else f", {duration(graph.refusal.total_ns)}{total}"
-            yield graph.name, (
+            yield Found(graph.name, (
                 f"{counted(graph.refused, 'update')} of {graph.name} {'was' if graph.refused == 1 else 'were'} refused "
                 f"by the driver{took}: an update can change arguments, launch configurations and sizes. Where nodes or "
                 "edges change, instantiate without trying."
-            ), graph.refusal.total_ns if graph.refusal else 0
+            ), graph.refusal.total_ns if graph.refusal else 0)
 
 
 @rule("operator_names", "builds for an operator's name", when="any algorithm built again for an operator's name alone",
       effect="one build instead of one a name")
-def _operator_names(evidence: Evidence) -> Iterator[Found]:
+def _operator_names(evidence: Evidence) -> Iterator[Finding]:
     for each in evidence.builds:
         named = [miss for miss in each.not_hits if miss.outcome == "miss" and miss.reason_code == OPERATOR_NAME]
         spent = sum(miss.duration_ns or 0 for miss in named)
-        if named:
-            yield each.algorithm, (
+        if named and each.framework == "cuda.compute":
+            yield Found(each.algorithm, (
                 f"{cut(each.algorithm)} was built {counted(len(named), 'more time')} for an operator's name alone, "
                 f"{duration(spent)} in all: {cut(each.framework)} keeps what it built by the operator's name too. "
                 "Define the operator once, under one name."
-            ), spent
+            ), spent)
 
 
 @rule("autotune_key", "an autotuner that runs again for each value of an argument",
       when=f"an argument in its key had {MANY_KEYS} new values or more",
       effect="one run of the autotuner instead of one a value")
-def _autotune_key(evidence: Evidence) -> Iterator[Found]:
+def _autotune_key(evidence: Evidence) -> Iterator[Finding]:
     runs: dict[tuple[int, str], list[Tuning]] = {}
-    for each in evidence.tunings:
+    for each in _users_tunings(evidence):
         if each.reason_code == "new_key" and each.outcome == "miss":
             for name in each.differing:
                 if not name.endswith(DTYPE):
@@ -695,25 +941,30 @@ def _autotune_key(evidence: Evidence) -> Iterator[Found]:
         fix = again[0].fix or ""
         if len(chosen) == 1:
             fix = f"It chose {cut(next(iter(chosen)))} each time: leave `{name}` out of key=[...]"
-        yield kernel, (
+        yield Found(kernel, (
             f"{cut(kernel)} was autotuned {counted(len(again), 'more time')} for new values of `{name}` "
-            f"({cut(values)}), {duration(spent)} in all. {fix[:1].upper()}{fix[1:]}."), spent
+            f"({cut(values)}), {duration(spent)} in all. {fix[:1].upper()}{fix[1:]}."), spent)
+
+
+def _users_tunings(evidence: Evidence) -> list[Tuning]:
+    """Return the runs of Triton's autotuner for kernels that the user wrote."""
+    return [each for each in evidence.tunings if evidence.maker(each.dispatcher_id) == Maker("triton", "user")]
 
 
 @rule("autotune_results", "tuning that was done before",
       when="the compiles of all configurations that an autotuner tried came from Triton's disk cache, and it does not "
-           "keep its results", effect="results are read from disk")
-def _autotune_results(evidence: Evidence) -> Iterator[Found]:
+           "keep its results", effect="the next session reads the results from disk")
+def _autotune_results(evidence: Evidence) -> Iterator[Finding]:
     runs: dict[int, list[Tuning]] = {}
-    for each in evidence.tunings:
+    for each in _users_tunings(evidence):
         if each.disk_hits and not each.compiles and each.outcome == "miss" and not (
                 each.keeps_results or each.has_pre_hook):
             runs.setdefault(each.dispatcher_id, []).append(each)
     for again in runs.values():
         spent, kernel = sum(each.duration_ns for each in again), again[0].name
-        yield kernel, (
+        yield Found(kernel, (
             f"{cut(kernel)} was autotuned in {duration(spent)}, and had been before: all configurations were in "
-            f"Triton's disk cache. {KEEP}, so that they are not measured again."), spent
+            f"Triton's disk cache. {KEEP}, so that they are not measured again."), spent, NEXT_SESSION)
 
 
 @rule("repeated_sequence", "the same launches again and again",
@@ -721,14 +972,14 @@ def _autotune_results(evidence: Evidence) -> Iterator[Found]:
            f"{percent(LARGE_SHARE)} of the wall time, longer ones apart, while no GPU is busy for {percent(LOW_BUSY)} "
            "of the time",
       effect="a round is one launch of a graph; `%kernelscope whatif graph` measures it")
-def _repeated_sequence(evidence: Evidence) -> Iterator[Found]:
-    loop, wall_ns, gpu = evidence.loop, evidence.wall_ns, evidence.gpu
-    if loop is None or not wall_ns or not evidence.is_large(loop.usual_ns):
-        return
-    shares = [] if gpu is None else [each.share for each in gpu.busy if each.share is not None]
-    if any(share >= LOW_BUSY for share in shares):
+def _repeated_sequence(evidence: Evidence) -> Iterator[Finding]:
+    loop, wall_ns = evidence.loop, evidence.wall_ns
+    if loop is None or not wall_ns or not evidence.is_large(loop.usual_ns) or evidence.is_gpu_busy:
         return
     rows = evidence.dispatchers(loop.dispatchers)
+    if any(row["framework"] not in CAPTURE for row in rows):
+        return
+    how = listed(list(dict.fromkeys(filter(None, (CAPTURE[row["framework"]] for row in rows)))))
     kernels = listed([cut(name) for name in dict.fromkeys(str(row["name"]) for row in rows)])
     long = loop.rounds - loop.usual_rounds
     spent = (f"a round takes {duration(loop.usual_ns / loop.usual_rounds)} on the host, all of them "
@@ -741,16 +992,16 @@ def _repeated_sequence(evidence: Evidence) -> Iterator[Found]:
         cell = next((each.wanted for each in evidence.cells
                      if loop.cell_id is not None and each.cell_id == loop.cell_id), "")
         measured = f" %kernelscope whatif graph{f' {cell}' if cell else ''} measures what that would save."
-    yield "", (
+    yield Found("", (
         f"the same {len(rows):,} launches ({kernels}) were made {loop.rounds:,} times in a row: {spent}. Captured into "
-        f"a CUDA graph, a round is one launch.{measured}"
-    ), loop.usual_ns
+        f"a CUDA graph{f' ({how})' if how else ''}, a round is one launch.{measured}"
+    ), loop.span_ns)
 
 
 @rule("graph_fell_back", "graph kernels that fell back to plain launches",
       when="any launch of a Quadrants kernel with `graph=True` that was no graph launch",
       effect="says why the backend made no graph")
-def _graph_fell_back(evidence: Evidence) -> Iterator[Found]:
+def _graph_fell_back(evidence: Evidence) -> Iterator[Finding]:
     for kernel in graph_kernels(evidence.recording):
         if not kernel.plain:
             continue
@@ -760,12 +1011,12 @@ def _graph_fell_back(evidence: Evidence) -> Iterator[Found]:
         if kernel.loops:
             loops = counted(kernel.loops, "qd.graph.do_while loop")
             text += f" Its {loops} went through the host, which waits for the flag after each turn."
-        yield kernel.name, text, kernel.plain_ns
+        yield Found(kernel.name, text, kernel.plain_ns, is_certain=False)
 
 
 # Inside kernels: what the GPU's counters say.
 
-def _counted(each: CounterRule, evidence: Evidence) -> Iterable[Found]:
+def _counted(each: CounterRule, evidence: Evidence) -> Iterable[Finding]:
     return each(evidence.counters)
 
 
@@ -797,6 +1048,9 @@ class Repetition:
         Host time in their launches, without compiles.
     long_ns : int
         The same of the long ones.
+    span_ns : int
+        Time of all rounds, each from the start of its first launch to the end of its last one, without compiles: what
+        is between the launches of a round is in it.
     """
 
     dispatchers: tuple[int, ...]
@@ -805,6 +1059,7 @@ class Repetition:
     usual_rounds: int
     usual_ns: int
     long_ns: int
+    span_ns: int
 
 
 def repetition(recording: Recording, phases: LaunchPhases | None = None, least_ns: float = 0) -> Repetition | None:
@@ -883,7 +1138,8 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell:
         return None
     begin, size, rounds = loop
     chosen = rows[begin:begin + size * rounds].reshape(rounds, size)
-    host = phases.host_ns[chosen] - np.maximum(phases.phases["compile"][chosen], 0)
+    compiling = np.maximum(phases.phases["compile"][chosen], 0)
+    host = phases.host_ns[chosen] - compiling
     if bool((phases.host_ns[chosen] < 0).any()):
         return None
     spent = host.sum(axis=1)
@@ -896,7 +1152,10 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell:
     is_long[long_ones(np.zeros(rounds, dtype=np.int64), spent, 1)] = True
     long = np.flatnonzero(is_long)
     long_ns = int(spent[long].sum())
-    return Repetition(tuple(dispatcher.tolist()), rounds, cell, rounds - len(long), int(spent.sum()) - long_ns, long_ns)
+    start, end = (ints(recording, "launches", name)[chosen] for name in ("start_ns", "end_ns"))
+    span_ns = int((end.max(axis=1) - start[:, 0]).sum() - compiling.sum())
+    return Repetition(tuple(dispatcher.tolist()), rounds, cell, rounds - len(long), int(spent.sum()) - long_ns, long_ns,
+                      span_ns)
 
 
 @dataclass(frozen=True)
@@ -919,6 +1178,10 @@ class Churn:
         What they took.
     cells : int
         In how many runs of cells they happened; 0 outside of cells.
+    compilations : tuple of int
+        These compiles: rows of ``compilations``.
+    needed : tuple of tuple of int
+        Groups of them of each of which one would have been needed even so.
     """
 
     code: str
@@ -928,6 +1191,8 @@ class Churn:
     compiles: int
     spent_ns: int
     cells: int
+    compilations: tuple[int, ...]
+    needed: tuple[tuple[int, ...], ...]
 
     @property
     def spent(self) -> str:
@@ -978,7 +1243,9 @@ def _argument_types(dispatcher: _Row, rows: Sequence[_Row], before: Iterable[str
     if not about:
         return None
     name = argument_name(argument_names(dispatcher["arguments"]), position)
-    return _churn("argument_types", (dispatcher["dispatcher_id"],), about, name, tuple(types))
+    is_known = len(about) < len(types)  # one of them was there before, or needed no compile
+    needed = [] if is_known else [[row["compilation_id"] for row in about]]
+    return _churn("argument_types", (dispatcher["dispatcher_id"],), about, needed, name, tuple(types))
 
 
 def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[int, Sequence[_Row]]) -> list[Churn]:
@@ -1000,17 +1267,24 @@ def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[in
         repeated = [row for row in asked if len(owners[row["signature"]]) > 1]
         if repeated:
             places = {(row["module"], row["name"], row["options"]) for row in members}
-            if len(places) > 1 and owner_of(members[0]) == "library":
+            if len(places) > 1 and maker_of(members[0]).is_library:
                 continue  # it is not the user's to have one definition of both
-            found.append(_churn("recreated" if len(places) == 1 else "same_code", numbers, repeated))
+            by_types: dict[str, list[_Row]] = {}
+            for row in repeated:
+                by_types.setdefault(row["signature"], []).append(row)
+            # Where the first of them replaced a definition from before the recording, that one would have done.
+            needed = [[row["compilation_id"] for row in rows] for rows in by_types.values() if not all(
+                json_object(row["attributes"]).get("redefined") for row in rows)]
+            found.append(_churn("recreated" if len(places) == 1 else "same_code", numbers, repeated, needed))
     return found
 
 
-def _churn(code: str, dispatchers: tuple[int, ...], rows: Sequence[_Row], argument: str = "",
-           types: tuple[str, ...] = ()) -> Churn:
+def _churn(code: str, dispatchers: tuple[int, ...], rows: Sequence[_Row], needed: Iterable[Sequence[int]],
+           argument: str = "", types: tuple[str, ...] = ()) -> Churn:
     cells = {row["cell_id"] for row in rows if row["cell_id"] is not None}
     spent = sum(max(row["end_ns"] - row["start_ns"], 0) for row in rows)
-    return Churn(code, dispatchers, argument, types, len(rows), spent, len(cells))
+    return Churn(code, dispatchers, argument, types, len(rows), spent, len(cells),
+                 tuple(row["compilation_id"] for row in rows), tuple(map(tuple, needed)))
 
 
 # Quadrants' graph kernels: which launches were one graph launch, and which fell back to plain launches, and why.

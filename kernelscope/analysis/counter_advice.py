@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import ints
+from kernelscope.analysis.columns import ints, matches
 from kernelscope.analysis.counters import DOUBLE, Instructions, KernelCounters, instructions_of, measured
 from kernelscope.analysis.occupancy import limited_by
+from kernelscope.analysis.remedies import GRIDS, MORE_REGISTERS, NUMBA, PADDED_ARRAY, THREADS, Maker, maker_of
 from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
+from kernelscope.analysis.savings import GPU, Found
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
 from kernelscope.analysis.stalls import REASONS, KernelStalls, Stalled, by_kernel
 from kernelscope.recording.model import Recording
@@ -49,17 +51,23 @@ _DOUBLE = [*PRECISIONS["FP64"].operations]
 _GUIDE = "CUDA C++ Best Practices Guide"
 _RULES = "Nsight Compute's rule"
 
-#: What would let a multiprocessor hold more blocks, by what limits them.
+#: What would let a multiprocessor hold more blocks, by what limits them; of registers `MORE_REGISTERS` knows more.
 _MORE = {
-    "registers": "fewer registers a thread (max_registers, less work a thread) or smaller blocks",
+    "registers": "fewer registers a thread ({}, less work a thread)",
     "shared memory": "less shared memory a block",
     "threads": "a block size that divides what a multiprocessor holds",
     "blocks": "larger blocks",
 }
-
-#: What a rule finds: the kernel, the line, and the time on the GPU that it is about, in nanoseconds.
-Found = tuple[str, str, float]
-
+_MORE_IN_TRITON = {"shared memory": "fewer num_stages, or a smaller tile", "threads": "another num_warps",
+                   "blocks": "more num_warps"}
+#: How neighbouring threads come to access neighbouring elements, by framework.
+_NEIGHBOURS = {
+    **dict.fromkeys(THREADS, "Let neighbouring threads access neighbouring elements: the last index of a C-ordered "
+                             "array; or go through shared memory."),
+    **dict.fromkeys((*NUMBA, "cuda.core", "cupy"), "Let neighbouring threads (threadIdx.x) access neighbouring "
+                    "elements: the last index of a C-ordered array; or go through shared memory."),
+    "triton": "Let the offsets of tl.arange run along the dimension that is contiguous in memory.",
+}
 
 class CounterEvidence:
     """What these rules look at: a recording, and what was measured in it."""
@@ -81,7 +89,8 @@ class CounterEvidence:
         """Return what there is of one kernel, without reading the recording again."""
         found = CounterEvidence(self.recording)
         found.measured, found.points = [only], [point for point in self.points if point.measured == only]
-        found._instructions, found._stalls, found._launches = self._instructions, self._stalls, self._launches
+        found._instructions, found._stalls = self._instructions, self._stalls
+        found._launches, found._executed = self._launches, self._executed
         return found
 
     def row(self, table: str, number: int | None) -> Mapping[str, Any] | None:
@@ -95,9 +104,29 @@ class CounterEvidence:
         return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
     def spent_ns(self, each: KernelCounters) -> float:
-        """Return the time of all launches of a specialization on the GPU, as long as the median of the measured."""
-        return (each.duration_ns or 0.0) * max(self._launches.get(each.specialization_id or 0, 0)
-                                               if each.specialization_id is not None else 0, each.count)
+        """Return the time of all launches of a specialization on the GPU: an upper bound of what a change saves.
+
+        What was recorded of them counts, or as many as there were, as long as the median of the measured, if that is
+        more.
+        """
+        number = each.specialization_id
+        if number is None:
+            return (each.duration_ns or 0.0) * each.count
+        launches = max(self._launches.get(number, 0), each.count)
+        return max((each.duration_ns or 0.0) * launches, self._executed.get(number, 0))
+
+    def maker(self, each: KernelCounters) -> Maker:
+        """Return whose a kernel is."""
+        return maker_of(self.row("dispatchers", each.dispatcher_id))
+
+    @cached_property
+    def _executed(self) -> dict[int, int]:
+        """Return the recorded time of each specialization's kernels on the GPU."""
+        start, end, number = (ints(self.recording, "activities", name)
+                              for name in ("start_ns", "end_ns", "specialization_id"))
+        known = matches(self.recording, "activities", "kind", "kernel") & (start >= 0) & (end >= start) & (number >= 0)
+        spent = np.bincount(number[known], (end - start)[known])
+        return {at: int(spent[at]) for at in np.flatnonzero(spent).tolist()}
 
     def placed(self, each: KernelCounters) -> Mapping[str, Any] | None:
         """Return the row of ``occupancies`` of a specialization under its launch configuration; None for none."""
@@ -163,15 +192,15 @@ class CounterRule:
 
     def __call__(self, evidence: CounterEvidence) -> Iterable[Found]:
         """Return what the rule finds; each line ends with threshold and source."""
-        for kernel, text, weight in self.find(evidence):
-            yield kernel, f"{text} (From {self.when}: {self.source}.)", weight
+        for found in self.find(evidence):
+            yield found._replace(text=f"{found.text} (From {self.when}: {self.source}.)")
 
 
 def _double_precision(evidence: CounterEvidence) -> Iterable[Found]:
     for each in evidence.measured:
         count, row = each.total(_DOUBLE), evidence.row("specializations", each.specialization_id)
         owner = evidence.row("dispatchers", each.dispatcher_id)
-        if not count or row is None or owner is None or not str(owner["framework"]).startswith("numba"):
+        if not count or row is None or owner is None or evidence.maker(each).of_user not in NUMBA:
             continue
         kinds, names = parse_signature(row["signature"]), argument_names(owner["arguments"])
         if any("float64" in kind.text or "complex" in kind.text for kind in kinds if kind.text != "float64"):
@@ -189,50 +218,54 @@ def _double_precision(evidence: CounterEvidence) -> Iterable[Found]:
             what = f"{cut(each.kernel)} does {many}{over}, and no argument is float64."
             remedy = ("In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), "
                       "if the values allow it.")
-        yield each.kernel, f"{what}{evidence.double_line(each)} {remedy}", evidence.spent_ns(each)
+        yield Found(each.kernel, f"{what}{evidence.double_line(each)} {remedy}", evidence.spent_ns(each), GPU)
 
 
 def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
     for each in evidence.measured:
         reached, ideal = each.value(_REACHED), each.value(_IDEAL)
+        neighbours = _NEIGHBOURS.get(evidence.maker(each).of_user)
         found = [f"{word} {sectors:.3g}" for word, op in _GLOBAL.items()
                  if (sectors := each.value(_SECTORS.format(op))) is not None and sectors > NEIGHBOURS]
-        if reached and ideal is not None and ideal <= FEW_SECTORS * reached:
+        if neighbours and reached and ideal is not None and ideal <= FEW_SECTORS * reached:
             sectors = f" ({' and '.join(found)} sectors a request)" if found else ""
-            wasted = 1 - ideal / reached
-            yield each.kernel, (
+            yield Found(each.kernel, (
                 f"Threads of a warp in {cut(each.kernel)} access global memory far apart: {reached:,.0f} sectors a "
                 f"launch{sectors}, where {ideal:,.0f} would do."
-                f"{evidence.line(each, 'the sectors too many', _REACHED, _IDEAL)}{evidence.memory_line(each)} Let "
-                "neighbouring threads (threadIdx.x) access neighbouring elements: the last index of a C-ordered array; "
-                "or go through shared memory."
-            ), wasted * evidence.spent_ns(each)
+                f"{evidence.line(each, 'the sectors too many', _REACHED, _IDEAL)}{evidence.memory_line(each)} "
+                f"{neighbours}"
+            ), evidence.spent_ns(each), GPU)
 
 
 def _spills(evidence: CounterEvidence) -> Iterable[Found]:
     for each in evidence.measured:
         sectors, all_bytes = each.total(_LOCAL), each.value(_L1_BYTES)
+        framework = evidence.maker(each).of_user
+        if framework not in MORE_REGISTERS:
+            continue
         if not sectors or not all_bytes or sectors * SECTOR < SPILLED * all_bytes:
             continue
         row = evidence.row("specializations", each.specialization_id)
         spilled = None if row is None else (row["spill_store_bytes"] or 0) + (row["spill_load_bytes"] or 0)
         local = "" if row is None or row["local_bytes"] is None else f", {size(row['local_bytes'])} a thread"
         is_known = row is not None and row["spill_store_bytes"] is not None
+        arrays = "arrays of cuda.local.array" if framework in NUMBA else "local arrays"
         what = ("registers are spilled" if spilled else
-                "arrays of cuda.local.array that are indexed at run time lie there" if is_known else
+                f"{arrays} that are indexed at run time lie there" if is_known else
                 "spilled registers lie there, and local arrays that are indexed at run time")
         share = min(sectors * SECTOR / all_bytes, 1.0)
-        yield each.kernel, (
+        yield Found(each.kernel, (
             f"{cut(each.kernel)} moves {size(sectors * SECTOR)} of local memory a launch ({sectors:,.0f} "
-            f"sectors{local}), {percent(share)} of what passes L1: {what}. Allow more registers (max_registers, "
-            "smaller blocks), or keep fewer values at once."
-        ), share * evidence.spent_ns(each)
+            f"sectors{local}), {percent(share)} of what passes L1: {what}. Allow more registers "
+            f"({MORE_REGISTERS[framework]}), or keep fewer values at once."
+        ), evidence.spent_ns(each), GPU)
 
 
 def _low_occupancy(evidence: CounterEvidence) -> Iterable[Found]:
     for each in evidence.measured:
-        row = evidence.placed(each)
-        if row is None or row["occupancy"] is None or row["occupancy"] >= LOW_OCCUPANCY:
+        row, framework = evidence.placed(each), evidence.maker(each).of_user
+        if (row is None or row["occupancy"] is None or row["occupancy"] >= LOW_OCCUPANCY
+                or framework not in MORE_REGISTERS):
             continue
         device, specialization = (evidence.row("devices", each.device_id),
                                   evidence.row("specializations", each.specialization_id))
@@ -246,12 +279,14 @@ def _low_occupancy(evidence: CounterEvidence) -> Iterable[Found]:
         achieved = f" and holds {percent(active / 100)}" if active is not None else ""
         why = f", limited by {' and '.join(limits)}" if limits else ""
         used = "" if "registers" not in limits or specialization is None else f" ({specialization['regs']} a thread)"
-        more = f" More would need {' and '.join(_MORE[name] for name in limits)}." if limits else ""
-        yield each.kernel, (
+        words = {**_MORE, **(_MORE_IN_TRITON if framework == "triton" else {})}
+        needed = " and ".join(words[name] for name in limits).format(MORE_REGISTERS[framework])
+        more = f" More would need {needed}." if limits else ""
+        yield Found(each.kernel, (
             f"A multiprocessor can hold {percent(row['occupancy'])} of its warps of {cut(each.kernel)}{achieved} "
             f"(theoretical{' and achieved' if achieved else ''} occupancy){why}{used}.{more} It helps where warps wait "
             "for memory, and not always."
-        ), (1 - row["occupancy"]) * evidence.spent_ns(each)
+        ), evidence.spent_ns(each), GPU, is_certain=False)
 
 
 def _tail_effect(evidence: CounterEvidence) -> Iterable[Found]:
@@ -259,32 +294,33 @@ def _tail_effect(evidence: CounterEvidence) -> Iterable[Found]:
         row, device = evidence.placed(each), evidence.row("devices", each.device_id)
         blocks = _product(evidence.row("configurations", each.configuration_id), "griddim")
         held = None if row is None else row["active_blocks_per_multiprocessor"]
-        if not blocks or not held or device is None or not device["multiprocessors"]:
+        if (not blocks or not held or device is None or not device["multiprocessors"]
+                or evidence.maker(each).of_user not in GRIDS):
             continue
         at_once = held * device["multiprocessors"]
         waves = blocks / at_once
         empty = 1 - waves / math.ceil(waves)
         if waves > 1 and empty >= EMPTY:
             last = blocks - math.floor(waves) * at_once
-            yield each.kernel, (
+            yield Found(each.kernel, (
                 f"The {blocks:,} blocks of {cut(each.kernel)} run in {waves:.3g} waves of {at_once:,}: the last has "
                 f"{last:,}, and {percent(empty)} of the places of all waves are empty. Choose a grid of whole waves, "
                 f"or of {at_once:,} blocks that each loop over the data (a grid-stride loop), or smaller blocks."
-            ), empty * evidence.spent_ns(each)
+            ), evidence.spent_ns(each), GPU)
 
 
 def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Found]:
     for each in evidence.measured:
         conflicts, wavefronts = each.total(_CONFLICTS), each.value(_WAVEFRONTS)
-        if conflicts is not None and wavefronts and conflicts >= CONFLICTS * wavefronts:
+        padded = PADDED_ARRAY.get(evidence.maker(each).of_user)
+        if padded is not None and conflicts is not None and wavefronts and conflicts >= CONFLICTS * wavefronts:
             share = min(conflicts / wavefronts, 1.0)
-            yield each.kernel, (
+            yield Found(each.kernel, (
                 f"{percent(share)} of the shared-memory wavefronts of {cut(each.kernel)} are bank conflicts: "
                 f"{conflicts:,.0f} of {wavefronts:,.0f} a launch."
                 f"{evidence.line(each, 'the wavefronts too many', _SHARED, _SHARED_IDEAL)} Threads of a warp access "
-                "different words of one bank: make the rows of the shared array one element longer, such as "
-                "cuda.shared.array((32, 33), dtype)."
-            ), share * evidence.spent_ns(each)
+                f"different words of one bank: make the rows of the shared array one element longer{padded}."
+            ), evidence.spent_ns(each), GPU)
 
 
 def _at_roof(evidence: CounterEvidence) -> Iterable[Found]:
@@ -294,10 +330,10 @@ def _at_roof(evidence: CounterEvidence) -> Iterable[Found]:
         rate = (f"{scaled(point.bytes_per_second(point.roof), 'B/s')} of {point.roof}" if point.roof in LEVELS
                 else scaled(point.flops_per_second, "FLOP/s") + f" in {point.roof}")
         fewer = "bytes" if point.roof in LEVELS else "operations"
-        yield point.kernel, (
+        yield Found(point.kernel, (
             f"{cut(point.kernel)} is at its roof: {rate}, {percent(point.share)} of what the GPU does, in "
             f"{duration(point.duration_ns)}. There is nothing to gain here but fewer {fewer}."
-        ), 0.0
+        ), 0.0, GPU, is_certain=False)
 
 
 def _product(row: Mapping[str, Any] | None, name: str) -> int | None:

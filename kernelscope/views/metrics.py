@@ -172,7 +172,7 @@ class MetricsView:
 
 def _advice(evidence: CounterEvidence) -> list[tuple[str, str]]:
     """Return what the rules on counters say, each with the rule's code."""
-    said = {rule.code: [text for _, text, _ in rule(evidence)] for rule in COUNTER_RULES}
+    said = {rule.code: [found.text for found in rule(evidence)] for rule in COUNTER_RULES}
     return [(rule.code, text) for rule in COUNTER_RULES if not any(said[code] for code in rule.unless)
             for text in said[rule.code]]
 

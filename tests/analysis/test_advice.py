@@ -11,7 +11,7 @@ import pytest
 from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import MS, US, Script
 
-from kernelscope.analysis.advice import RULES, find_churn, graph_kernels, longest_rounds, repetition
+from kernelscope.analysis.advice import RULES, find_churn, first_of, graph_kernels, longest_rounds, repetition
 from kernelscope.analysis.builds import explain_builds
 from kernelscope.analysis.counter_advice import COUNTER_RULES
 from kernelscope.views.card.model import overview
@@ -247,6 +247,13 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
     ("repeated_tuples", lambda: _compiled(*(f"(UniTuple(int64 x {count}),)" for count in (1, 2, 3))),
      "axpy was compiled 2 more times for other numbers of elements in a tuple, 100 ms in all: pass an array, which "
      "takes any number."),
+    ("changed_argument", lambda: _arrays("float32, 1d, C", "float64, 1d, C"),
+     "axpy was compiled 1 more time for changed arguments, 50.0 ms: x float32 → float64. Pass argument `x` as "
+     "array.astype(np.float32) in every launch, if the values allow it; convert a device array on the host, before it "
+     "goes to the device."),
+    ("changed_argument", lambda: _arrays("float32, 1d, C", "float64, 1d, C", "float32, 2d, C"),
+     "axpy was compiled 2 more times for changed arguments, 100 ms in all; the longest, 50.0 ms: x float32 → float64. "
+     "Pass argument `x` as..."),
     ("launch_configurations", lambda: _sensitive(4),
      "axpy was compiled 3 more times for other launch configurations (it is launch-config sensitive), 150 ms in all: "
      "use fewer distinct grids, blocks and shared-memory sizes."),
@@ -257,8 +264,8 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
      "step; cache=True in @cuda.jit would spare the next session those of axpy."),
     ("launch_bound", lambda: _bound(2_000),
      "the GPU was busy for 13 % of the time, and idle mostly while the host made launches (69 % of the idle time). A "
-     "launch of axpy takes 10.0 µs on the host (600 took 6.00 ms), its kernel 2.00 µs on the GPU. Give each launch "
-     "more work, launch less often, or replay the launches as a CUDA graph."),
+     "launch of axpy takes 10.0 µs on the host (600 took 6.00 ms), its kernel 2.00 µs on the GPU. Launch less often "
+     "with more work, or as a CUDA graph."),
     ("many_launches", lambda: _launched(600, 8 * MS),
      "600 launches of axpy took 6.00 ms on the host (75 % of the wall time), 10.0 µs each. Launch less often with more "
      "work, or as a CUDA graph."),
@@ -347,6 +354,8 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
 SILENT: list[tuple[str, Callable[[], Script]]] = [
     ("argument_types", lambda: _numbers("int64", "int32", "int8")),
     ("repeated_scalars", lambda: _compiled("(int64,)", "(int32,)", "(int8,)", "(float32,)")),  # argument_types says it
+    ("changed_argument", lambda: _arrays("float32, 1d, C", "float64, 1d, C", duration_ns=9 * MS)),
+    ("changed_argument", lambda: _arrays("float32, 1d, C", "float64, 1d, C", "int8, 1d, C")),  # repeated_dtypes says it
     ("recreated", lambda: _defined(1)),
     ("recreated", lambda: _changed(_defined(2), "compilations", 1, signature="(int64,)")),
     ("recreated", lambda: _changed(_defined(2), "dispatchers", 1, code_sha256="b")),
@@ -437,6 +446,63 @@ def test_the_gpu_that_idles_outside_of_launches_waits_for_something_else() -> No
     assert "launch_bound" not in _advice(waited), "the GPU idled while one launch waited"
 
 
+def test_a_kernel_that_the_gpu_waits_for_does_not_silence_the_others() -> None:
+    """Two kernels of one name: one that the GPU waits for, and one whose runs on the GPU were not recorded."""
+    made = _launched(0, 24 * MS)
+    other = made.kernel("axpy", lineno=70)
+    made.specialization(other)
+    for at in range(1_200):
+        phases = (8_000, 0, 9_000, 2_000, 1_000) if at % 2 else (3_000, 0, 4_000, 2_000, 1_000)
+        launch = made.launch(other if at % 2 else 0, phases, at % 2)
+        if not at % 2:
+            made.activity(launch_id=launch, start_ns=made.rows["launches"][launch]["submit_end_ns"], duration_ns=500)
+    told = _advice(made)
+    assert "A launch of axpy takes 10.0 µs on the host" in told["launch_bound"]
+    assert "600 launches of axpy took 12.0 ms on the host" in told["many_launches"]
+    assert "The same goes" not in told["launch_bound"]
+
+
+def test_every_kernel_that_the_gpu_waits_for_is_named() -> None:
+    made = _launched(0, 18 * MS)
+    other = made.kernel("scale")
+    made.specialization(other)
+    for at in range(1_200):
+        launch = made.launch(other if at % 2 else 0, specialization=at % 2)
+        made.activity(launch_id=launch, start_ns=made.rows["launches"][launch]["submit_end_ns"], duration_ns=500)
+    told = _advice(made)
+    assert told["launch_bound"].endswith(" The same goes for scale.")
+    assert "many_launches" not in told
+
+
+def test_a_changed_argument_comes_before_the_cache_of_the_next_session() -> None:
+    made = _compiled(duration_ns=900 * MS)
+    made.compilation(0, 900 * MS, signature="(array(float32, 1d, C),)")
+    made.compilation(0, 120 * MS, signature="(array(float64, 1d, C),)")
+    first, second = overview(made.recording()).advice
+    assert (first.code, second.code) == ("changed_argument", "no_disk_cache")
+    assert second.saves_ns > first.saves_ns
+
+
+@pytest.mark.parametrize("make", [
+    lambda: _launched(600, 800 * MS, grid=(1,), block=(32,)), lambda: _launched(2, block=(100,)),
+    lambda: _launched(3, phases=(3_000, 0, 90_000, 6_000, 1_000)),
+    lambda: _graph_kernel("the backend x64 makes no graphs"),
+])
+def test_what_may_not_help_is_never_first(make: Callable[[], Script]) -> None:
+    found = overview(make().recording()).advice
+    assert found
+    assert first_of(found) is None
+
+
+def test_what_is_certain_comes_before_a_larger_hint() -> None:
+    made = _waiting()
+    made.compilation(0, 12 * MS, signature="(int64,)")
+    made.compilation(0, 12 * MS, signature="(array(float32, 1d, C),)")
+    made.rows["cells"][0]["end_ns"] = made.rows["cells"][0]["start_ns"] + 450 * MS
+    found = [each.code for each in overview(made.recording()).advice]
+    assert found == ["changed_argument", "long_launches"]
+
+
 def test_the_loop_s_cell_is_named() -> None:
     made = _loop()
     made.cell(1 * MS, name="warm-up")
@@ -483,9 +549,10 @@ def test_the_parts_of_a_long_launch_add_up() -> None:
     long = found.by_kernel[0].long
     assert long is not None
     assert (long.launches, long.longest_ns, long.phase, long.phase_ns) == (24, 34_700_000, "prepare", 34_650_000)
-    assert told["long_launches"].weight_ns == long.totals.host_ns
-    assert told["repeated_sequence"].weight_ns == 476 * 216_000
-    # That all launches take 88 % of the wall time is nothing that a graph could spare.
+    assert told["long_launches"].saves_ns == long.totals.host_ns
+    assert not told["long_launches"].is_certain
+    # At best a graph spares the long launches too, and the 5 µs between the launches of a round.
+    assert told["repeated_sequence"].saves_ns == 500 * (216_000 + 3 * 5_000) + 34_646_000 + 23 * 5_700_000
     assert found.host_share == pytest.approx(0.88, abs=0.005)
 
 
@@ -550,7 +617,8 @@ def test_multiprocessors_that_idle_cost_time_of_the_gpu_and_none_of_the_host() -
     made = _bound(2_000)
     made.rows["configurations"][0]["griddim_x"] = 4
     told = {each.code: each for each in overview(made.recording()).advice}
-    assert told["few_blocks"].weight_ns == 600 * 2 * US
+    few = told["few_blocks"]
+    assert (few.saves_ns, few.saves_of, few.is_certain) == (600 * 2 * US, "GPU time", False)
 
 
 def test_launches_of_a_graph_kernel_are_told_apart() -> None:

@@ -11,6 +11,7 @@ from handmade import Script
 from sampled import sampled
 
 from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
+from kernelscope.analysis.savings import GPU
 from kernelscope.views.card.model import overview
 
 _LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum"
@@ -19,7 +20,7 @@ _LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum"
 def _found(made: Script) -> dict[str, list[str]]:
     """Return the specializations of which each rule says something, by their places."""
     evidence = CounterEvidence(made.recording())
-    return {rule.code: [kernel for kernel, _, _ in rule(evidence)] for rule in COUNTER_RULES if [*rule(evidence)]}
+    return {rule.code: [found.kernel for found in rule(evidence)] for rule in COUNTER_RULES if [*rule(evidence)]}
 
 
 def _said(made: Script, code: str) -> str:
@@ -90,7 +91,7 @@ def test_the_double_precision_kernel_is_the_one_with_the_float64_argument() -> N
     ("low_occupancy", _crowded,
      "A multiprocessor can hold 25 % of its warps of reduction and holds 69 % (theoretical and achieved "
      "occupancy), limited by registers (128 a thread). More would need fewer registers a thread (max_registers, "
-     "less work a thread) or smaller blocks. It helps where warps wait for memory, and not always. (From a "
+     "smaller blocks, less work a thread). It helps where warps wait for memory, and not always. (From a "
      "theoretical occupancy below 80 %: Nsight Compute's rule TheoreticalOccupancy.)"),
     ("tail_effect", lambda: _changed("configurations", 1, griddim_x=300, griddim_y=1),
      "The 300 blocks of naive_product run in 1.14 waves of 264: the last has 36, and 43 % of the places of all "
@@ -148,6 +149,7 @@ def test_the_line_that_waits_for_memory_is_named() -> None:
 
 
 def test_the_time_is_that_of_all_launches() -> None:
-    found = {each.code: each.weight_ns for each in overview(measured.script().recording()).advice}
-    assert found["double_precision"] == pytest.approx(2 * 63_024)
-    assert found["at_roof"] == 0
+    found = {each.code: each for each in overview(measured.script().recording()).advice}
+    assert found["double_precision"].saves_ns == pytest.approx(2 * 63_024)
+    assert found["double_precision"].saves_of == GPU
+    assert (found["at_roof"].saves_ns, found["at_roof"].is_certain) == (0, False)

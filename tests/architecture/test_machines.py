@@ -68,7 +68,7 @@ def test_the_skill_s_commands_answer(words: list[str], tmp_path: Path, monkeypat
     assert found["verdict"] and found[health]
     if words[0] == "show" and "--cell" not in words:
         assert "82 % compiling 7 kernels, 17 times" in found["verdict"]
-        assert "cache=True" in found["first"]["text"] and found["health"]["complete"]
+        assert "for changed arguments" in found["first"]["text"] and found["health"]["complete"]
         assert found["time"]["parts"][0]["part"] == "compile"
         assert all(each["why"] for each in found["compiles"]) and found["compiles"][0]["fix"]
         assert found["advice"][0]["saves_at_most_ns"] > 0

@@ -204,7 +204,8 @@ def _advice(shown: Overview) -> Many:
 
 def _advised(each: Advice) -> Members:
     return {"code": each.code, "text": Long(each.text), "kernel": each.kernel or None,
-            "saves_at_most_ns": each.weight_ns if each.weight_ns > 0 else None}
+            "saves_at_most_ns": each.saves_ns if each.saves_ns > 0 else None, "saves_of": each.saves_of,
+            "is_certain": each.is_certain}
 
 
 def _gpu(shown: Overview) -> Members | None:

@@ -15,7 +15,7 @@ from itertools import accumulate, groupby
 from typing import TypeVar
 
 from kernelscope.analysis.activities import KernelExecution, Spread
-from kernelscope.analysis.advice import Advice
+from kernelscope.analysis.advice import Advice, first_of
 from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import told_devices
@@ -24,6 +24,7 @@ from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, Ph
 from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import as_tree
+from kernelscope.analysis.savings import GPU, NEXT_SESSION
 from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
@@ -568,15 +569,23 @@ def _largest(shown: Overview) -> str | None:
 
 
 def _action(shown: Overview) -> Action | None:
-    """Return the first advice with the host time that it is about."""
-    if not shown.advice:
+    """Return what to do first, with what it saves at most and of what."""
+    first = first_of(shown.advice)
+    if first is None:
         return None
-    first = shown.advice[0]
-    # Host time of several threads can be more than passed meanwhile.
-    is_part = shown.wall_ns and first.weight_ns <= shown.wall_ns
-    share = f", {percent(first.weight_ns / shown.wall_ns)}" if is_part and shown.wall_ns else ""
-    effect = f"Saves at most {duration(first.weight_ns)}{share}." if first.weight_ns > 0 else ""
-    return Action(first.text, effect, _place_of(first, shown))
+    return Action(first.text, _effect(first, shown), _place_of(first, shown))
+
+
+def _effect(advice: Advice, shown: Overview) -> str:
+    """Return what following an advice saves at most; a share of these cells only where it is their wall time."""
+    if advice.saves_ns <= 0:
+        return ""
+    most = duration(advice.saves_ns)
+    if advice.saves_of == NEXT_SESSION:
+        return f"Saves the next session at most {most}."
+    if advice.saves_of == GPU:
+        return f"Saves at most {most} of GPU time."
+    return f"Saves at most {most}" + (f", {percent(advice.saves_ns / shown.wall_ns)}." if shown.wall_ns else ".")
 
 
 def _time_shares(shown: Overview) -> tuple[Shares, ...]:
@@ -825,15 +834,18 @@ def _more(total: int, first: int, noun: str, nouns: str = "") -> str:
 
 def advice_section(shown: Overview) -> Section | None:
     """Return the advice behind the first; see `kernelscope.analysis.advice`."""
-    rest = shown.advice[1:]
+    is_more = first_of(shown.advice) is not None
+    rest = shown.advice[1:] if is_more else shown.advice
     if not rest:
         return None
     lines = Lines(tuple([each.text for each in rest]), at=tuple([_place_of(each, shown) for each in rest]))
-    return Section("advice", "More advice", count(len(rest)), (lines,), "what else to change, the most time first")
+    return Section("advice", "More advice" if is_more else "Advice", count(len(rest)), (lines,),
+                   "what else to change: what saves most in these cells first, then what the next session saves, and "
+                   "what may not help last")
 
 
 #: Rules about compiles, and the sections about what other rules mention where that is no single kernel.
-_OF_COMPILES = ("argument_types", "recreated", "same_code", "no_disk_cache")
+_OF_COMPILES = ("argument_types", "changed_argument", "recreated", "same_code", "no_disk_cache")
 _OF_TUNINGS = ("autotune_key", "autotune_results")
 _ABOUT_RULE = {"no_disk_cache": "compiles", "pageable_copies": "gpu"}
 
