@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelscope.analysis.columns import json_object, mapping, texts
+from kernelscope.analysis.columns import json_object, mapping, owner_of, texts
 from kernelscope.recording.model import Recording
 from kernelscope.units import listed
 
@@ -180,6 +180,8 @@ def _reason(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappi
     if row["outcome"] == "disk":
         because = "" if code in ("first_use", "recompile") else f"; it was asked for because {sentence}"
         return "disk", f"not compiled: {words.name}'s disk cache had it{because}", None, argument, nearest
+    if owner_of(kernel.row) == "library" and code not in ("first_use", "unknown"):
+        fix = words.of_library(code, attributes)
     if row["outcome"] == "failed":
         error = row["error"] or "it raised"
         sentence += f"; the compile failed: {error}"
@@ -302,6 +304,14 @@ class _Words:
         if self.name == "CuTe DSL":
             return "keep what cute.compile has returned, and call that"
         return "keep the kernel object, and the folder of the disk cache"
+
+    def of_library(self, code: str, attributes: Mapping[str, Any]) -> str:
+        """Return what avoids a compile of a kernel that the library makes itself, whose arguments nobody passes."""
+        if self.name == "JAX":
+            return _EAGER
+        if code == "recompile" and attributes.get("in_memory"):
+            return "unset CUPY_CACHE_IN_MEMORY"
+        return f"nothing avoids it in your code: {self.name} makes this kernel itself, for the types of its calls"
 
     def fix(self, change: Change, wanted: Mapping[str, Any]) -> str | None:
         """Return what would avoid a compile for this change."""

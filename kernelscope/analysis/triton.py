@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelscope.analysis.columns import json_object, mapping, texts
+from kernelscope.analysis.columns import json_object, mapping, owner_of, texts
 from kernelscope.analysis.tuning import tuned_for
 from kernelscope.recording.model import Recording
 from kernelscope.units import listed
@@ -171,6 +171,8 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
 def _columns(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Facts, kernel: _Kernel,
              kernels: Iterable[_Kernel], tuned: str | None) -> dict[str, Any]:
     code, sentence, fix, argument, nearest = _reason(row, attributes, wanted, kernel, kernels)
+    if owner_of(kernel.row) == "library":  # of inductor
+        fix = "nothing avoids it in your code: torch.compile generates this kernel, and its own compile says why"
     if tuned is not None:
         code, fix, argument = "autotune", None, None
         sentence = f"the autotuner was choosing a configuration{f' for {tuned}' if tuned else ''}"

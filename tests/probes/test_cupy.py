@@ -161,7 +161,7 @@ CHANGES = [
     Change("dtype of a ufunc", ufunc("float32_float_float32", carray(), carray()),
            ufunc("float64_float_float64", carray("double"), carray("double")), "new_dtype", "x",
            "argument `x` is float64; the nearest known specialization has float32; `y` differs too",
-           "pass `x` with the dtype float32 in every call, if the values allow it; pass `y` with the dtype float32"),
+           "nothing avoids it in your code: CuPy makes this kernel itself"),
     Change("dtype of an ElementwiseKernel", elementwise(carray()), elementwise(carray("complex<float>")), "new_dtype",
            "x", "argument `x` is complex64", "pass `x` with the dtype float32 in every call"),
     Change("a number instead of an array", elementwise(carray()), elementwise("float"), "new_type", "x",
