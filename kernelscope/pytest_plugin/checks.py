@@ -20,7 +20,7 @@ import pytest
 
 import kernelscope
 from kernelscope import dryrun
-from kernelscope.analysis.columns import captured, ran, with_columns
+from kernelscope.analysis.columns import captured, raised, ran, with_columns
 from kernelscope.analysis.compiles import CompilationSummary, compilations
 from kernelscope.analysis.torch_reasons import FRAMEWORK as TORCH
 from kernelscope.errors import KernelScopeError
@@ -51,7 +51,8 @@ class Limits:
         Distinct specializations of one kernel that are launched, compiled or loaded: the same for every kernel, or by
         the kernel's name, qualified or its last part.
     max_launches : int or None
-        Launches of all kernels together, whoever launched them, but for those of an autotuner's benchmarks.
+        Launches of all kernels together, whoever launched them, but for those of an autotuner's benchmarks, and those
+        that raised before the driver had accepted them.
     """
 
     max_compiles: int | None = None
@@ -140,8 +141,9 @@ class KernelUse:
         The function's qualified name, and the module that defines it.
     dispatchers : tuple of int
         Its rows in ``dispatchers``: more than one where the definition ran again.
-    launches, captured : int
-        Launches that ran, and those that went into the capture of a graph.
+    launches, captured, refused : int
+        Launches that ran, those that went into the capture of a graph, and those that raised before the driver had
+        accepted them, which are among neither.
     specializations : tuple of int
         Rows of ``specializations`` that were launched, compiled or loaded.
     """
@@ -151,6 +153,7 @@ class KernelUse:
     dispatchers: tuple[int, ...]
     launches: int
     captured: int
+    refused: int
     specializations: tuple[int, ...]
 
     def is_called(self, name: str) -> bool:
@@ -187,7 +190,10 @@ def kernels_used(recording: Recording) -> list[KernelUse]:
         key = (row["framework"], row["module"], row["name"], row["filename"], row["lineno"])
         found.setdefault(key, []).append(at)
     owner = recording.column("launches", "dispatcher_id")
-    launches, captures = (Counter[int](owner[which(recording)].tolist()) for which in (ran, captured))
+    # What raised after the driver's call returned, as in copying back, was launched.
+    refused = raised(recording) & (recording.column("launches", "submit_end_ns") < 0)
+    launches, captures, refusals = (Counter[int](owner[which].tolist()) for which in (
+        ran(recording) & ~refused, captured(recording) & ~refused, refused))
     made: dict[int, set[int]] = {}
     for table in ("launches", "compilations"):
         owners = recording.column(table, "dispatcher_id").tolist()
@@ -198,6 +204,7 @@ def kernels_used(recording: Recording) -> list[KernelUse]:
         KernelUse(
             name=str(name), module=str(module or ""), dispatchers=tuple(ids),
             launches=sum(launches[each] for each in ids), captured=sum(captures[each] for each in ids),
+            refused=sum(refusals[each] for each in ids),
             specializations=tuple(sorted(at for each in ids for at in made.get(each, ()))),
         )
         for (_, module, name, _, _), ids in found.items() if any(each in made for each in ids)
@@ -224,7 +231,9 @@ def exceeded(recording: Recording, limits: Limits) -> list[Excess]:
         result += _too_many(used, limits.max_specializations)
     launches = sum(each.launches for each in used)
     if limits.max_launches is not None and launches > limits.max_launches:
-        text = f"{counted(launches, 'launch', 'launches')}, at most {count(limits.max_launches)} allowed"
+        refused = sum(each.refused for each in used)
+        besides = f", besides {count(refused)} that failed" if refused else ""
+        text = f"{counted(launches, 'launch', 'launches')}{besides}, at most {count(limits.max_launches)} allowed"
         result.append(Excess("max_launches", text, frozenset()))
     return result
 
@@ -261,11 +270,16 @@ def message(recording: Recording, found: Sequence[Excess], width: int | None = N
     if "max_specializations" in kinds:
         parts += [_before(recording, each, columns) for each in used if concerned.intersection(each.dispatchers)]
     if "max_launches" in kinds:
-        listed = [f"{clean(each.name)} {count(each.launches)}" for each in used if each.launches]
+        listed = [f"{clean(each.name)} {count(each.launches)}{_failed(each)}" for each in used
+                  if each.launches or each.refused]
         parts.append(_filled(f"launches: {_few(listed)}", columns, 0))
     if recording.notice:
         parts.append(f"({clean(recording.notice)})")
     return "\n".join(part for part in parts if part)
+
+
+def _failed(each: KernelUse) -> str:
+    return f" ({count(each.refused)} failed)" if each.refused else ""
 
 
 #: The probes of frameworks that compile or launch, but for numba-cuda's.
@@ -391,6 +405,7 @@ def entry(recording: Recording) -> dict[str, Any]:
     return {
         "launches": sum(each.launches for each in used),
         "captured": sum(each.captured for each in used),
+        "refused": sum(each.refused for each in used),
         "compiles": outcomes["compiled"],
         "compile_ns": sum(each.duration_ns for each in found
                           if each.outcome == "compiled" and each.compilation_id not in inside),
@@ -399,7 +414,8 @@ def entry(recording: Recording) -> dict[str, Any]:
         "failed_compiles": outcomes["failed"],
         "kernels": [
             {"kernel": each.name, "module": each.module, "launches": each.launches, "captured": each.captured,
-             "specializations": len(each.specializations), "dispatchers": len(each.dispatchers)} for each in used
+             "refused": each.refused, "specializations": len(each.specializations),
+             "dispatchers": len(each.dispatchers)} for each in used
         ],
         "compilations": [
             {"kernel": each.name, "module": modules.get(each.dispatcher_id), "signature": each.signature,
@@ -413,7 +429,7 @@ def entry(recording: Recording) -> dict[str, Any]:
 # ``--kernelscope-report``: what every test of a run launched and compiled, as one file, and a few lines about it.
 
 #: Raised whenever a key of the JSON report changes its name or its meaning.
-REPORT_VERSION = 1
+REPORT_VERSION = 2
 
 _COUNTS = ("launches", "compiles", "compile_ns", "disk_loads", "waits", "failed_compiles")
 _TOP_REASONS = 3

@@ -241,6 +241,27 @@ def test_launches_of_an_autotuner_are_no_launches_of_the_test() -> None:
     assert texts(script.recording(), max_launches=1) == []
 
 
+def test_a_launch_that_failed_is_no_launch_of_the_kernel() -> None:
+    script = Script()
+    script.cell()
+    script.launchable("axpy")
+    script.launchable("scale")
+    script.launch()
+    script.launch(error="ValueError")  # in copying back: the driver had accepted it
+    for _ in range(3):
+        script.launch(error="CUDAError", submit_end_ns=None)
+    script.launch(1, error="CUDAError", dispatch_end_ns=None, submit_start_ns=None, submit_end_ns=None)
+    recording = script.recording()
+    assert [(each.name, each.launches, each.refused) for each in kernels_used(recording)] == [
+        ("axpy", 2, 3), ("scale", 0, 1)]
+    assert texts(recording, max_launches=2) == []
+    found = exceeded(recording, Limits(max_launches=1))
+    assert [each.text for each in found] == ["2 launches, besides 4 that failed, at most 1 allowed"]
+    assert "launches: axpy 2 (3 failed), scale 0 (1 failed)" in message(recording, found)
+    held = entry(recording)
+    assert (held["launches"], held["refused"]) == (2, 4)
+
+
 def item(*marks: Any) -> Any:
     return SimpleNamespace(nodeid="test_a.py::test_b", iter_markers=lambda name: iter(marks))
 

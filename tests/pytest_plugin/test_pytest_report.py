@@ -75,7 +75,7 @@ def test_the_json_report_has_every_test(pytester: pytest.Pytester, run_pytest: A
     report = report_of(pytester, "new/folder/report.json")
     tests = by_name(report)
     assert {name: test["outcome"] for name, test in tests.items()} == OUTCOMES
-    assert (report["report_version"], report["dry_run"], report["simulator"]) == (1, True, False)
+    assert (report["report_version"], report["dry_run"], report["simulator"]) == (2, True, False)
     totals = report["totals"]
     assert (totals["tests"], totals["recorded"], totals["exceeded"], totals["launches"]) == (7, 5, 1, 4)
     assert totals["compiles"] == sum(each["compiles"] for each in totals["reasons"]) == 3
@@ -83,7 +83,8 @@ def test_the_json_report_has_every_test(pytester: pytest.Pytester, run_pytest: A
 
     first = tests["test_compiles"]
     assert first["kernels"] == [
-        {"kernel": "axpy", "module": "kernels", "launches": 2, "captured": 0, "specializations": 2, "dispatchers": 1}]
+        {"kernel": "axpy", "module": "kernels", "launches": 2, "captured": 0, "refused": 0, "specializations": 2,
+         "dispatchers": 1}]
     assert {each["outcome"] for each in first["compilations"]} == {"compiled"}
     assert {"reason_code", "reason", "argument", "fix", "signature", "duration_ns"} <= set(first["compilations"][0])
     assert tests["test_limited"]["limits"] == {"max_launches": 0}
