@@ -52,6 +52,13 @@ def ids(recording: Recording, table: str, name: str) -> Ints:
     return _filled(_column(recording, table, name))
 
 
+def launch_counts(recording: Recording) -> dict[int, int]:
+    """Return the number of launches of each specialization that was launched."""
+    numbers = ids(recording, "launches", "specialization_id")
+    counts = np.bincount(numbers[numbers != UNKNOWN])
+    return {int(number): int(counts[number]) for number in np.flatnonzero(counts)}
+
+
 def floats(recording: Recording, table: str, name: str) -> Floats:
     """Return a float column, with NaN for null."""
     return np.asarray(_column(recording, table, name).to_numpy(), dtype=np.float64)

@@ -103,11 +103,11 @@ def common_type(types: Counts[ArgumentType]) -> ArgumentType | None:
     if group == "tuple":
         return _tuple(plain)
     if group != "number":
-        dtype = _dtype([(kind.dtype, launches) for kind, launches in plain])
+        dtype = common_dtype([(kind.dtype, launches) for kind, launches in plain])
         return next(kind for kind, _ in plain if kind.dtype == dtype)
     if any(kind.kind == "array" for kind, _ in plain):
         return _array(plain)
-    return parse_type(_dtype([(_value_type(kind), launches) for kind, launches in plain]))
+    return parse_type(common_dtype([(_value_type(kind), launches) for kind, launches in plain]))
 
 
 def most(values: Counts[_Value]) -> _Value:
@@ -151,7 +151,7 @@ def _value_type(kind: ArgumentType) -> str:
 def _array(types: Counts[ArgumentType]) -> ArgumentType:
     """Return the array that numbers and arrays of several types can be passed as: writable and aligned."""
     arrays = [(kind, launches) for kind, launches in types if kind.kind == "array"]
-    dtype = _dtype([(_value_type(kind), launches) for kind, launches in types])
+    dtype = common_dtype([(_value_type(kind), launches) for kind, launches in types])
     dims = {kind.ndim for kind, _ in arrays}
     ndim = dims.pop() if len(dims) == 1 else max(min(dims), 1)
     contiguous = [(kind.layout, launches) for kind, launches in arrays if kind.layout != "A"]
@@ -179,7 +179,7 @@ def _tuple(types: Counts[ArgumentType]) -> ArgumentType | None:
     return parse_type(f"{name or 'Tuple'}({', '.join(elements)})")
 
 
-def _dtype(dtypes: Counts[str]) -> str:
+def common_dtype(dtypes: Counts[str]) -> str:
     """Return the dtype that holds the values of all; of those that hold as much, the one with the most launches."""
     texts = [_TEXT.match(dtype) for dtype, _ in dtypes]
     if all(texts):
@@ -240,7 +240,7 @@ def _record(dtypes: Counts[str]) -> str:
     names = {name for each in fields.values() for name in each}
     full = [(dtype, launches) for dtype, launches in dtypes if fields[dtype].keys() == names]
     holding = [(dtype, launches) for dtype, launches in full if all(
-        _dtype([(kind, 1), (fields[dtype][name], 1)]) == fields[dtype][name]
+        common_dtype([(kind, 1), (fields[dtype][name], 1)]) == fields[dtype][name]
         for each in fields.values() for name, kind in each.items())]
     return most(holding or full or dtypes)
 

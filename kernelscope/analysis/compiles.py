@@ -8,15 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import numpy as np
-
 from kernelscope.analysis import cache_keys, caches, torch_reasons, triton, tuning
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
-    ids,
     ints,
     items,
     json_object,
+    launch_counts,
     mapping,
     owner_of,
     rows_at,
@@ -1047,12 +1045,11 @@ def _signature_launches(recording: Recording, ordered: Sequence[Mapping[str, Any
             found[row["dispatcher_id"]].setdefault(str(signature), 0)
         if row["outcome"] != "failed":
             found[row["dispatcher_id"]].setdefault(str(row["signature"]), 0)
-    numbers = ids(recording, "launches", "specialization_id")
-    counts = np.bincount(numbers[numbers >= 0], minlength=1)
+    launches = launch_counts(recording)
     for row in specializations:
-        signatures, number = found[row["dispatcher_id"]], row["specialization_id"]
-        if row["signature"] in signatures and number < len(counts):
-            signatures[str(row["signature"])] += int(counts[number])
+        signatures = found[row["dispatcher_id"]]
+        if row["signature"] in signatures:
+            signatures[str(row["signature"])] += launches.get(row["specialization_id"], 0)
     return found
 
 

@@ -7,10 +7,23 @@ from typing import Any
 
 import pytest
 from handmade import MS, Script
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernelscope.analysis.compiles import compilations, explain
 from kernelscope.analysis.redaction import redacted
-from kernelscope.analysis.triton import CODES, Change, changes, compare, fix_for
+from kernelscope.analysis.triton import (
+    CODES,
+    NO_CONSTEXPR,
+    Change,
+    Fix,
+    changes,
+    compare,
+    distance,
+    fix_text,
+    fixes,
+    type_fixes,
+)
 from kernelscope.schema import COMPILE_REASONS
 
 SIGNATURE = "*fp32:16, i32:16, BLOCK=256"
@@ -49,7 +62,8 @@ def reason(*specializations: dict[str, Any], **last: Any) -> dict[str, Any]:
     ({"types": {"x": "*fp32"}, "equal_to_1": ["n"], "divisible_by_16": ["x"]},
      [Change("equal_to_1", "n", "i32:16", "1")]),
     ({"types": {"x": "*fp32"}, "constexprs": {"BLOCK": "256", "n": "8"}, "divisible_by_16": ["x"]},
-     [Change("type", "n", "i32", "8")]),
+     [Change("constexpr", "n", NO_CONSTEXPR, "8")]),
+    ({"types": {"x": "*fp32", "n[0]": "i32"}, "divisible_by_16": ["x"]}, [Change("type", "n", "i32", "a tuple")]),
     ({"types": {"n": "i32"}}, [Change("type", "x", "*fp32", "nothing")]),
     ({"divisible_by_16": ["n"]}, [Change("divisibility", "x", "*fp32:16", "*fp32")]),
     ({"target": "cuda:80", "options": {"num_warps": 4, "arch": "sm80"}},
@@ -89,15 +103,114 @@ def test_of_two_one_thing_away_the_nearest_is_the_milder_one() -> None:
     assert found["nearest_signature"] == f"{SIGNATURE}, 0"
 
 
-def test_the_nearest_has_the_fewest_differences_and_is_the_newest() -> None:
+def test_the_nearest_has_the_fewest_differences_and_is_the_earliest() -> None:
     further = facts(constexprs={"BLOCK": "32"}, options={"num_warps": 8, "arch": "sm90"})
-    known = (facts(), facts(constexprs={"BLOCK": "64"}), facts(constexprs={"BLOCK": "128"}), further)
+    known = (further, facts(), facts(constexprs={"BLOCK": "64"}), facts(constexprs={"BLOCK": "128"}))
     found = reason(*known, facts(constexprs={"BLOCK": "512"}))
-    assert found["nearest_signature"] == f"{SIGNATURE}, 2"
-    assert found["fix"] == ("launch it with BLOCK=128 every time; or, where the kernel does not need `BLOCK` as a "
-                            "constant, drop tl.constexpr there")
+    assert found["nearest_signature"] == f"{SIGNATURE}, 1"
     before = reason(*known, facts(constexprs={"BLOCK": "512"}), origin="before")
-    assert before["nearest_signature"] == f"{SIGNATURE}, 2"
+    assert before["nearest_signature"] == f"{SIGNATURE}, 1"
+
+
+def test_of_equally_near_ones_the_most_launched_is_the_nearest_and_all_fixes_ask_for_it() -> None:
+    script = made(*(facts(constexprs={"BLOCK": str(16 << at)}) for at in range(4)))
+    script.configuration()
+    for _ in range(3):
+        script.launch(specialization=2)
+    rows = explain(script.recording()).rows("compilations")
+    assert rows[3]["nearest_signature"] == f"{SIGNATURE}, 2"
+    assert {row["fix"] for row in rows[1:]} == {
+        "launch it with BLOCK=64 every time; or, where the kernel does not need `BLOCK` as a constant, drop "
+        "tl.constexpr there"}
+
+
+def form(kind: str) -> dict[str, Any]:
+    """Facts of a kernel with the argument ``n`` alone, of a type as a signature has it, or a 1."""
+    return {"types": {} if kind == "1" else {"n": kind.removesuffix(":16")}, "constexprs": {},
+            "equal_to_1": ["n"] if kind == "1" else [], "divisible_by_16": ["n"] if kind.endswith(":16") else []}
+
+
+@pytest.mark.parametrize(("one", "other", "count"), [
+    ("i32", "i64", 1), ("i32:16", "i64", 2), ("i32", "1", 1), ("i32:16", "1", 2), ("i64", "1", 2), ("i32", "u1", 2),
+    ("i32", "fp32", 2), ("1", "fp32", 3), ("*fp32", "*fp64", 1), ("*fp32:16", "*fp32", 1), ("*fp32", "None", 2),
+])
+def test_the_number_of_things_in_which_two_differ(one: str, other: str, count: int) -> None:
+    assert distance(form(one), form(other)) == distance(form(other), form(one)) == count
+
+
+def test_lengths_of_tuples_and_constants_in_them() -> None:
+    pair, triple = ({"types": {f"t[{at}]": "i32" for at in range(count)}} for count in (2, 3))
+    assert compare(triple, pair) == (Change("length", "t", "2", "3"),)
+    assert compare(pair, triple) == (Change("length", "t", "3", "2"),)
+    assert compare({"types": {}}, pair) == (Change("length", "t", "2", "0"),)
+    assert compare({"types": {"t[0]": "4"}}, {"types": {"t[0]": "8"}}) == (Change("constexpr", "t[0]", "8", "4"),)
+    inner = {"types": {"t[0][0]": "i32", "t[0][1]": "i32", "t[1]": "i32"}}
+    assert compare(inner, {"types": {"t[0][0]": "i32", "t[1]": "i32"}}) == (Change("length", "t[0]", "1", "2"),)
+    assert fixes([Change("length", "t", "3", "2")]) == (Fix("length", "t", "3"),)
+
+
+#: Numbers that a launch can be given, as Triton types them.
+NUMBERS = st.sampled_from((1, 2, 16, True, False, 3.5, 1 << 33, (1 << 33) + 1, 1 << 63, -5))
+
+
+def kind_of(value: float) -> str:
+    """Triton's type of a number, with ``:16`` where it is divisible, or 1."""
+    if isinstance(value, bool | float):
+        return "u1" if isinstance(value, bool) else "fp32"
+    if value == 1:
+        return "1"
+    width = "i32" if -(1 << 31) <= value < 1 << 31 else "i64" if value < 1 << 63 else "u64"
+    return width + ":16" * (value % 16 == 0)
+
+
+def key_of(value: float, made: set[tuple[str, str]]) -> tuple[str, str]:
+    """What Triton's key has of a number, for a kernel with these fixes: seen with 3.9."""
+    kind, names = kind_of(value), {what for what, _ in made}
+    annotated = next((value for what, value in made if what == "annotation"), None)
+    state = "bool" if kind == "u1" else kind if kind == "1" else "16" if kind.endswith(":16") else ""
+    ignored = [""] if "do_not_specialize_on_alignment" not in names else ["16"]
+    if "do_not_specialize" in names or "fp32" in (kind, annotated) or state in ignored:
+        state = ""
+    return annotated or ("i32" if kind == "1" and state == "" else kind.removesuffix(":16")), state
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.lists(NUMBERS, min_size=2, max_size=6, unique_by=lambda value: (type(value), value)), st.booleans())
+def test_all_fixes_together_leave_one_specialization(values: list[float], is_annotated: bool) -> None:
+    """An argument of numbers, of which some kernels annotate an integer."""
+    if is_annotated:
+        values = [value for value in values if not isinstance(value, float) and -5 < value < 1 << 63]
+    script = Script()
+    kernel = script.kernel("axpy", framework="triton", arguments="n")
+    keys: set[tuple[str, str]] = set()
+    compiled: list[float] = []
+    for at, value in enumerate(values):
+        base = {("annotation", "i64")} if is_annotated else set[tuple[str, str]]()
+        key = key_of(value, base)
+        if key in keys:
+            continue
+        keys.add(key)
+        compiled.append(value)
+        state = "" if is_annotated and key[1] in ("1", "bool") else key[1]
+        noted = form(key[0] + ":16" * (state == "16") if state != "1" else "1")
+        number = script.specialization(kernel, f"{at}", attributes=json.dumps(noted))
+        attributes = {} if isinstance(value, bool | float) else {"values": {"n": value}}
+        script.compilation(kernel, specialization_id=number, signature=f"{at}", start_ns=at * MS,
+                           end_ns=at * MS + 1, attributes=json.dumps({"definition": {}, **attributes}))
+    recording = script.recording()
+    rows = explain(recording).rows("compilations")
+    made = {(fix.what, fix.value) for each in type_fixes(recording).values() for fix in each}
+    if ("none", "") in made:
+        assert min(values) < 0 and max(values) >= 1 << 63
+        return
+    assert len({value for what, value in made if what == "annotation"}) <= 1
+    made |= {("annotation", "i64")} if is_annotated else set()
+    assert len({key_of(value, made) for value in values}) <= 1, [row["fix"] for row in rows]
+    for what, kind in made:
+        if what == "annotation" and kind in ("i32", "i64", "u64", "u1"):
+            low, high = {"u1": (0, 1), "i32": (-(1 << 31), (1 << 31) - 1), "i64": (-(1 << 63), (1 << 63) - 1),
+                         "u64": (0, (1 << 64) - 1)}[kind]
+            assert all(low <= value <= high and not isinstance(value, float) for value in compiled), compiled
 
 
 @pytest.mark.parametrize(("last", "code", "says", "fix"), [
@@ -169,4 +282,4 @@ def test_changes_in_brief() -> None:
      "slice `x` at a multiple of 16 bytes (2 elements) in every launch"),
 ])
 def test_fixes(change: Change, fix: str) -> None:
-    assert fix_for([change]).endswith(fix)
+    assert fix_text([change], fixes([change])).endswith(fix)

@@ -237,7 +237,8 @@ def facts(src: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``types`` of arguments by name, those of tuples as ``t[0]``; ``constexprs``, as texts; names that are
+        ``types`` of arguments by name, those of tuples as ``t[0]``; ``constexprs``, as texts, and other values that
+        are compiled as constants; names that are
         ``equal_to_1`` and ``divisible_by_16``; ``options``, ``environment``, ``target``, ``hash``. Plain JSON values.
     """
     function = getattr(src, "fn", None)
@@ -251,8 +252,10 @@ def facts(src: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
         value = constants.get(path)
         if kind != "constexpr":
             held["types"][name] = str(kind)
-        elif name in declared or value is None or value is True or value != 1:
-            held["constexprs" if name in declared else "types"][name] = value_text(value)
+        elif value is None and name not in declared:
+            held["types"][name] = value_text(value)
+        elif name in declared or value is True or value != 1:
+            held["constexprs"][name] = value_text(value)
         else:
             held["equal_to_1"].append(name)
         if any(str(each[0]) == "tt.divisibility" for each in attributes.get(path, ())):

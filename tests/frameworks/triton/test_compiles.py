@@ -183,7 +183,10 @@ def aligned(*names: str) -> str:
     return f"@triton.jit(do_not_specialize_on_alignment=[{quoted}]) makes one kernel for all of them, {SLOWER}"
 
 
-NOT_FOR_1 = f'@triton.jit(do_not_specialize=["n"]) makes one kernel for all of them, {SLOWER}'
+def not_for_1(name: str) -> str:
+    return f'@triton.jit(do_not_specialize=["{name}"]) makes one kernel for all of them, {SLOWER}'
+
+
 PADDED = "pass `n` padded to a multiple of 16 in every launch"
 SLICED = "slice `x` at a multiple of 16 bytes (4 elements) in every launch"
 CHANGES = [
@@ -192,17 +195,34 @@ CHANGES = [
            "pass `x` with the dtype fp32 in every launch, if the values allow it"),
     Change("dtypes of two pointers", {}, {"x": pointer("float16"), "y": pointer("float16")}, "new_dtype", "x",
            "`y` (*fp32 to *fp16) differs too",
-           "pass `x` with the dtype fp32 in every launch, if the values allow it; pass `y` with the dtype fp32 in "
-           "every launch, if the values allow it"),
+           "pass `x` with the dtype fp32 in every launch; pass `y` with the dtype fp32 in every launch"),
     Change("integers behind a pointer", {"y": pointer("int32")}, {"y": pointer("int64")}, "new_dtype", "y", "*i64",
-           "pass `y` with the dtype i32 in every launch, if the values allow it"),
+           "pass `y` with the dtype i64 in every launch"),
     Change("None and a pointer", {"y": None}, {}, "new_type", "y", "argument `y` is *fp32; the nearest known "
            "specialization has None", "pass a *fp32 as `y` in every launch: None is a constant",
            {"optional": "y"}),
     Change("a float that becomes an integer", {}, {"a": 3}, "new_scalar", "a", "argument `a` is i32 (3)",
-           "pass `a` as fp32 in every launch, if the values allow it"),
+           "annotate it in the kernel, `a: tl.float32`, which takes all of these numbers (large integers are rounded)"),
     Change("an integer that becomes a bool", {"a": 7}, {"a": True}, "new_scalar", "a", "argument `a` is u1",
-           "pass `a` as i32 in every launch, if the values allow it"),
+           f"annotate it in the kernel, `a: tl.int32`, which takes all of these integers; {not_for_1('a')}"),
+    Change("an integer that becomes a float", {"a": 1}, {"a": 3.5}, "new_scalar", "a",
+           "argument `a` is fp32; the nearest known specialization has 1", "annotate it in the kernel, `a: "
+           "tl.float32`, which takes all of these numbers (large integers are rounded)"),
+    Change("an integer of 1 and one of 64 bits", {"n": 1}, {"n": 1 << 33}, "equal_to_1", "n",
+           f"argument `n` is {1 << 33}; the nearest known specialization is for 1, as a constant",
+           f"annotate it in the kernel, `n: tl.int64`, which takes all of these integers; {not_for_1('n')}"),
+    Change("an annotated integer of 1", {"n": 5}, {"n": 1}, "equal_to_1", "n",
+           "argument `n` is specialized for the value 1, which an annotation does not prevent; the nearest known "
+           "specialization is for other integers, such as 5", not_for_1("n"), {"annotate": ("n", "tl.int64")}),
+    Change("an annotated integer that is 1 no longer", {"n": 1}, {"n": 5}, "equal_to_1", "n",
+           "argument `n` is 5; the nearest known specialization is for 1", not_for_1("n"),
+           {"annotate": ("n", "tl.int32")}),
+    Change("a tuple of another length", {"s": (2, 2.0)}, {"s": (2, 2.0, 3)}, "tuple_arity", "s",
+           "the tuple `s` has 3 elements; the nearest known specialization has 2",
+           "pass `s` with 3 elements in every launch", {"more": ", s"}),
+    Change("a constant in a tuple", {"s": (tl.constexpr(4), 2.0)}, {"s": (tl.constexpr(8), 2.0)}, "new_constexpr",
+           "s[0]", "the constexpr `s[0]` is 8; the nearest known specialization has 4", "launch it with s[0]=4 every "
+           "time; or, where the kernel does not need `s[0]` as a constant, drop tl.constexpr there", {"more": ", s"}),
     Change("an integer that needs 64 bits", {}, {"n": 1 << 33}, "new_scalar", "n", f"argument `n` is i64 ({1 << 33})",
            "annotate it in the kernel, `n: tl.int64`, which takes all of these integers"),
     Change("constexpr", {}, {"BLOCK": 512}, "new_constexpr", "BLOCK",
@@ -234,9 +254,9 @@ CHANGES = [
            f"{aligned('x')}; or slice `x` at a multiple of 16 bytes (8 elements) in every launch"),
     Change("an integer of 1", {}, {"n": 1}, "equal_to_1", "n",
            "argument `n` is 1, which Triton compiles as a constant; the nearest known specialization is for other "
-           "integers, such as 1024", NOT_FOR_1),
+           "integers, such as 1024", not_for_1("n")),
     Change("an integer that is 1 no longer", {"n": 1}, {"n": 7}, "equal_to_1", "n",
-           "argument `n` is 7; the nearest known specialization is for 1, as a constant", NOT_FOR_1),
+           "argument `n` is 7; the nearest known specialization is for 1, as a constant", not_for_1("n")),
     Change("num_warps", {}, {"num_warps": 8}, "new_option", None,
            "num_warps is 8; the nearest known specialization has 4", "launch it with num_warps=4 every time"),
     Change("num_stages", {"num_stages": 2}, {"num_stages": 4}, "new_option", None, "num_stages is 4",
@@ -268,7 +288,8 @@ def fixed(fix: str, kernel: dict[str, Any], calls: tuple[dict[str, Any], ...]) -
     options = re.search(r"@triton\.jit\((.*?)\) makes", fix)
     annotated = re.search(r"annotate it in the kernel, `(\w+): (tl\.\w+)`", fix)
     if annotated:
-        return [({**kernel, "annotate": annotated.groups()}, calls)]
+        given = eval(f"dict({options[1]})") if options else {}
+        return [({**kernel, **given, "annotate": annotated.groups()}, calls)]
     if "as an argument of its own" in fix:
         split = tuple({**call, "s0": call["s"][0]} for call in calls)
         for call in split:
@@ -276,7 +297,10 @@ def fixed(fix: str, kernel: dict[str, Any], calls: tuple[dict[str, Any], ...]) -
         return [({"more": ", s0", "do_not_specialize": ["s0"]}, split)]
     made = [({**kernel, **eval(f"dict({options[1]})")}, calls)] if options else []
     changed = tuple({name: argument(fix, name, value) for name, value in call.items()} for call in calls)
-    for clause in re.findall(r"launch it with (.*?) every time", fix):
+    for at, value in re.findall(r"launch it with s\[(\d)\]=(\d+) every time", fix):
+        changed = tuple(call | {"s": (*call["s"][:int(at)], tl.constexpr(int(value)), *call["s"][int(at) + 1:])}
+                        for call in changed)
+    for clause in re.findall(r"launch it with (\w+=.*?) every time", fix):
         changed = tuple(call | eval(f"dict({clause})", {"tl": tl}) for call in changed)
     return [*made, (kernel, changed)] if repr(changed) != repr(calls) else made
 
@@ -287,9 +311,9 @@ def argument(fix: str, name: str, value: Any) -> Any:
         return re.findall(pattern.replace("NAME", name), fix)
 
     for dtype in (*says(r"pass `NAME` with the dtype (\w+)"), *says(r"pass a \*(\w+) as `NAME`")):
-        return pointer({"fp32": "float32", "i32": "int32"}[dtype])
-    for kind in says(r"pass `NAME` as (fp32|i32)"):
-        return float(value) if kind == "fp32" else int(value) + 6  # 1 is a constant
+        return pointer({"fp32": "float32", "i64": "int64"}[dtype])
+    for count in says(r"pass `NAME` with (\d+) elements"):
+        return (*value, *[3] * (int(count) - len(value)))
     if says("pass `NAME` padded to a multiple of 16"):
         return -(-value // 16) * 16
     if says(r"pass `NAME\[0\]` padded to a multiple of 16"):
@@ -321,6 +345,39 @@ def test_changes_of_a_launch(make: Any, x: Any, change: Change) -> None:
             for call in calls:
                 launch(kernel, call)
         assert len(recorder.recording.compilations) == 1, (options, calls)
+
+
+@pytest.mark.parametrize(("name", "values"), [
+    ("a", (2, True, 1 << 33)), ("a", (3, 1, 3.5)), ("a", (1, 3, 3.5, True)), ("n", (2, 1, 1 << 33, 16)),
+    ("n", (5, 1 << 63, 1)), ("x", ("float32", "float64", "float16")), ("y", ("int32", None, "int64", "int8")),
+])
+def test_the_fixes_of_all_compiles_leave_one(make: Any, x: Any, name: str, values: tuple[Any, ...]) -> None:
+    kernel = {"optional": "y"} if None in values else {}
+    calls = tuple(call_of(x, {name: pointer(value) if isinstance(value, str) else value}) for value in values)
+    axpy = make(**kernel)
+    with kernelscope.record() as recorder:
+        for call in calls:
+            launch(axpy, call)
+    fixes = [row["fix"] for row in compiles(recorder.recording)[1:]]
+    annotated = {found for fix in fixes for found in re.findall(r"`(\w+): (tl\.\w+)`", fix)}
+    assert len(annotated) <= 1
+    for fix in fixes:
+        for options, changed in fixed(fix, kernel, calls)[:1]:
+            kernel, calls = {**kernel, **options}, changed
+    axpy = make(**kernel)
+    with kernelscope.record() as recorder:
+        for call in calls:
+            launch(axpy, call)
+    assert len(recorder.recording.compilations) == 1, fixes
+
+
+def test_a_bool_for_an_annotated_integer(make: Any, x: Any) -> None:
+    axpy = make(annotate=("n", "tl.int64"))
+    with kernelscope.record() as recorder:
+        for n in (5, True):
+            launch(axpy, call_of(x, {"n": n}))
+    row = compiles(recorder.recording)[1]
+    assert "argument `n` is a bool; the nearest known specialization is for an integer" in row["reason"]
 
 
 def test_an_option_that_is_the_default(make: Any, x: Any) -> None:
@@ -414,7 +471,8 @@ def test_the_same_specialization_again(make: Any, x: Any, monkeypatch: pytest.Mo
 def test_the_nearest_is_the_one_with_the_fewest_differences(make: Any, x: Any) -> None:
     axpy = make()
     with kernelscope.record() as recorder:
-        for change in ({}, {"n": 1000, "BLOCK": 64}, {"n": 1000, "BLOCK": 64, "num_warps": 8}, {"BLOCK": 64}):
+        for change in ({"num_stages": 2}, {"n": 1000, "BLOCK": 64}, {"n": 1000, "BLOCK": 64, "num_warps": 8},
+                       {"BLOCK": 64}):
             launch(axpy, call_of(x, change))
     row = compiles(recorder.recording)[3]
     assert row["reason_code"] == "divisibility" and row["nearest_signature"].endswith("i32, fp32, BLOCK=64")
