@@ -2,7 +2,8 @@
 
 Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
 divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
-specialization that differs least. Codes beside those of `kernelscope.analysis.compiles`:
+specialization that differs in the fewest things, of several with the one with the most launches, then the earliest.
+What a fix asks for is chosen once for a recording. Codes beside those of `kernelscope.analysis.compiles`:
 
 ``new_constexpr``
     An argument that is a constant has another value.
@@ -15,10 +16,11 @@ specialization that differs least. Codes beside those of `kernelscope.analysis.c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelscope.analysis.columns import json_object, mapping, owner_of, texts
+from kernelscope.analysis.columns import items, json_object, launch_counts, mapping, owner_of, texts
+from kernelscope.analysis.common_types import common_dtype, is_number, most
 from kernelscope.recording.model import Recording
 from kernelscope.units import listed
 
@@ -111,7 +113,7 @@ def _argument(name: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> list
     """How one argument differs: of another number of dimensions nothing else is told."""
     arrays = [bool({"ndim", "array"} & held.keys()) for held in (old, new)]
     if arrays[0] != arrays[1] or not new or not old:
-        texts_of = [(f"an array of {held['type']}" if is_array else held.get("type")) if held else None
+        texts_of = [(f"{_ARRAY_OF}{held['type']}" if is_array else held.get("type")) if held else None
                     for held, is_array in zip((old, new), arrays, strict=True)]
         kinds = [None if "array" in f"{each}" else each for each in texts_of]
         if None in kinds:  # a number and an array, or nothing at all
@@ -136,10 +138,63 @@ def _kernels(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Change]:
 
 @dataclass
 class _Kernel:
-    """What a kernel had compiled so far, newest last."""
+    """What a kernel had compiled so far, in order."""
 
     row: Mapping[str, Any]
-    known: list[tuple[str, Mapping[str, Any], int]] = field(default_factory=list[tuple[str, Mapping[str, Any], int]])
+    #: Signature, attributes, when the compile ended, and number of launches.
+    known: list[tuple[str, Mapping[str, Any], int, int]] = field(
+        default_factory=list[tuple[str, Mapping[str, Any], int, int]])
+    #: Attributes of all specializations of the recording, with the launches of each.
+    seen: list[tuple[Mapping[str, Any], int]] = field(default_factory=list[tuple[Mapping[str, Any], int]])
+
+    def target(self, change: Change) -> Change:
+        """Return a change whose known side is what all launches of the recording can have."""
+        known, wanted = change.known, change.wanted
+        main = max((launches for _, launches in self.seen), default=0)
+        outweighing = sum(launches for _, launches in self.seen) + 1
+        first = next((facts for facts, launches in self.seen if launches == main), None)
+        values = [(_present(change, facts), launches + outweighing * (facts is first)) for facts, launches in self.seen]
+        if change.kind in ("constant", "option"):
+            return replace(change, known=most(values or [(known, 0)]))
+        values = [(value, launches) for value, launches in values if value is not None] or [(known, 0)]
+        if change.kind != "argument" or change.aspect in ("index", "weak", "placement"):
+            return change
+        if change.aspect == "shape":
+            shapes = [items(value) for value, _ in values if len(items(value)) == len(items(known))]
+            return replace(change, known=[_longest(lengths) for lengths in zip(*(*shapes, items(known)), strict=True)])
+        if change.aspect == "layout":
+            contiguous = [(value, launches) for value, launches in values
+                          if "contiguous" in str(value) and not str(value).startswith("not")]
+            return replace(change, known=most(contiguous or values))
+        if change.aspect == "ndim":
+            return replace(change, known=most(values))
+        if change.aspect != "type":
+            return change
+        if known is None or wanted is None:
+            return change
+        arrays = [value for value in (known, wanted) if str(value).startswith(_ARRAY_OF)]
+        if arrays:
+            return replace(change, known=arrays[0])
+        if all(is_number(str(value)) for value, _ in values):
+            return replace(change, known=common_dtype([(str(value), launches) for value, launches in values]))
+        return replace(change, known=most(values))
+
+
+#: Begins how a change says the type of an array, where the other side has none.
+_ARRAY_OF = "an array of "
+
+
+def _present(change: Change, facts: Mapping[str, Any]) -> Any:
+    """Return what a specialization has of what a change is about."""
+    if change.kind == "argument":
+        return mapping(mapping(facts.get("arguments")).get(change.name)).get(change.aspect)
+    return mapping(facts.get(f"{change.kind}s")).get(change.name)
+
+
+def _longest(lengths: Sequence[Any]) -> Any:
+    """Return the greatest of the lengths in one dimension; the last where one is no number."""
+    return max(lengths, key=lambda length: int(str(length))) if all(
+        str(length).isdigit() for length in lengths) else lengths[-1]
 
 
 def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
@@ -151,8 +206,13 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
                if row["framework"] in _FRAMEWORKS}
     if not kernels:
         return {}
-    held = {row["specialization_id"]: json_object(row["attributes"]) for row in recording.rows("specializations")
-            if row["dispatcher_id"] in kernels}
+    launches = launch_counts(recording)
+    held: dict[int, dict[str, Any]] = {}
+    for row in recording.rows("specializations"):
+        if row["dispatcher_id"] in kernels:
+            number = row["specialization_id"]
+            held[number] = json_object(row["attributes"])
+            kernels[row["dispatcher_id"]].seen.append((held[number], launches.get(number, 0)))
     found: dict[int, dict[str, Any]] = {}
     for row in sorted(recording.rows("compilations"), key=lambda each: each["start_ns"]):
         kernel = kernels.get(row["dispatcher_id"])
@@ -165,7 +225,8 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
             found[row["compilation_id"]] = {"reason_code": code, "reason": sentence, "fix": fix, "argument": argument,
                                             "nearest_signature": nearest}
         if row["outcome"] in ("compiled", "disk") and wanted:
-            kernel.known.append((row["signature"], wanted, row["end_ns"] or row["start_ns"]))
+            kernel.known.append((row["signature"], wanted, row["end_ns"] or row["start_ns"],
+                                 launches.get(row["specialization_id"], 0)))
     return found
 
 
@@ -203,7 +264,7 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
         again = "the definition ran again"
     if not wanted:
         return "unknown", "the record does not tell what was new", None, None, None
-    signature, nearest, ended = min(reversed(known), key=lambda each: len(compare(wanted, each[1])))
+    signature, nearest, ended, _ = min(known, key=lambda each: (len(compare(wanted, each[1])), -each[3]))
     found = compare(wanted, nearest)
     if again and (not found or found[0].kind == "code"):
         how = "with new code, which has to be compiled" if found else (
@@ -226,7 +287,7 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
     if wanted.get("primitive"):
         return found[0].code, sentence, _EAGER, found[0].name or None, signature
     argument = found[0].name if found[0].kind in ("argument", "constant") and found[0].name != "reduction" else None
-    fixes = list(dict.fromkeys(filter(None, (words.fix(each, wanted) for each in found))))
+    fixes = list(dict.fromkeys(filter(None, (words.fix(kernel.target(each), wanted) for each in found))))
     return found[0].code, sentence, "; ".join(fixes[:_MOST]) or None, argument, signature
 
 
@@ -349,7 +410,9 @@ class _Words:
         if change.aspect == "type":
             if self.name == "JAX" and (old is None or change.wanted is None):
                 return f"pass the same keys and items in every {self.call}"
-            if old is None or change.wanted is None or "array" in f"{old} {change.wanted}":
+            if old is None or change.wanted is None:
+                return f"pass `{name}` as {old or change.wanted} in every {self.call}"
+            if "array" in f"{old} {change.wanted}":
                 return f"pass `{name}` as {old} in every {self.call}"
             if change.is_array:
                 return f"pass `{name}` with the dtype {old} in every {self.call}, if the values allow it"

@@ -163,7 +163,7 @@ CHANGES = [
            "argument `x` is float64; the nearest known specialization has float32; `y` differs too",
            "nothing avoids it in your code: CuPy makes this kernel itself"),
     Change("dtype of an ElementwiseKernel", elementwise(carray()), elementwise(carray("complex<float>")), "new_dtype",
-           "x", "argument `x` is complex64", "pass `x` with the dtype float32 in every call"),
+           "x", "argument `x` is complex64", "pass `x` with the dtype complex64 in every call"),
     Change("a number instead of an array", elementwise(carray()), elementwise("float"), "new_type", "x",
            "argument `x` is float32; the nearest known specialization has an array of float32",
            "pass `x` as an array of float32 in every call"),
