@@ -46,7 +46,8 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     if in_notebook:
         parser.add_argument("path", metavar="PATH", help="where to write: a file, or a folder for tables")
     else:
-        parser.add_argument("file", metavar="FILE.kscope", help="a recording; of a study its FILE.json")
+        parser.add_argument("file", metavar="FILE.kscope",
+                            help="a recording, or the trace of another tool; of a study its FILE.json")
     without = f"; without it the one of the name: {listed(suffixes())}" if in_notebook else ""
     parser.add_argument("--to", required=not in_notebook, choices=tuple(EXPORTERS), help=f"the format{without}")
     parser.add_argument("--metric", choices=METRICS, help="what the numbers of --to collapsed are: time on the host, "
@@ -79,12 +80,16 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
     Raises
     ------
     KernelScopeError
-        The name is that of another format, or it cannot be written.
+        The name is that of another format or of the source, or it cannot be written.
     """
     exporter = EXPORTERS[form]
     target = _target(exporter, output, source or recording.name or "recording")
+    place = checked(target)
+    if source is not None and exporter.written_to(place).resolve() == Path(source).expanduser().resolve():
+        raise KernelScopeError(f"{exporter.written_to(place).name!r} would replace the trace itself: name another file "
+                               "with -o")
     options = {"metric": metric} if metric else {}
-    written = exporter.write(recording, checked(target), progress=progress_printer(), **options)
+    written = exporter.write(recording, place, progress=progress_printer(), **options)
     return written, exporter.note(target, written)
 
 
@@ -136,8 +141,10 @@ def progress_printer() -> Callable[[float, str], None]:
 
 def main(arguments: argparse.Namespace) -> int:
     """Export the file and print where; return the exit code."""
+    from kernelscope.studies.files import is_study  # only a file of JSON may be one
+
     _check_metric(arguments, arguments.to)
-    if Path(arguments.file).suffix == ".json":
+    if Path(arguments.file).suffix == ".json" and is_study(arguments.file):
         written, note = _export_study(arguments), ""
     else:
         written, note = exported(chosen(arguments), arguments.to, arguments.output, arguments.file, arguments.metric)

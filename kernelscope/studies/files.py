@@ -17,6 +17,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,8 @@ VERSION, ANATOMY_VERSION = 2, 1
 SUFFIX = ".json"
 #: A study of six targets and forty cases has a fiftieth of this.
 MAX_FILE_BYTES = 64 << 20
+#: The beginning of a file, in which its format is.
+_HEAD_BYTES = 4096
 #: The parts of an anatomy: a launch has some ten, and one for each argument.
 MOST_PARTS = 100_000
 
@@ -102,6 +105,16 @@ def write(path: str | Path, content: bytes, suffix: str) -> Path:
     except RecordingFileError as error:
         raise StudyFileError(str(error)) from error.__cause__
     return target.expanduser()
+
+
+def is_study(path: str | Path) -> bool:
+    """Return whether a file begins as a study or an anatomy does; False where it cannot be read."""
+    try:
+        with open(Path(path).expanduser(), "rb", opener=_without_waiting) as file:
+            head = file.read(_HEAD_BYTES)
+    except (OSError, ValueError, RuntimeError):
+        return False
+    return re.search(rf'"format"\s*:\s*"(?:{FORMAT}|{ANATOMY_FORMAT})"'.encode(), head) is not None
 
 
 def load(path: str | Path) -> Measured | MeasuredBreakdown:

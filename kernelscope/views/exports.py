@@ -38,7 +38,8 @@ class Exporter:
     suffixes : tuple of str
         Suffixes of files' names that ask for it; none where it writes a folder.
     needs : str
-        The optional package that `function` writes `ending` with; empty where there is none.
+        The optional package that `function` writes `ending` with; empty where there is none. The function's module says
+        by ``has_package()`` whether it is installed.
     without : str
         What is written where that is missing, and how to get it.
     metrics : tuple of str
@@ -75,16 +76,20 @@ class Exporter:
         stem = path.stem if path.suffix in (".kscope", ".json") else path.name
         return str(path.with_name((stem or "recording") + self.ending))
 
+    def written_to(self, target: Path) -> Path:
+        """Return the file that is written for a name: another one where the package is missing that `ending` needs."""
+        is_complete = not self.needs or bool(_function(self.function.partition(":")[0] + ":has_package")())
+        return target if is_complete else target.with_suffix(".json")
+
     def note(self, asked: str, written: Path) -> str:
         """Return what to say where something else was written than was asked for; usually nothing."""
         is_other = bool(self.without) and written.suffix not in (self.ending, Path(asked).suffix)
         return f" ({self.without})" if is_other else ""
 
 
-def _function(name: str) -> Callable[..., Path]:
+def _function(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
-    found: Callable[..., Path] = getattr(importlib.import_module(module), function)
-    return found
+    return getattr(importlib.import_module(module), function)
 
 
 #: Exporters by name.

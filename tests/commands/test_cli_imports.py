@@ -11,6 +11,8 @@ from foreign_traces import launched, nsys_tables, write_folder, write_json, writ
 from handmade import Script
 
 import kernelscope
+from kernelscope.commands import export
+from kernelscope.errors import KernelScopeError
 from kernelscope.units import MISSING
 
 TESTS = Path(__file__).parents[1]
@@ -24,6 +26,7 @@ def traces(tmp_path: Path) -> dict[str, Path]:
         "parquet": write_folder(tmp_path / "report_pqtdir", nsys_tables(processes=2)),
         "json": write_json(tmp_path / "trace.kscope", launched("axpy", 10, 5)),
         "gzip": write_json(tmp_path / "trace.json.gz", launched("axpy", 10, 5), baseTimeNanoseconds=10**18),
+        "plain": write_json(tmp_path / "plain.json", launched("axpy", 10, 5), text="x" * 100_000),
     }
 
 
@@ -37,11 +40,26 @@ def test_show(cli: Any, traces: dict[str, Path], form: str) -> None:
     assert found["counts"]["compiles"] is None and found["counts"]["launches"] > 0
 
 
-@pytest.mark.parametrize("form", ["sqlite", "parquet", "gzip"])
+@pytest.mark.parametrize("form", ["sqlite", "parquet", "json", "gzip", "plain"])
 def test_export(cli: Any, traces: dict[str, Path], form: str, tmp_path: Path) -> None:
     for kind, target in (("html", "out.html"), ("parquet", "out"), ("csv", "tables")):
         cli("export", str(traces[form]), "--to", kind, "-o", str(tmp_path / target))
     assert "axpy" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_a_trace_is_not_replaced_by_its_export(
+        cli: Any, traces: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = traces["plain"]
+    before = trace.read_bytes()
+    assert cli("export", "plain.json", "--to", "perfetto").stdout == "wrote plain.pftrace\n"
+    for options in (["-o", "plain.json"], ["-o", f"../{trace.parent.name}/plain.json"]):
+        ran = cli("export", "plain.json", "--to", "perfetto", *options, code=1)
+        assert ran.stderr == "kernelscope: 'plain.json' would replace the trace itself: name another file with -o\n"
+    assert cli("export", "plain.json", "--to", "perfetto", "-o", "other.json").stdout == "wrote other.json\n"
+    monkeypatch.setattr("kernelscope.views.timeline.perfetto.has_package", lambda: False)
+    with pytest.raises(KernelScopeError, match="would replace the trace itself"):
+        export.exported(kernelscope.load(trace), "perfetto", None, str(trace))
+    assert trace.read_bytes() == before
 
 
 def test_merge(cli: Any, traces: dict[str, Path], tmp_path: Path) -> None:

@@ -59,17 +59,28 @@ def changed(column: str, value: Any, table: str = KERNELS) -> Tables:
     ('{"traceEvents" []}', "is no JSON at letter 14"),
     ("{7: []}", "is no JSON at letter 2"),
     ('{"cells": []}', "neither a recording nor a trace"),
-    ('{"traceEvents": 7}', "neither a recording nor a trace"),
-    ('{"traceEvents": []}', "says nothing of CUDA"),
-    ("[]", "says nothing of CUDA"),
-    ("[1, 2", "says nothing of CUDA"),
+    ('{"traceEvents": 7}', "neither a recording nor a trace: it has 'traceEvents' and no list traceEvents"),
+    ('{"schema": "1.1", "nodes": [], "a\\n": 1, "b": 2, "c": 3}',
+     "it has 'schema', 'nodes', 'a.*n', 'b' and 1 more and no list traceEvents"),
+    ('{"traceEvents": []}', "says nothing of a GPU"),
+    ("[]", "says nothing of a GPU"),
+    ("[1, 2", "says nothing of a GPU"),
     ('{"traceEvents": ' + "[" * 200_000, "nested too deeply"),
     ('{"a": ' * 100_000, "nested too deeply"),
     ('{"traceEvents": [' + "9" * 5_000 + "]}", "is no JSON"),
     (b'{"traceEvents": \xff[]}', "is no JSON at letter 16"),
-], ids=range(16))
+], ids=range(17))
 def test_text_that_is_no_trace(tmp_path: Path, text: str | bytes, message: str) -> None:
     refused(text_file(tmp_path, text), message)
+
+
+def test_a_trace_of_the_host_alone_says_what_is_in_it(tmp_path: Path) -> None:
+    events = [*(event("cpu_op", "aten::add", at, 2) for at in range(3)), event("user_annotation", "step", 1, 2),
+              *(event("python_function", "f", at, 2) for at in range(2)), event("mtia\nruntime", "f", 1, 2),
+              *(event(f"kind{at}", "f", 1, 2) for at in range(7))]
+    message = refused(write_json(tmp_path / "trace.json", events), "of torch.profiler .* says nothing of a GPU")
+    assert "but 3 cpu_op, 2 python_function, 1 user_annotation, 1 mtia runtime and 7 more" in message
+    assert "needed are events of the categories kernel, gpu_memcpy" in message
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", "1e30", '"later"', "null", "[]", "true",
@@ -148,7 +159,7 @@ def test_a_database_of_something_else(tmp_path: Path) -> None:
 
 def test_an_export_without_cuda(tmp_path: Path) -> None:
     tables = {name: table for name, table in nsys_tables().items() if not name.startswith("CUPTI")}
-    refused(write_sqlite(tmp_path / "x.sqlite", tables), "says nothing of CUDA")
+    refused(write_sqlite(tmp_path / "x.sqlite", tables), "nothing of a GPU.* but 7 NVTX_EVENTS, 7 OSRT_API; export")
 
 
 @pytest.mark.parametrize("value", ["text", 1.5, b"blob", 1e300])
@@ -220,7 +231,7 @@ def test_a_damaged_database(tmp_path: Path) -> None:
     for data in (whole[:100], whole[:5_000], whole[:len(whole) // 2], whole[:4_096] + b"\xff" * 8_192 + whole[12_288:],
                  whole[:16] + b"\xff" * 84 + whole[100:]):
         path.write_bytes(data)
-        refused(path, "cannot be read as SQLite|damaged|no table of Nsight Systems|says nothing of CUDA")
+        refused(path, "cannot be read as SQLite|damaged|no table of Nsight Systems|says nothing of a GPU")
 
 
 def test_the_file_is_not_written_to(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ PUSH_POP, START_END, MARK = range(3)
 MOST_LETTERS = 1 << 16
 #: What is listed of what was skipped.
 _LISTED = 8
+#: What is listed of a file's own names in a message.
+_QUOTED = 4
 #: How much of another's message is quoted.
 _MOST_QUOTED = 200
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -105,6 +107,10 @@ class Trace:
         How many events of each kind are not in the recording, of those that are none of its business.
     problems : list of str
         What is missing although it is its business.
+    others : Counter
+        How many events of each kind are in the recording, of those that say nothing of a GPU.
+    hint : str
+        What the file needs to have to be a recording, and how to make one that has it.
     metadata : dict
         Further metadata.
     """
@@ -120,6 +126,8 @@ class Trace:
     wall_ns: int | None = None
     skipped: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    others: Counter[str] = field(default_factory=Counter)
+    hint: str = ""
     metadata: Row = field(default_factory=dict)
 
 
@@ -146,7 +154,12 @@ def clean_text(value: str) -> str:
 
 def one_line(error: Exception) -> str:
     """Return what an exception says of a file, of which it may quote anything, for a message."""
-    return "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split()))[:_MOST_QUOTED]
+    return printable(str(error))[:_MOST_QUOTED]
+
+
+def printable(text: str) -> str:
+    """Return a text of a file, which may be anything, for a message of one line."""
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
 
 
 def check_numbers(what: str, columns: Mapping[str, np.ndarray]) -> None:
@@ -172,13 +185,16 @@ def recording_of(trace: Trace, file: str) -> Recording:
     Raises
     ------
     RecordingFileError
-        The trace says nothing of CUDA, or what it says cannot be.
+        The trace says nothing of a GPU, or what it says cannot be.
     """
     kept = [each for each in trace.processes if any(len(next(iter(columns.values()), ())) for columns in (
         each.activities, each.calls, each.ranges))]
     if not any(_count(each.activities) + _count(each.calls) for each in kept):
-        raise RecordingFileError(f"is a trace of {trace.producer}, and says nothing of CUDA: it has no kernel, copy or "
-                                 "call of CUDA's; record the GPU's side too")
+        counts = trace.others + trace.skipped
+        others = listed([f"{count:,} {printable(name)}" for name, count in counts.most_common(_QUOTED)], _QUOTED,
+                        more=len(counts) - _QUOTED)
+        raise RecordingFileError(f"is a trace of {trace.producer}, and says nothing of a GPU: no kernel, copy or call "
+                                 f"of CUDA or HIP, but {others or 'no events'}; {trace.hint}")
     made: list[Recording] = []
     shift = _origin(kept)
     for process in kept:

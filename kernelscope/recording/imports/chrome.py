@@ -49,6 +49,7 @@ from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import ThreadOperators
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, UNKNOWN
+from kernelscope.units import listed
 
 #: A trace of more text is refused.
 MOST_BYTES = 2 << 30
@@ -58,6 +59,8 @@ _LEAST_BYTES = 64 << 20
 _CHUNK = 1 << 22
 _EVENTS_BETWEEN = 1 << 14
 _MOST_LISTED = 80
+#: What is listed of a file's own names in a message.
+_QUOTED = 4
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
@@ -71,7 +74,7 @@ def read_trace(path: Path, progress: Progress | None = None) -> Recording:
     Raises
     ------
     RecordingFileError
-        It is no such trace, says nothing of CUDA, is damaged, or was made to harm.
+        It is no such trace, says nothing of a GPU, is damaged, or was made to harm.
     """
     try:
         reader = _Reader()
@@ -272,7 +275,9 @@ class _Reader:
                 self._head[key], at = _value(text, at)
             is_over, at = _end(text, at, "}")
         if not has_events:
-            raise RecordingFileError("is JSON, but neither a recording nor a trace: it has no traceEvents")
+            names = listed([_shown(name) for name in self._head], _QUOTED)
+            raise RecordingFileError(f"is JSON, but neither a recording nor a trace: it has {names or 'nothing'} and "
+                                     "no list traceEvents, which Chrome's JSON has")
 
     def _events(self, text: str, at: int, progress: Progress | None, *, may_stop: bool = False) -> int:
         end = at
@@ -436,6 +441,10 @@ class _Reader:
             if "xla" not in self._seen and type(pid) is int and 0 < pid <= MAX_HANDLE:
                 process.facts["pid"] = pid
             made.processes.append(process)
+        made.others = Counter({name: len(tables[table]["start_ns"]) for table, name in (
+            ("operators", "cpu_op"), ("ranges", "user_annotation")) if len(tables[table]["start_ns"])})
+        made.hint = ("needed are events of the categories kernel, gpu_memcpy, gpu_memset, cuda_runtime or cuda_driver, "
+                     "as torch.profiler writes them with ProfilerActivity.CUDA")
         self._say_who(made, base, is_one=len(made.processes) == 1)
         if graphs:
             made.problems.append("CUDA graphs have no names in such a trace: they are told apart by what they ran")

@@ -388,6 +388,9 @@ class _Reader:
         activities = joined([part for part in parts if part], (
             *ACTIVITY_COLUMNS, "static", "local", "process"))
         self.split(activities, calls, ranges, labels, has_waits=bool(parts[-1]))
+        self.trace.hint = "export the report of a profile with --trace=cuda,nvtx"
+        if ranges:
+            self.trace.others[_RANGES] = len(ranges["start_ns"])
         self.facts()
         self.what_is_left()
         if self.tables.damaged:
