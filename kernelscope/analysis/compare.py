@@ -727,7 +727,7 @@ def _lines(recording: Recording, phases: LaunchPhases) -> _Items:
 def _ranges(recording: Recording, phases: LaunchPhases) -> _Items:
     if not row_count(recording, "ranges"):
         return {}
-    return {each.path: _Item(each.name, "", (
+    return {each.paths.keys[each.number]: _Item(each.name, "", (
         each.ranges, each.inclusive_launches, each.inclusive_ns, each.inclusive_gpu_ns))
         for each in by_range(recording, phases)}
 

@@ -8,8 +8,9 @@ launch; without a recorded launch, to that which was innermost when its thread b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,65 @@ SEPARATOR = " / "
 #: What a range is called that was given no message.
 UNNAMED = "(no message)"
 
+#: Of a path of more names the first and the last are named: in full, the paths of ranges inside each other have as many
+#: names as the square of their number.
+MOST_NAMES = 32
+_FIRST_NAMES = MOST_NAMES // 2
+
 _EVER = np.iinfo(np.int64)
+_NO_KEY = bytes(16)
+
+
+@dataclass(frozen=True, eq=False)
+class RangePaths:
+    """The distinct paths of a recording's ranges, in order of their first range: after those around them.
+
+    Attributes
+    ----------
+    labels : list of str
+        The name of the innermost range of each.
+    around : list of int
+        The path around it, -1 for none.
+    depths : list of int
+        How many ranges are around it.
+    keys : list of bytes
+        What paths of the same names have in every recording, and no others.
+    """
+
+    labels: list[str] = field(default_factory=list[str])
+    around: list[int] = field(default_factory=list[int])
+    depths: list[int] = field(default_factory=list[int])
+    keys: list[bytes] = field(default_factory=list[bytes])
+    # The path of the first names of a long one, itself for a short one.
+    _begins: list[int] = field(default_factory=list[int])
+
+    def add(self, name: str, around: int) -> int:
+        """Add the path of ranges of a name inside of another path, -1 for none; return its number."""
+        number = len(self.labels)
+        depth = 0 if around < 0 else self.depths[around] + 1
+        key = hashlib.blake2b(_NO_KEY if around < 0 else self.keys[around], digest_size=len(_NO_KEY))
+        key.update(name.encode())
+        self.labels.append(name or UNNAMED)
+        self.around.append(around)
+        self.depths.append(depth)
+        self.keys.append(key.digest())
+        self._begins.append(number if depth < _FIRST_NAMES else self._begins[around])
+        return number
+
+    def names(self, number: int) -> tuple[str, ...]:
+        """Return the names from the outermost range on; of more than `MOST_NAMES` the first and the last."""
+        left_out = self.depths[number] + 1 - MOST_NAMES
+        if left_out <= 0:
+            return self._last_names(number, self.depths[number] + 1)
+        return (*self._last_names(self._begins[number], _FIRST_NAMES), f"({left_out:,} more)",
+                *self._last_names(number, MOST_NAMES - _FIRST_NAMES))
+
+    def _last_names(self, number: int, count: int) -> tuple[str, ...]:
+        names: list[str] = []
+        for _ in range(count):
+            names.append(self.labels[number])
+            number = self.around[number]
+        return tuple(names[::-1])
 
 
 @dataclass(frozen=True)
@@ -50,8 +109,8 @@ class RangeSummary:
 
     Attributes
     ----------
-    path : tuple of str
-        Names (`common_name`) from the outermost range to this one.
+    number : int
+        Which of `paths` it is.
     ranges : int
         How many there were.
     unclosed : int
@@ -72,9 +131,11 @@ class RangeSummary:
     inclusive_launches, inclusive_host_ns, inclusive_gpu_ns : int or None
         Launches, own host time of launches, and time of kernels, copies and memsets, those of the ranges inside them
         included.
+    paths : RangePaths
+        All paths of the recording.
     """
 
-    path: tuple[str, ...]
+    number: int
     ranges: int
     unclosed: int
     inclusive_ns: int | None
@@ -91,11 +152,22 @@ class RangeSummary:
     inclusive_launches: int = 0
     inclusive_host_ns: int | None = None
     inclusive_gpu_ns: int | None = None
+    paths: RangePaths = field(default_factory=RangePaths, repr=False, compare=False)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Return the names from the outermost range to this one; of more than `MOST_NAMES` the first and the last."""
+        return self.paths.names(self.number)
 
     @property
     def depth(self) -> int:
         """Return how many ranges are around it."""
-        return len(self.path) - 1
+        return self.paths.depths[self.number]
+
+    @property
+    def label(self) -> str:
+        """Return the name of the ranges, without those around them."""
+        return self.paths.labels[self.number]
 
     @property
     def name(self) -> str:
@@ -110,8 +182,7 @@ class RangeSummary:
     @property
     def gpu_ns(self) -> int | None:
         """Return time of kernels, copies, memsets and whole graphs, in nanoseconds; None where none is known."""
-        known = [each for each in (self.kernel_ns, self.copy_ns, self.graph_ns) if each is not None]
-        return sum(known) if known else None
+        return _known_sum((self.kernel_ns, self.copy_ns, self.graph_ns))
 
 
 def attribute(recording: Recording) -> Ints:
@@ -170,7 +241,7 @@ def by_range(
     if not row_count(recording, "ranges"):
         return []
     paths, path_of = _paths(recording)
-    size = len(paths)
+    size = len(paths.labels)
     if not size:
         return []
     _, end = _times(recording)
@@ -186,35 +257,46 @@ def by_range(
     gpu: list[_GpuTimes] = [(None, None, None, None)] * size
     if is_gpu_recorded(recording):
         gpu = _gpu_by(recording, group, path_at[attribute_activities(recording, innermost)], size, joined)
+    own = [(int(launches[number]), totals[number].host_ns, _known_sum(gpu[number][1:])) for number in range(size)]
+    inclusive = _with_inside(own, paths.around)
     summaries = [
-        RangeSummary(path, int(counts[at]), int(unclosed[at]), *durations[at], int(launches[at]), totals[at], *gpu[at])
-        for at, path in enumerate(paths)
+        RangeSummary(number, int(counts[number]), int(unclosed[number]), *durations[number], int(launches[number]),
+                     totals[number], *gpu[number], inclusive[number][0] or 0, *inclusive[number][1:], paths)
+        for number in range(size)
     ]
-    return sorted(_with_inside(summaries), key=lambda each: (-(each.host_ns or 0), -each.launches, -(each.gpu_ns or 0)))
+    return sorted(summaries, key=lambda each: (-(each.host_ns or 0), -each.launches, -(each.gpu_ns or 0)))
 
 
-def _with_inside(summaries: Sequence[RangeSummary]) -> list[RangeSummary]:
-    """Return the summaries, each with what belongs to ranges inside it; paths follow those that are around them."""
-    held = {each.path: [each.launches, each.host_ns, each.gpu_ns] for each in summaries}
-    for each in reversed(summaries):
-        around = held.get(each.path[:-1])
-        if around is not None:
-            for place, value in enumerate(held[each.path]):
-                before = around[place]
-                around[place] = value if before is None else before if value is None else before + value
-    return [replace(each, inclusive_launches=held[each.path][0] or 0, inclusive_host_ns=held[each.path][1],
-                    inclusive_gpu_ns=held[each.path][2]) for each in summaries]
+_Sums = tuple[int | None, int | None, int | None]
+
+
+def _with_inside(sums: Sequence[_Sums], around: Sequence[int]) -> list[_Sums]:
+    """Return sums of paths with those of the paths inside them, which stand after them."""
+    inclusive = list(sums)
+    for number in range(len(sums) - 1, -1, -1):
+        if around[number] >= 0:
+            one, other, third = zip(inclusive[around[number]], inclusive[number], strict=True)
+            inclusive[around[number]] = _known_sum(one), _known_sum(other), _known_sum(third)
+    return inclusive
+
+
+def _known_sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def as_tree(ranges: Sequence[RangeSummary]) -> list[RangeSummary]:
     """Return `by_range` with each path followed by those inside it; of one depth the longest first."""
-    spent = {each.path: each.inclusive_ns or 0 for each in ranges}
-
-    def place(each: RangeSummary) -> list[tuple[int, str]]:
-        around = (each.path[:depth] for depth in range(1, len(each.path) + 1))
-        return [(-spent.get(path, 0), path[-1]) for path in around]
-
-    return sorted(ranges, key=place)
+    inside: dict[int, list[RangeSummary]] = {}
+    for summary in sorted(ranges, key=lambda summary: (-(summary.inclusive_ns or 0), summary.label), reverse=True):
+        inside.setdefault(summary.paths.around[summary.number], []).append(summary)
+    tree: list[RangeSummary] = []
+    # The last of the stack comes first, and what is inside it before the others: ranges may be deeper than Python's.
+    stack = inside.get(UNKNOWN, [])
+    while stack:
+        tree.append(stack.pop())
+        stack += inside.get(tree[-1].number, [])
+    return tree
 
 
 def mark_count(recording: Recording) -> int:
@@ -350,7 +432,7 @@ def _at(launched: Ints, times: Ints, values: Ints) -> Ints:
     return np.repeat(np.concatenate(([UNKNOWN], values)), counts)
 
 
-def _paths(recording: Recording) -> tuple[list[tuple[str, ...]], Ints]:
+def _paths(recording: Recording) -> tuple[RangePaths, Ints]:
     """Return the distinct paths in order of their first range, and each range's path (-1 for marks)."""
     code, words = codes(recording, "ranges", "name")
     words = [*map(common_name, words), ""]
@@ -358,7 +440,7 @@ def _paths(recording: Recording) -> tuple[list[tuple[str, ...]], Ints]:
     parents = ints(recording, "ranges", "parent_range_id").tolist()
     marks = matches(recording, "ranges", "kind", "mark").tolist()
     found: dict[tuple[int, str], int] = {}
-    paths: list[tuple[str, ...]] = []
+    paths = RangePaths()
     path_of: list[int] = []
     for name, parent, is_mark in zip(names, parents, marks, strict=True):
         if is_mark:
@@ -368,7 +450,6 @@ def _paths(recording: Recording) -> tuple[list[tuple[str, ...]], Ints]:
         key = (around, name)
         number = found.get(key)
         if number is None:
-            number = found[key] = len(paths)
-            paths.append((*(paths[around] if around >= 0 else ()), name or UNNAMED))
+            number = found[key] = paths.add(name, around)
         path_of.append(number)
     return paths, np.array(path_of, dtype=np.int64)

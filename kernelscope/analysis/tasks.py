@@ -118,8 +118,8 @@ def task_table(recording: Recording) -> pd.DataFrame:
 
 def _around(group_at: Ints, parents: Ints) -> Ints:
     """The group of each range: its own, or that of the nearest range around it that has one."""
-    parents = np.append(parents, UNKNOWN)
-    at = np.where(group_at >= 0, np.arange(len(group_at)), parents)
+    at = np.where(group_at >= 0, np.arange(len(group_at)), np.append(parents, UNKNOWN))
+    # Each round twice as far as the one before: ranges may be inside each other by the thousand.
     while (unknown := (at >= 0) & (group_at[at] < 0)).any():
-        at[unknown] = parents[at[unknown]]
+        at[unknown] = at[at[unknown]]
     return np.where(at >= 0, group_at[at], UNKNOWN)

@@ -8,7 +8,7 @@ from counting import lines_run
 from handmade import Script, many_launches
 
 from kernelscope.analysis.launches import PHASES
-from kernelscope.analysis.ranges import UNNAMED, as_tree, attribute, attribute_activities, by_range
+from kernelscope.analysis.ranges import MOST_NAMES, UNNAMED, as_tree, attribute, attribute_activities, by_range
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
@@ -254,6 +254,48 @@ def test_a_tree_has_the_longest_first_and_what_is_inside_below() -> None:
     ]
     assert [each.name for each in as_tree(by_range(recording_of(ranges, [])))] == [
         "long", "long / a", "long / a / b", "long / b", "short"]
+
+
+def nested(count: int, name: str = "step {}") -> Recording:
+    """So many ranges inside of each other, with a launch in the innermost."""
+    script = Script()
+    script.launchable()
+    script.launch(start_ns=count, end_ns=count + 1, phases=None)
+    for at in range(count):
+        script.range(name=name.format(at), start_ns=at, end_ns=10 * count - at, depth=at,
+                     parent_range_id=at - 1 if at else None)
+    return script.recording()
+
+
+def test_ranges_inside_each_other_by_the_thousand_have_short_paths() -> None:
+    """A path of 20,000 names for each of as many ranges would be 200 million names."""
+    rows = as_tree(by_range(nested(20_000)))
+    assert [row.depth for row in rows] == [*range(20_000)]
+    assert all(len(row.path) <= MOST_NAMES + 1 for row in rows)
+    assert rows[-1].path[:2] == ("step 0", "step 1") and rows[-1].path[-2:] == ("step 19998", "step 19999")
+    assert "(19,968 more)" in rows[-1].path and rows[MOST_NAMES - 1].path == tuple(
+        f"step {at}" for at in range(MOST_NAMES))
+    assert (rows[0].inclusive_launches, rows[0].launches, rows[-1].launches) == (1, 0, 1)
+    assert rows[0].exclusive_ns == 2
+
+
+def test_work_grows_as_the_depth_of_ranges_does() -> None:
+    some, twice = (lines_run(lambda recording=recording: as_tree(by_range(recording)))
+                   for recording in (nested(500), nested(1_000)))
+    assert twice < 2.2 * some
+
+
+def test_deep_ranges_of_two_recordings_are_compared_by_all_their_names() -> None:
+    """Also by those in the middle of a path, which are not shown."""
+    one, other = nested(100), nested(100)
+    names = other.arrow("ranges").column("name").to_pylist()
+    names[50] = "another"
+    table = other.arrow("ranges")
+    index = table.schema.get_field_index("name")
+    changed = Recording({**other.tables, "ranges": table.set_column(index, table.schema.field(index), [names])}, {})
+    statuses = [row.status for row in one.compare(changed).changes.section("ranges").rows]
+    assert {status: statuses.count(status) for status in statuses} == {"new": 50, "gone": 50, "same": 50}
+    assert {row.status for row in one.compare(nested(100)).changes.section("ranges").rows} == {"same"}
 
 
 def test_what_is_inside_counts_for_the_ranges_around_it_too() -> None:

@@ -1314,7 +1314,7 @@ def ranges_section(shown: Overview) -> Section | None:
     if not shown.by_range:
         return Section("ranges", heading, note, explanation="NVTX ranges and marks of your code and of libraries")
     rows = [
-        Row(each.path[-1], _phase_values(each.totals) | {
+        Row(each.label, _phase_values(each.totals) | {
             "ranges": count(each.ranges), "inclusive": duration(each.inclusive_ns),
             "exclusive": duration(each.exclusive_ns), "min": duration(each.shortest_ns),
             "median": duration(each.median_ns), "max": duration(each.longest_ns), "launches": count(each.launches),
@@ -1322,7 +1322,7 @@ def ranges_section(shown: Overview) -> Section | None:
             "host_inclusive": duration(each.inclusive_host_ns), "gpu": duration(each.gpu_ns),
             "gpu_inclusive": duration(each.inclusive_gpu_ns),
         }, notes=(notes := tuple(labels.range_notes(each))), terminal=notes, bars=phase_bars(each.totals),
-            at=f"name:{clean(each.path[-1])}", depth=each.depth)
+            at=f"name:{clean(each.label)}", depth=each.depth)
         for each in as_tree(shown.by_range)[:MOST_ROWS]
     ]
     is_gpu = shown.gpu is not None
