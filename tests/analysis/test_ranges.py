@@ -8,7 +8,14 @@ from counting import lines_run
 from handmade import Script, many_launches
 
 from kernelscope.analysis.launches import PHASES
-from kernelscope.analysis.ranges import MOST_NAMES, UNNAMED, as_tree, attribute, attribute_activities, by_range
+from kernelscope.analysis.ranges import (
+    MOST_NAMES,
+    UNNAMED,
+    as_tree,
+    attribute,
+    attribute_activities,
+    by_range,
+)
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
