@@ -20,6 +20,7 @@ from kernelscope.analysis.columns import (
     codes,
     count_by,
     data_frame,
+    instants,
     ints,
     matches,
     percentiles_by,
@@ -31,6 +32,7 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import delay_ns, duration_ns, is_known, otherwise
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -129,15 +131,11 @@ class Activities:
 
 def gpu_activities(recording: Recording) -> Activities:
     """Return the activities of the GPU whose times are known."""
-    start = ints(recording, "activities", "start_ns")
-    end = ints(recording, "activities", "end_ns")
+    start, end = instants(recording, "activities", "start_ns", "end_ns")
     kernel, copy, memset, graph = (matches(recording, "activities", "kind", kind)
                                    for kind in (KERNEL, COPY, SET, GRAPH))
     is_gpu = kernel | copy | memset | graph
-    source: Any = recording.arrow("activities")
-    known = is_gpu
-    if source.column("start_ns").null_count or source.column("end_ns").null_count:
-        known = is_gpu & (start >= 0) & (end >= 0)
+    known = is_gpu & is_known(start, end)
     forward = known & (start <= end)
     rows = np.arange(len(start)) if forward.all() else np.flatnonzero(forward)
     begun = start if len(rows) == len(start) else start[rows]
@@ -166,14 +164,13 @@ def windows(recording: Recording) -> Intervals:
 
     Where the recording has no cells, it is the time from its first launch or activity to the end of the last one.
     """
-    start = ints(recording, "cells", "start_ns")
+    start, end, synchronized = instants(recording, "cells", "start_ns", "end_ns", "synchronized_ns")
     if len(start):
-        end = np.maximum(ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns"))
-        return union(start, end)
+        return union(start, np.maximum(end, synchronized))  # an unknown one comes before all others
     gpu = gpu_activities(recording)
-    launched = ints(recording, "launches", "start_ns")
+    launched, returned = instants(recording, "launches", "start_ns", "end_ns")
     starts = np.concatenate((gpu.start, launched))
-    ends = np.concatenate((gpu.end, np.maximum(ints(recording, "launches", "end_ns"), launched)))
+    ends = np.concatenate((gpu.end, np.maximum(returned, launched)))
     if not len(starts):
         return Intervals(starts, ends)
     return union(starts.min(keepdims=True), ends.max(keepdims=True))
@@ -250,15 +247,14 @@ def join(recording: Recording) -> Joined:
     is_kernel = matches(recording, "activities", "kind", KERNEL)
     rows = np.arange(len(is_kernel)) if is_kernel.all() else np.flatnonzero(is_kernel)
 
-    def of_kernels(name: str) -> Ints:
-        values = ints(recording, "activities", name)
+    def of_kernels(values: Ints) -> Ints:
         return values if len(rows) == len(values) else values[rows]
 
-    launched = of_kernels("launch_id")
-    graph = np.maximum(of_kernels("cupti_graph_id"), of_kernels("graph_event_id"))
-    start, end = of_kernels("start_ns"), of_kernels("end_ns")
-    returned = of_kernels("submit_end_ns")
-    submitted = ints(recording, "launches", "submit_end_ns")
+    launched, *graphs = (of_kernels(ints(recording, "activities", name))
+                         for name in ("launch_id", "cupti_graph_id", "graph_event_id"))
+    graph = np.maximum(*graphs)
+    start, end, returned = map(of_kernels, instants(recording, "activities", "start_ns", "end_ns", "submit_end_ns"))
+    submitted, = instants(recording, "launches", "submit_end_ns")
     count = len(submitted)
     if count <= int(launched.max(initial=UNKNOWN)):
         launched = np.where(launched < count, launched, UNKNOWN)
@@ -277,15 +273,14 @@ def join(recording: Recording) -> Joined:
         joined_to = launched
         source = np.where(joined_to >= 0, 0, np.where(graph >= 0, 1, 2))
 
-    execute = end - start
-    execute[(start < 0) | (execute < 0)] = UNKNOWN
+    execute = duration_ns(start, end)
     since = returned
-    if bool((submitted >= 0).any()):
+    if bool(is_known(submitted).any()):
         own = submitted if len(first) == count else submitted[first]
         since = returned.copy()
-        since[chosen] = own if (own >= 0).all() else np.where(own >= 0, own, returned[chosen])
-    queue = np.maximum(start - since, 0)
-    queue[(since < 0) | (execute < 0)] = UNKNOWN
+        since[chosen] = otherwise(own, returned[chosen])
+    queue = delay_ns(since, start)
+    queue[execute < 0] = UNKNOWN
     took = execute[chosen]
     if int((joined_to >= 0).sum()) > len(first):
         took = np.where(count_by(joined_to, count, execute >= 0) > 0, sum_by(joined_to, execute, count), UNKNOWN)[first]
@@ -541,9 +536,8 @@ def busy_over_time(
 def busy_by_cell(recording: Recording, *, activities: Activities | None = None) -> list[list[Busy]]:
     """Return `busy` of each cell, in order of ``cells``, until the device was synchronized after it."""
     activities = gpu_activities(recording) if activities is None else activities
-    start = ints(recording, "cells", "start_ns")
-    end = np.maximum(ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns"))
-    end = np.maximum(start, end)
+    start, end, synchronized = instants(recording, "cells", "start_ns", "end_ns", "synchronized_ns")
+    end = np.maximum(start, np.maximum(end, synchronized))
     cells: list[list[Busy]] = [[] for _ in range(len(start))]
     for device, own in activities.by_device():
         times = [intervals.common(start, end).tolist()
@@ -833,13 +827,14 @@ def copied_in_launches(recording: Recording) -> dict[int, int]:
     Kernels whose launches copied nothing have no entry; a copy inside launches of several kernels is the innermost's.
     """
     copies = matches(recording, "activities", "kind", "memcpy")
-    at, size, thread = (ints(recording, "activities", name)[copies]
-                        for name in ("submit_start_ns", "size_bytes", "thread_id"))
-    start, end, owner, own = (ints(recording, "launches", name)
-                              for name in ("start_ns", "end_ns", "dispatcher_id", "thread_id"))
+    size, thread = (ints(recording, "activities", name)[copies] for name in ("size_bytes", "thread_id"))
+    at = instants(recording, "activities", "submit_start_ns")[0][copies]
+    start, end = instants(recording, "launches", "start_ns", "end_ns")
+    owner, own = (ints(recording, "launches", name) for name in ("dispatcher_id", "thread_id"))
     found: dict[int, int] = {}
-    for each in np.unique(thread[at >= 0]).tolist():
-        rows, made = np.flatnonzero(own == each), np.flatnonzero((thread == each) & (at >= 0))
+    called = is_known(at)
+    for each in np.unique(thread[called]).tolist():
+        rows, made = np.flatnonzero(own == each), np.flatnonzero((thread == each) & called)
         rows = rows[np.argsort(start[rows], kind="stable")]
         place = np.searchsorted(start[rows], at[made], side="right") - 1
         made, held = made[place >= 0], rows[place[place >= 0]]

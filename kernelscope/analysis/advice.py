@@ -31,6 +31,7 @@ from kernelscope.analysis.columns import (
     codes,
     ids,
     in_order,
+    instants,
     ints,
     items,
     json_object,
@@ -75,6 +76,7 @@ from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL, Bounds, Found
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature, parse_type
 from kernelscope.analysis.tuning import DTYPE, KEEP, Tuning
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns, row_duration_ns
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, cut, duration, listed, percent, size
 
@@ -1282,7 +1284,7 @@ def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[in
 def _churn(code: str, dispatchers: tuple[int, ...], rows: Sequence[_Row], needed: Iterable[Sequence[int]],
            argument: str = "", types: tuple[str, ...] = ()) -> Churn:
     cells = {row["cell_id"] for row in rows if row["cell_id"] is not None}
-    spent = sum(max(row["end_ns"] - row["start_ns"], 0) for row in rows)
+    spent = sum(row_duration_ns(row) or 0 for row in rows)
     return Churn(code, dispatchers, argument, types, len(rows), spent, len(cells),
                  tuple(row["compilation_id"] for row in rows), tuple(map(tuple, needed)))
 
@@ -1337,9 +1339,9 @@ def graph_kernels(recording: Recording) -> list[GraphKernel]:
         return []
     launched, specialization = ints(recording, "launches", "dispatcher_id"), ints(
         recording, "launches", "specialization_id")
-    start, end = ints(recording, "launches", "start_ns"), ints(recording, "launches", "end_ns")
+    start, end = instants(recording, "launches", "start_ns", "end_ns")
     fine = codes(recording, "launches", "error")[0] == UNKNOWN
-    replayed = _around_graph_launches(recording, start, end)
+    replayed, lasted = _around_graph_launches(recording, start, end), duration_ns(start, end)
     held: dict[int, dict[str, Any]] = {
         row["specialization_id"]: json_object(row["attributes"]) for row in recording.rows("specializations")}
     fell_back = np.array(sorted(number for number, each in held.items() if each.get("plain_because")), dtype=np.int64)
@@ -1353,7 +1355,7 @@ def graph_kernels(recording: Recording) -> list[GraphKernel]:
         reasons = [held[number]["plain_because"] for number in np.unique(specialization[plain]).tolist()]
         found.append(GraphKernel(
             row["dispatcher_id"], row["name"], int(mine.sum()), int((mine & replayed).sum()), int(plain.sum()),
-            int(np.maximum(end - start, 0)[plain].sum()), tuple(dict.fromkeys(map(str, reasons))),
+            int(np.maximum(lasted, 0)[plain].sum()), tuple(dict.fromkeys(map(str, reasons))),
             max((len(each.get("do_while") or ()) for each in facts), default=0)))
     return found
 
@@ -1363,7 +1365,8 @@ def _around_graph_launches(recording: Recording, start: Ints, end: Ints) -> Bool
     found = np.zeros(len(start), dtype=bool)
     thread = ints(recording, "launches", "thread_id")
     launches = matches(recording, "graph_events", "kind", "launch")
-    when, whose = (ints(recording, "graph_events", name)[launches] for name in ("start_ns", "thread_id"))
+    when = instants(recording, "graph_events", "start_ns")[0][launches]
+    whose = ints(recording, "graph_events", "thread_id")[launches]
     for number in np.unique(whose).tolist():
         times = np.sort(when[whose == number])
         mine = np.flatnonzero(thread == number)

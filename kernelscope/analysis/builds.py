@@ -13,6 +13,7 @@ from kernelscope.analysis import tuning
 from kernelscope.analysis.activities import Spread, spread
 from kernelscope.analysis.columns import data_frame, json_object, with_columns
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_duration_ns
 from kernelscope.units import listed
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def build_table(recording: Recording) -> pd.DataFrame:
 
 def _summary(framework: str, algorithm: str, rows: list[dict[str, Any]]) -> BuildSummary:
     outcomes = [str(row["outcome"]) for row in rows]
-    times = [_duration(row) for row in rows]
+    times = [row_duration_ns(row) for row in rows]
     # A hit builds nothing: its zero would make a sum of what is not known.
     built = [row["build_ns"] for row in rows if row["build_ns"] is not None and row["outcome"] != "hit"]
     sizes = [row["cubin_bytes"] for row in rows if row["cubin_bytes"] is not None]
@@ -134,10 +135,6 @@ def _summary(framework: str, algorithm: str, rows: list[dict[str, Any]]) -> Buil
 def _spread(times: list[int | None], outcomes: list[str], outcome: str) -> Spread | None:
     chosen = [-1 if took is None else took for took, each in zip(times, outcomes, strict=True) if each == outcome]
     return spread(np.array(chosen, dtype=np.int64))
-
-
-def _duration(row: dict[str, Any]) -> int | None:
-    return None if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0)
 
 
 # Why each build was needed, and what would avoid it.

@@ -22,6 +22,7 @@ from typing import Any
 from kernelscope.analysis.columns import items, json_object, launch_counts, mapping, owner_of, texts
 from kernelscope.analysis.common_types import common_dtype, is_number, most
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_end_ns
 from kernelscope.units import listed
 
 _EAGER = ("call it inside of a function that is jitted: outside, JAX compiles each operation by itself, once for each "
@@ -225,7 +226,7 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
             found[row["compilation_id"]] = {"reason_code": code, "reason": sentence, "fix": fix, "argument": argument,
                                             "nearest_signature": nearest}
         if row["outcome"] in ("compiled", "disk") and wanted:
-            kernel.known.append((row["signature"], wanted, row["end_ns"] or row["start_ns"],
+            kernel.known.append((row["signature"], wanted, row_end_ns(row),
                                  launches.get(row["specialization_id"], 0)))
     return found
 

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
+from kernelscope.recording.time import INSTANTS, is_known
+from kernelscope.recording.time import instants as instants_of
 from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
 
 if TYPE_CHECKING:
@@ -40,8 +42,16 @@ _ROWS_A_BUCKET = 4
 
 
 def ints(recording: Recording, table: str, name: str) -> Ints:
-    """Return an integer column as int64, with `kernelscope.schema.UNKNOWN` (-1) for null: not to be written to."""
-    return _whole(_column(recording, table, name))
+    """Return an integer column as int64, with `kernelscope.schema.UNKNOWN` (-1) for null: not to be written to.
+
+    Columns of instants are read with `instants`: -1 is one of them.
+    """
+    return _whole(_column(recording, table, name), name)
+
+
+def instants(recording: Recording, table: str, *names: str) -> tuple[Ints, ...]:
+    """Return columns of instants, with `kernelscope.recording.time.UNKNOWN_INSTANT` for null: not to be written to."""
+    return tuple(instants_of(_column(recording, table, name)) for name in names)
 
 
 def ids(recording: Recording, table: str, name: str) -> Ints:
@@ -93,18 +103,21 @@ class Reader:
 
     def ints(self, *names: str) -> list[Ints]:
         """Return integer columns as int64, -1 for null; one without any value is not filled in, row by row."""
-        return [_whole(self._table.column(name)) for name in names]
+        return [_whole(self._table.column(name), name) for name in names]
 
     def times(self, *names: str) -> list[tuple[Ints, Bools]]:
-        """Return columns of times, 0 for null, and which of them are known."""
-        return [_timed(self._table.column(name)) for name in names]
+        """Return columns of instants, and which of them are known."""
+        columns = [instants_of(self._table.column(name)) for name in names]
+        return [(times, is_known(times)) for times in columns]
 
     def codes(self, *names: str) -> list[tuple[Ints, list[str]]]:
         """Return columns of words as codes, -1 for null, and the words; free text too, each distinct one once."""
         return [_wide(_coded(self._table.column(name))) for name in names]
 
 
-def _whole(column: Any) -> Ints:
+def _whole(column: Any, name: str) -> Ints:
+    if name in INSTANTS:
+        raise ValueError(f"{name!r} is a column of instants, of which -1 is one: read it with `instants`")
     return np.asarray(_filled(column), dtype=np.int64)
 
 
@@ -112,13 +125,6 @@ def _filled(column: Any) -> Ints:
     if column.null_count == len(column):
         return np.broadcast_to(np.int64(UNKNOWN), (len(column),))
     return (column.fill_null(UNKNOWN) if column.null_count else column).to_numpy()
-
-
-def _timed(column: Any) -> tuple[Ints, Bools]:
-    if not column.null_count:
-        return np.asarray(column.to_numpy(), dtype=np.int64), np.ones(len(column), dtype=np.bool_)
-    known = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
-    return np.asarray(column.fill_null(0).to_numpy(), dtype=np.int64), known
 
 
 def _coded(column: Any) -> tuple[Ints, list[str]]:
@@ -605,14 +611,7 @@ def ranges_by(groups: Ints, values: Floats, size: int) -> Extremes:
 
 def union_ns(start: Ints, end: Ints, lane: Ints) -> int:
     """Return the time that intervals cover, with an overlap inside one lane (a thread) counted once."""
-    total = 0
-    for which in np.unique(lane):
-        order = np.argsort(start[lane == which], kind="stable")
-        begins = start[lane == which][order]
-        reach = np.maximum.accumulate(end[lane == which][order])
-        before = np.concatenate(([np.iinfo(np.int64).min], reach[:-1]))
-        total += int(np.maximum(reach - np.maximum(begins, before), 0).sum())
-    return total
+    return sum(union(start[lane == which], end[lane == which]).total_ns for which in np.unique(lane))
 
 
 def rows_by(codes: Ints) -> dict[int, Ints | slice]:
@@ -633,6 +632,8 @@ def rows_by(codes: Ints) -> dict[int, Ints | slice]:
 
 #: So many times less than there are intervals are looked up one by one.
 FEW = 4
+#: Up to here a float64 is a whole number.
+_EXACT = 1 << 53
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -686,7 +687,8 @@ class Intervals:
         """Return how much of the time before each of `times` is covered: whole nanoseconds, exact up to 2**53."""
         if not len(self):
             return np.zeros(len(times))
-        if len(times) * FEW < len(self):
+        # Recordings of machines that began months apart span more than the numbers below tell exactly.
+        if len(times) * FEW < len(self) or int(self.end[-1]) - int(self.start[0]) > _EXACT:
             found = np.searchsorted(self.start, times, side="right") - 1
             inside = np.minimum(times, self.end[found]) - self.end[found]
             return np.where(found >= 0, self._sums[found] + inside, 0).astype(np.float64)

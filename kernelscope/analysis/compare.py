@@ -39,6 +39,7 @@ from kernelscope.analysis.columns import (
     codes,
     count_by,
     ids,
+    instants,
     ints,
     matches,
     raised,
@@ -67,6 +68,7 @@ from kernelscope.intervals import (
     verdict_of,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, percent
 
@@ -531,8 +533,8 @@ def _graph_series(recording: Recording) -> dict[_Key, _Series]:
     graph = ints(recording, "graph_events", "graph_id")[rows]
     if not (graph >= 0).any():
         return {}
-    start, end, execute = (ints(recording, "graph_events", name)[rows] for name in ("start_ns", "end_ns", "execute_ns"))
-    host = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    host = duration_ns(*instants(recording, "graph_events", "start_ns", "end_ns"))[rows]
+    execute = ints(recording, "graph_events", "execute_ns")[rows]
     found: dict[_Key, _Series] = {}
     for summary in by_topology(recording):
         if summary.graph_ids:
@@ -587,8 +589,8 @@ _TOTALS = (
 
 
 def _totals(recording: Recording, phases: LaunchPhases) -> Values:
-    start, end = (ints(recording, "cells", name) for name in ("start_ns", "end_ns"))
-    walls = (end - start)[end >= start]
+    walls = duration_ns(*instants(recording, "cells", "start_ns", "end_ns"))
+    walls = walls[walls >= 0]
     own = phases.total()
     spent = _kernel_times(recording)
     outcome, words = codes(recording, "compilations", "outcome")
@@ -607,9 +609,9 @@ def _totals(recording: Recording, phases: LaunchPhases) -> Values:
 def _kernel_times(recording: Recording) -> Ints | None:
     """Return the durations of all kernels on the GPU that are known; None where none is."""
     if row_count(recording, "activities"):
-        start, end = (ints(recording, "activities", name) for name in ("start_ns", "end_ns"))
-        known = matches(recording, "activities", "kind", "kernel") & (start >= 0) & (end >= start)
-        return (end - start)[known] if known.any() else None
+        lasted = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))
+        known = matches(recording, "activities", "kind", "kernel") & (lasted >= 0)
+        return lasted[known] if known.any() else None
     execute = ints(recording, "launches", "execute_ns")
     return execute[execute >= 0] if bool((execute >= 0).any()) else None
 
@@ -643,13 +645,13 @@ def _gpu_by_kernel(recording: Recording, size: int) -> list[int]:
     dispatcher, execute = ids(recording, "launches", "dispatcher_id"), ints(recording, "launches", "execute_ns")
     count, spent = count_by(dispatcher, size, execute >= 0), sum_by(dispatcher, execute, size)
     if row_count(recording, "activities"):
-        start, end = (ints(recording, "activities", name) for name in ("start_ns", "end_ns"))
+        lasted = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))
         alone = matches(recording, "activities", "kind", "kernel") & (ints(recording, "activities", "launch_id") < 0)
-        alone &= (start >= 0) & (end >= start)
+        alone &= lasted >= 0
         owner = np.append(ints(recording, "specializations", "dispatcher_id"), UNKNOWN)
         whose = np.where(alone, owner[ints(recording, "activities", "specialization_id")], UNKNOWN)
         count = count + count_by(whose, size, alone)
-        spent = spent + sum_by(whose, np.where(alone, end - start, 0), size)
+        spent = spent + sum_by(whose, np.where(alone, lasted, 0), size)
     return np.where(count > 0, spent, UNKNOWN).tolist()
 
 
@@ -745,8 +747,8 @@ def _processes(recording: Recording, phases: LaunchPhases) -> _Items:
 def _copies(recording: Recording, phases: LaunchPhases) -> _Items:
     kind, kinds = codes(recording, "activities", "kind")
     name, names = codes(recording, "activities", "name")
-    start, end, sizes = (ints(recording, "activities", each) for each in ("start_ns", "end_ns", "size_bytes"))
-    took = np.where((start >= 0) & (end >= start), end - start, 0)
+    sizes = ints(recording, "activities", "size_bytes")
+    took = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))
     found: _Items = {}
     for at, word in enumerate(kinds):
         if word == "kernel":

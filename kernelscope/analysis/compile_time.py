@@ -18,6 +18,7 @@ from typing import Any
 from kernelscope.analysis.caches import is_cacheable
 from kernelscope.analysis.columns import rows_at
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_duration_ns
 
 #: Names of a compile's parts, in the order in which they run; an unknown phase comes before ``other``.
 PART_NAMES = ("wait for the compiler lock", "passes", "mlir", "nvvm", "lto", "link", "load", "other")
@@ -186,7 +187,7 @@ def _named(each: CompileTime, name: str) -> int:
 
 
 def _length(row: dict[str, Any]) -> int:
-    return 0 if row["end_ns"] is None else max(int(row["end_ns"] - row["start_ns"]), 0)
+    return row_duration_ns(row) or 0
 
 
 def _inside(rows: list[dict[str, Any]]) -> dict[int, int]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from kernelscope.analysis import cache_keys, caches, torch_reasons, triton, tuning
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
+    instants,
     ints,
     items,
     json_object,
@@ -43,6 +44,7 @@ from kernelscope.analysis.signatures import (
     shape_of,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_duration_ns
 from kernelscope.units import listed
 
 
@@ -127,7 +129,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
         CompilationSummary(
             **{name: row[name] for name in _AS_RECORDED},
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
-            duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
+            duration_ns=row_duration_ns(row) or 0,
             reason=row["reason"] or "",
             change="" if dispatchers[row["dispatcher_id"]]["framework"] in cache_keys.FRAMEWORKS else _changes(
                 dispatchers[row["dispatcher_id"]])(
@@ -156,11 +158,8 @@ def knows_compiles(recording: Recording) -> bool:
 
 def compile_ns(recording: Recording) -> int:
     """Return the time in which a thread was compiling or loading, a compile inside another counted once."""
-    return union_ns(
-        ints(recording, "compilations", "start_ns"),
-        ints(recording, "compilations", "end_ns"),
-        ints(recording, "compilations", "thread_id"),
-    )
+    start, end = instants(recording, "compilations", "start_ns", "end_ns")
+    return union_ns(start, end, ints(recording, "compilations", "thread_id"))
 
 
 # How arguments differ, as words: what each one was and what it is, by its Python name.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import ints, matches
+from kernelscope.analysis.columns import instants, ints, matches
 from kernelscope.analysis.counters import DOUBLE, Instructions, KernelCounters, instructions_of, measured
 from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.remedies import GRIDS, MORE_REGISTERS, NUMBA, PADDED_ARRAY, THREADS, Maker, maker_of
@@ -23,6 +23,8 @@ from kernelscope.analysis.savings import GPU, Found
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
 from kernelscope.analysis.stalls import REASONS, KernelStalls, Stalled, by_kernel
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns
+from kernelscope.schema import UNKNOWN
 from kernelscope.units import cut, duration, listed, percent, scaled, size
 
 #: Sectors that 32 neighbouring elements of 4 bytes lie in, and bytes of a sector.
@@ -122,10 +124,10 @@ class CounterEvidence:
     @cached_property
     def _executed(self) -> dict[int, int]:
         """Return the recorded time of each specialization's kernels on the GPU."""
-        start, end, number = (ints(self.recording, "activities", name)
-                              for name in ("start_ns", "end_ns", "specialization_id"))
-        known = matches(self.recording, "activities", "kind", "kernel") & (start >= 0) & (end >= start) & (number >= 0)
-        spent = np.bincount(number[known], (end - start)[known])
+        lasted = duration_ns(*instants(self.recording, "activities", "start_ns", "end_ns"))
+        number = ints(self.recording, "activities", "specialization_id")
+        known = matches(self.recording, "activities", "kind", "kernel") & (lasted != UNKNOWN) & (number >= 0)
+        spent = np.bincount(number[known], lasted[known])
         return {at: int(spent[at]) for at in np.flatnonzero(spent).tolist()}
 
     def placed(self, each: KernelCounters) -> Mapping[str, Any] | None:

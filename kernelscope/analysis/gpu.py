@@ -40,6 +40,7 @@ from kernelscope.analysis.columns import (
     data_frame,
     floats,
     ids,
+    instants,
     ints,
     joined,
     matches,
@@ -50,9 +51,11 @@ from kernelscope.analysis.columns import (
     union,
 )
 from kernelscope.analysis.launches import PHASES
-from kernelscope.analysis.owners import device_names, device_processes, has_processes
+from kernelscope.analysis.owners import device_names, device_processes, has_processes, processes_of
 from kernelscope.recording.api import kind_of
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns, is_known
+from kernelscope.schema import RECORD_TIMES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,10 +167,9 @@ class _Host:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.bounds = [ints(recording, "launches", name) for name in (
-            "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")]
+        self.bounds = instants(recording, "launches", *RECORD_TIMES)
         self.compile_ns = ints(recording, "launches", "compile_ns")
-        self.compiled = (self.compile_ns > 0) & (self.bounds[1] >= 0)
+        self.compiled = (self.compile_ns > 0) & is_known(self.bounds[1])
         #: False; for whoever needs a mark on some launches, and takes it away.
         self.marked = np.zeros(len(self.compiled), dtype=np.bool_)
         self._rows: dict[str, dict[int, Ints | slice]] = {}
@@ -179,13 +181,20 @@ class _Host:
     def rows(self, table: str, thread_id: int | Ints | None, where: Bools) -> Ints: ...
 
     def rows(self, table: str, thread_id: int | Ints | None, where: Bools | None = None) -> Ints | slice:
-        """Return which rows of a table are a thread's, or of several, where `where` holds; all, without a thread."""
+        """Return which rows of a table are a thread's, or of several, where `where` holds; all, without a thread.
+
+        What is of no known thread is of the threads of its process together.
+        """
         if thread_id is None:
             return slice(None) if where is None else np.flatnonzero(where)
         if not isinstance(thread_id, int):
             is_wanted = np.zeros(row_count(self.recording, "threads") + 1, dtype=np.bool_)  # the last: of none known
             is_wanted[thread_id] = True
-            those = is_wanted[ints(self.recording, table, "thread_id")]
+            threads = ints(self.recording, table, "thread_id")
+            those = is_wanted[threads]
+            if threads.min(initial=0) < 0:
+                owners = ints(self.recording, "threads", "process_id")[thread_id]
+                those |= (threads < 0) & np.isin(processes_of(self.recording, table), owners[owners >= 0])
             return np.flatnonzero(those if where is None else those & where)
         if table not in self._rows:
             self._rows[table] = rows_by(ids(self.recording, table, "thread_id"))
@@ -228,7 +237,7 @@ def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
     compiled, compiling = _compiles(host, thread_id, rows)
     calls = _calls(host, thread_id)
     if _follow_one_another(start, end):
-        if not len(compiling) and all([bool((each < 0).all()) for each in bounds[1:4]]):
+        if not len(compiling) and not any([bool(is_known(each).any()) for each in bounds[1:4]]):
             parts = {"unsplit": [Intervals(start, end)]}
             return HostStates(_outside_launches(parts, start, end, compiling, calls))
         if all(_in_order(left, right) for left, right in pairwise(bounds)):
@@ -303,7 +312,7 @@ def _follow_one_another(start: Ints, end: Ints) -> bool:
 
 
 def _in_order(left: Ints, right: Ints) -> bool:
-    return bool((left >= 0).all() and (left <= right).all())
+    return bool(is_known(left).all() and (left <= right).all())
 
 
 def _known(start: Ints, end: Ints) -> Intervals:
@@ -311,7 +320,7 @@ def _known(start: Ints, end: Ints) -> Intervals:
 
 
 def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Ints]:
-    known = (start >= 0) & (end >= 0)
+    known = is_known(start, end)
     if where is not None:
         known &= where
     return start[known], end[known]
@@ -321,8 +330,9 @@ def _compiles(host: _Host, thread_id: int | Ints | None, launches: Ints | slice)
     """Return which of a thread's launches compiled or loaded something, and the intervals of all its compiles."""
     recording, (start, dispatched, *_), spent = host.recording, host.bounds, host.compile_ns
     rows = host.rows("compilations", thread_id)
-    begun, ended, asked = (ints(recording, "compilations", name)[rows] for name in ("start_ns", "end_ns", "launch_id"))
-    timed = (begun >= 0) & (ended > begun)
+    begun, ended = (each[rows] for each in instants(recording, "compilations", "start_ns", "end_ns"))
+    asked = ints(recording, "compilations", "launch_id")[rows]
+    timed = is_known(begun) & (ended > begun)
     inside = asked[timed & (asked >= 0) & (asked < len(start))]
     host.marked[inside] = True
     compiled = host.compiled[launches] | host.marked[launches]
@@ -331,7 +341,8 @@ def _compiles(host: _Host, thread_id: int | Ints | None, launches: Ints | slice)
     alone = alone[~host.marked[alone]]
     host.marked[inside] = False
     requests = host.rows("builds", thread_id, host.built)
-    asked_for = _both(ints(recording, "builds", "start_ns")[requests], ints(recording, "builds", "end_ns")[requests])
+    start_of_build, end_of_build = instants(recording, "builds", "start_ns", "end_ns")
+    asked_for = _both(start_of_build[requests], end_of_build[requests])
     return compiled, union(
         np.concatenate((begun[timed], np.maximum(dispatched[alone] - spent[alone], start[alone]), asked_for[0])),
         np.concatenate((ended[timed], dispatched[alone], asked_for[1])),
@@ -348,7 +359,8 @@ def _calls(host: _Host, thread_id: int | Ints | None) -> dict[str, Intervals]:
 
     def add(state: str, table: str, rows: Ints | Bools | slice, start: str = "start_ns",
             end: str = "end_ns") -> None:
-        found[state].append((ints(recording, table, start)[rows], ints(recording, table, end)[rows]))
+        begun, ended = instants(recording, table, start, end)
+        found[state].append((begun[rows], ended[rows]))
 
     if row_count(recording, "graph_events"):
         add("graph", "graph_events", host.rows("graph_events", thread_id, host.events))
@@ -395,8 +407,9 @@ def by_call(recording: Recording) -> tuple[CallSummary, ...]:
             ("activities", "api", "submit_start_ns", "submit_end_ns", ~waits),
             ("activities", "api", "start_ns", "end_ns", waits)):
         called, names = codes(recording, table, name)
-        start, end, thread = (ints(recording, table, each) for each in (begin, finish, "thread_id"))
-        found = np.flatnonzero(rows & (called >= 0) & (called < len(names)) & (start >= 0) & (end >= start))
+        thread, (start, end) = ints(recording, table, "thread_id"), instants(recording, table, begin, finish)
+        took = duration_ns(start, end)
+        found = np.flatnonzero(rows & (called >= 0) & (called < len(names)) & (took >= 0))
         # All that one call asked for, such as a graph's kernels, says the same of it.
         found = found[np.lexsort((thread[found], start[found]))]
         again = (np.diff(start[found]) == 0) & (np.diff(thread[found]) == 0)
@@ -404,7 +417,7 @@ def by_call(recording: Recording) -> tuple[CallSummary, ...]:
         place = np.array([functions.setdefault(each, len(functions)) for each in names], np.int64)
         if len(found):
             owners.append(place[called[found]])
-            spent.append((end - start)[found])
+            spent.append(took[found])
     spreads = spreads_by(np.concatenate(owners), np.concatenate(spent), len(functions))
     summaries = [CallSummary(name, times) for name, at in functions.items() if (times := spreads[at]) is not None]
     return tuple(sorted(summaries, key=lambda each: (-each.times.total_ns, each.name)))

@@ -17,12 +17,23 @@ from kernelscope.analysis.columns import (
     codes,
     count_by,
     data_frame,
+    instants,
     ints,
     matches,
     row_count,
     sum_by,
 )
+from kernelscope.analysis.owners import processes_of
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import (
+    FOREVER,
+    UNKNOWN_INSTANT,
+    delay_ns,
+    duration_ns,
+    instant_or_none,
+    is_known,
+    otherwise,
+)
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted
 
@@ -90,7 +101,7 @@ def build_names(recording: Recording) -> list[str]:
 
 @dataclass(frozen=True)
 class GraphRuns:
-    """Launches of graphs: arrays of int64, -1 where something is unknown.
+    """Launches of graphs: arrays of int64, -1 where something is unknown, and of instants `UNKNOWN_INSTANT`.
 
     Attributes
     ----------
@@ -141,7 +152,7 @@ class GraphRuns:
     @cached_property
     def execute(self) -> Ints:
         """Return the time from the first node's start to the last one's end, in nanoseconds."""
-        return np.where((self.start >= 0) & (self.end >= 0), self.end - self.start, UNKNOWN)
+        return duration_ns(self.start, self.end)
 
 
 def graph_runs(recording: Recording) -> GraphRuns:
@@ -151,23 +162,29 @@ def graph_runs(recording: Recording) -> GraphRuns:
     place[events] = np.arange(len(events))
     of = place[_within(ints(recording, "activities", "graph_event_id"), len(place) - 1)]
     cupti = ints(recording, "activities", "cupti_graph_id")
-    call = ints(recording, "activities", "correlation_id")
+    call, cell = (ints(recording, "activities", name) for name in ("correlation_id", "cell_id"))
     alone = np.flatnonzero((of < 0) & (cupti >= 0))
     count = len(events)
     if len(alone):
-        _, ids = np.unique(cupti[alone], return_inverse=True)
-        _, calls = np.unique(call[alone], return_inverse=True)
-        keys, group = np.unique(ids * (int(calls.max()) + 1) + calls, return_inverse=True)
+        group = np.zeros(len(alone), dtype=np.int64)
+        # Several processes may have the same ids; files of older versions know of no processes, but of cells.
+        for each in (cupti, call, processes_of(recording, "activities"), cell):
+            if bool((each[alone] != each[alone[0]]).any()):
+                values, which = np.unique(each[alone], return_inverse=True)
+                group = np.unique(group * len(values) + which, return_inverse=True)[1]
         of[alone] = count + group
-        count += len(keys)
+        count += int(group.max()) + 1
     rows = np.flatnonzero(of >= 0)
-    start, end = ints(recording, "activities", "start_ns")[rows], ints(recording, "activities", "end_ns")[rows]
+    start, end, asked, answered = instants(
+        recording, "activities", "start_ns", "end_ns", "submit_start_ns", "submit_end_ns")
+    start, end = start[rows], end[rows]
     mine = of[rows]
-    began, ended = _least(mine, start, count), _most(mine, np.where(start >= 0, end, UNKNOWN), count)
+    timed = is_known(start)
+    began, ended = _least(mine[timed], start[timed], count), _most(mine[timed], end[timed], count)
     queued, executed = (_at_events(recording, events, name) for name in ("queue_ns", "execute_ns"))
-    returned = _at_events(recording, events, "end_ns")
+    entered, returned = (each[events] for each in instants(recording, "graph_events", "start_ns", "end_ns"))
     # A launch without activities keeps what its row says of the GPU.
-    told = (began[:len(events)] < 0) & (queued >= 0) & (executed >= 0) & (returned >= 0)
+    told = ~is_known(began[:len(events)]) & (queued >= 0) & (executed >= 0) & is_known(returned)
     began[:len(events)][told] = (returned + queued)[told]
     ended[:len(events)][told] = (returned + queued + executed)[told]
     leaders = _first(mine, rows, start, count)
@@ -179,6 +196,11 @@ def graph_runs(recording: Recording) -> GraphRuns:
             values[:len(events)] = np.where(own >= 0, own, values[:len(events)])
         return values
 
+    def times(own: Ints, of_leader: Ints) -> Ints:
+        values = np.append(of_leader, UNKNOWN_INSTANT)[leaders]
+        values[:len(events)] = otherwise(own, values[:len(events)])
+        return values
+
     none = np.full(count - len(events), UNKNOWN, dtype=np.int64)
     is_kernel, is_whole = (matches(recording, "activities", "kind", kind)[rows] for kind in (KERNEL, GRAPH))
     return GraphRuns(
@@ -187,10 +209,10 @@ def graph_runs(recording: Recording) -> GraphRuns:
         executable=np.concatenate((_at_events(recording, events, "exec_id"), none)),
         cupti_graph=column("", "cupti_graph_id"), correlation=column("correlation_id", "correlation_id"),
         device=column("", "device_id"), cell=column("cell_id", "cell_id"), thread=column("thread_id", "thread_id"),
-        called=column("start_ns", "submit_start_ns"), returned=column("end_ns", "submit_end_ns"),
+        called=times(entered, asked), returned=times(returned, answered),
         start=began, end=ended, activities=count_by(mine, count, ~is_whole), kernels=count_by(mine, count, is_kernel),
         is_whole=count_by(mine, count, is_whole) > 0,
-        busy=sum_by(mine, np.where((start >= 0) & (end >= start), end - start, UNKNOWN), count),
+        busy=sum_by(mine, duration_ns(start, end), count),
         first=leaders, of_activity=of,
     )
 
@@ -205,14 +227,13 @@ def _within(ids: Ints, size: int) -> Ints:
 
 
 def _least(groups: Ints, values: Ints, size: int) -> Ints:
-    found = np.full(size, np.iinfo(np.int64).max)
-    known = values >= 0
-    np.minimum.at(found, groups[known], values[known])
-    return np.where(found == np.iinfo(np.int64).max, UNKNOWN, found)
+    found = np.full(size, FOREVER)
+    np.minimum.at(found, groups, values)
+    return np.where(found == FOREVER, UNKNOWN_INSTANT, found)
 
 
 def _most(groups: Ints, values: Ints, size: int) -> Ints:
-    found = np.full(size, UNKNOWN, dtype=np.int64)
+    found = np.full(size, UNKNOWN_INSTANT)
     np.maximum.at(found, groups, values)
     return found
 
@@ -220,11 +241,12 @@ def _most(groups: Ints, values: Ints, size: int) -> Ints:
 def _first(groups: Ints, rows: Ints, start: Ints, size: int) -> Ints:
     """Return each group's first row; one without a start only where there is no other."""
     found = np.full(size, UNKNOWN, dtype=np.int64)
-    known = np.flatnonzero(start >= 0)
+    is_timed = is_known(start)
+    known = np.flatnonzero(is_timed)
     if bool((np.diff(start[known]) < 0).any()):
         known = known[np.argsort(start[known], kind="stable")]
     # Of several assignments the last one stays.
-    for each in (np.flatnonzero(start < 0)[::-1], known[::-1]):
+    for each in (np.flatnonzero(~is_timed)[::-1], known[::-1]):
         found[groups[each]] = rows[each]
     return found
 
@@ -289,7 +311,7 @@ def executables(recording: Recording) -> list[Executable]:
     return [
         Executable(
             exec_id=at, graph_id=_known(events.graph[at]), cell_id=_known(events.cell[at]),
-            start_ns=_known(events.start[at]), build_ns=_known(events.lasted[at]),
+            start_ns=instant_or_none(int(events.start[at])), build_ns=_known(events.lasted[at]),
             rebuild_of=_known(events.rebuild_of[at]), change=words[at], replaces=bool(replaces[at]),
             updates=counts["updates"][at], refused=counts["refused"][at], launches=counts["launches"][at],
             is_closed=bool(counts["closed"][at]),
@@ -305,11 +327,10 @@ class GraphEvents:
         self.kind, self._kinds = codes(recording, "graph_events", "kind")
         self.change, self.changes = codes(recording, "graph_events", "change")
         self.is_ok = matches(recording, "graph_events", "outcome", "ok")
-        self.graph, self.executable, self.cell, self.start, self.rebuild_of = (
-            ints(recording, "graph_events", name)
-            for name in ("graph_id", "exec_id", "cell_id", "start_ns", "rebuild_of"))
-        end = ints(recording, "graph_events", "end_ns")
-        self.lasted = np.where((self.start >= 0) & (end >= self.start), end - self.start, UNKNOWN)
+        self.graph, self.executable, self.cell, self.rebuild_of = (
+            ints(recording, "graph_events", name) for name in ("graph_id", "exec_id", "cell_id", "rebuild_of"))
+        self.start, end = instants(recording, "graph_events", "start_ns", "end_ns")
+        self.lasted = duration_ns(self.start, end)
         self.refused = self.of("update") & ~self.is_ok
 
     def of(self, *kinds: str) -> Bools:
@@ -321,7 +342,7 @@ class GraphEvents:
     def replaces(self) -> Bools:
         """Return which rebuilds replaced the previous executable graph; see above."""
         size = len(self.kind)
-        last, closed = np.full(size + 1, UNKNOWN, dtype=np.int64), np.zeros(size + 1, dtype=np.bool_)
+        last, closed = np.full(size + 1, UNKNOWN_INSTANT), np.zeros(size + 1, dtype=np.bool_)
         known = (self.executable >= 0) & (self.executable < size)
         launched = self.of("launch") & known
         np.maximum.at(last, self.executable[launched], self.start[launched])
@@ -329,7 +350,7 @@ class GraphEvents:
         before = np.where(self.rebuild_of < size, self.rebuild_of, UNKNOWN)
         is_rebuild = self.of("instantiate") & self.is_ok & (before >= 0)
         resized = self.change == (self.changes.index("configuration") if "configuration" in self.changes else size)
-        return is_rebuild & (last[before] <= self.start) & (closed[before] | ((last[before] >= 0) & ~resized))
+        return is_rebuild & (last[before] <= self.start) & (closed[before] | (is_known(last[before]) & ~resized))
 
     @property
     def reuploads(self) -> Bools:
@@ -616,8 +637,8 @@ def node_times(recording: Recording, graph_id: int) -> list[NodeTime]:
         return []
     node = ints(recording, "activities", "graph_node_id")
     mine = np.flatnonzero((node >= rows[0]) & (node <= rows[-1]))
-    start, end = ints(recording, "activities", "start_ns")[mine], ints(recording, "activities", "end_ns")[mine]
-    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    start, end = instants(recording, "activities", "start_ns", "end_ns")
+    lasted = duration_ns(start[mine], end[mine])
     group = node[mine] - int(rows[0])
     size = int(rows[-1] - rows[0]) + 1
     runs, spreads = count_by(group, size).tolist(), spreads_by(group, lasted, size)
@@ -649,8 +670,7 @@ def _summaries(recording: Recording, runs: GraphRuns, column: str) -> list[Graph
             ("refusal", events.refused), ("upload", events.of("upload")))
     }
     on = groups.of_run
-    begun = np.where((runs.called >= 0) & (runs.returned >= runs.called), runs.returned - runs.called, UNKNOWN)
-    waited = np.where((runs.start >= 0) & (runs.returned >= 0), np.maximum(runs.start - runs.returned, 0), UNKNOWN)
+    begun, waited = duration_ns(runs.called, runs.returned), delay_ns(runs.returned, runs.start)
     times |= {"launch": spreads_by(on, begun, size), "queue": spreads_by(on, waited, size),
               "execute": spreads_by(on, runs.execute, size)}
     # Of activities without a call it is not known how many launches they are of.
@@ -686,10 +706,10 @@ def _captured(recording: Recording, groups: Groups, size: int) -> tuple[Ints, In
         return np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     place = np.append(groups.of_event, UNKNOWN)
     of = place[np.where(capture < len(place) - 1, capture, UNKNOWN)]
-    start, end = ints(recording, "launches", "start_ns"), ints(recording, "launches", "end_ns")
+    lasted = duration_ns(*instants(recording, "launches", "start_ns", "end_ns"))
     # The time of a launch inside another one is the other's too.
     outer = ints(recording, "launches", "parent_launch_id") < 0
-    return count_by(of, size), sum_by(of, np.where(outer & (end >= start), end - start, UNKNOWN), size)
+    return count_by(of, size), sum_by(of, np.where(outer, lasted, UNKNOWN), size)
 
 
 def _rebuilds(events: GraphEvents, of: Ints, size: int, where: Bools | None = None) -> list[tuple[dict[str, int], int]]:

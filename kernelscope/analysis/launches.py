@@ -25,6 +25,7 @@ from kernelscope.analysis.columns import (
     floats,
     ids,
     in_order,
+    instants,
     ints,
     matches,
     one_group,
@@ -43,7 +44,8 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
-from kernelscope.schema import MODES, UNKNOWN
+from kernelscope.recording.time import UNKNOWN_INSTANT, duration_ns, is_known, otherwise
+from kernelscope.schema import MODES, RECORD_TIMES, UNKNOWN
 
 # Host phases of each launch, and their totals by group.
 #
@@ -221,8 +223,7 @@ class LaunchPhases:
 
 def launch_phases(recording: Recording) -> LaunchPhases:
     """Return the phases of every launch of the recording."""
-    bounds = [ints(recording, "launches", name) for name in (
-        "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")]
+    bounds = instants(recording, "launches", *RECORD_TIMES)
     compiling = ints(recording, "launches", "compile_ns")
     found = np.empty((1 + len(PHASES), len(compiling)), dtype=np.int32)
     for part in parts(len(compiling)):
@@ -249,20 +250,20 @@ def launch_phases(recording: Recording) -> LaunchPhases:
 def _phases(bounds: Sequence[Ints], compiling: Ints) -> list[Ints]:
     """Return the host time of some launches, and the time in each of `PHASES`."""
     start, dispatched, submitting, submitted, end, compiling = _in_order(bounds, compiling)
-    dispatch = _between(start, dispatched)
+    dispatch = duration_ns(start, dispatched)
     return [
-        _between(start, end), np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN), compiling,
-        _between(dispatched, submitting), _between(submitting, submitted), _between(submitted, end)]
+        duration_ns(start, end), np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN), compiling,
+        duration_ns(dispatched, submitting), duration_ns(submitting, submitted), duration_ns(submitted, end)]
 
 
 def _in_order(bounds: Sequence[Ints], compiling: Ints) -> list[Ints]:
     """Return the boundaries and compile times; of launches in which a clock went back the inner ones are unknown."""
     start, *inner, end = bounds
     torn = _out_of_order(bounds, compiling)
-    inner.append(compiling)
-    dispatched, submitting, submitted, compiling = (
-        [np.where(torn, UNKNOWN, times) for times in inner] if torn.any() else inner)
-    return [start, dispatched, submitting, submitted, end, compiling]
+    if torn.any():
+        inner = [np.where(torn, UNKNOWN_INSTANT, times) for times in inner]
+        compiling = np.where(torn, UNKNOWN, compiling)
+    return [start, *inner, end, compiling]
 
 
 def long_ones(groups: Ints, values: Ints, size: int) -> Ints:
@@ -281,18 +282,14 @@ def phase_totals(recording: Recording) -> PhaseTotals:
     return launch_phases(recording).total()
 
 
-def _between(start: Ints, end: Ints) -> Ints:
-    return np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
-
-
 def _out_of_order(bounds: Sequence[Ints], compiling: Ints) -> Bools:
     """Return the launches in which a clock went back: of their phases nothing is known that adds up."""
     reach, torn = bounds[0], np.zeros(len(compiling), dtype=np.bool_)
     for bound in bounds[1:]:
-        torn |= (bound >= 0) & (bound < reach)
+        torn |= is_known(bound) & (bound < reach)
         reach = np.maximum(reach, bound)
-    inside = np.where(bounds[1] >= 0, bounds[1], bounds[-1])
-    return torn | ((inside >= 0) & (compiling > inside - bounds[0]))
+    inside = duration_ns(bounds[0], otherwise(bounds[1], bounds[-1]))
+    return torn | ((inside >= 0) & (compiling > inside))
 
 
 def _less(values: Ints, taken: Ints) -> Ints:
@@ -308,7 +305,7 @@ def _inside(recording: Recording, parent: Ints, host: Ints, bounds: Sequence[Int
     _, dispatched, submitting, submitted, *_ = _in_order([bound[parents] for bound in bounds], compiling[parents])
 
     def past(bound: Ints) -> Bools:
-        return (bound >= 0) & (begun >= bound)
+        return is_known(bound) & (begun >= bound)
 
     where = np.select(
         [past(submitted), past(submitting), past(dispatched), _in_compile(recording, children, parents)],
@@ -327,10 +324,9 @@ def _in_compile(recording: Recording, children: Ints, parents: Ints) -> Bools:
     result = np.zeros(len(children), dtype=np.bool_)
     if not row_count(recording, "compilations"):
         return result
-    begun = ints(recording, "launches", "start_ns")[children]
+    begun = instants(recording, "launches", "start_ns")[0][children]
     asked_by = ints(recording, "compilations", "launch_id")
-    starts = ints(recording, "compilations", "start_ns")
-    ends = ints(recording, "compilations", "end_ns")
+    starts, ends = instants(recording, "compilations", "start_ns", "end_ns")
     for row in np.flatnonzero(np.isin(asked_by, parents)).tolist():
         result |= (parents == asked_by[row]) & (begun >= starts[row]) & (begun < ends[row])
     return result
@@ -620,7 +616,7 @@ class _Long:
 
 def _compile_ns(recording: Recording, size: int) -> Ints:
     asked = ints(recording, "compilations", "dispatcher_id")
-    return sum_by(asked, ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns"), size)
+    return sum_by(asked, duration_ns(*instants(recording, "compilations", "start_ns", "end_ns")), size)
 
 
 def _shared(recording: Recording, used: Configurations, size: int) -> Extremes:
@@ -751,7 +747,7 @@ class Specializations:
         # Threads that waited meanwhile did not compile.
         waited = matches(recording, "compilations", "outcome", "wait")
         made = np.where(waited, -1, ints(recording, "compilations", "specialization_id"))
-        spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
+        spent = duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
         self._compiled = count_by(made, size)
         self._compile_ns = sum_by(made, spent, size)
         owner = ints(recording, "specializations", "dispatcher_id")
@@ -1136,8 +1132,12 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
         "memory_hits": count_by(launched, size, run & matches(recording, "launches", "cache", "memory")),
     }
 
+    start, end, synchronized = instants(recording, "cells", "start_ns", "end_ns", "synchronized_ns")
+    # Where a clock went back, how long it took is not known.
+    walls, waits = ([*(None if lasted < 0 else lasted for lasted in each.tolist()), None]
+                    for each in (duration_ns(start, end), duration_ns(end, synchronized)))
+
     def summary(at: int, row: Mapping[str, Any]) -> CellSummary:
-        start, end, synchronized = (row.get(f"{name}_ns") for name in ("start", "end", "synchronized"))
         return CellSummary(
             cell_id=row.get("cell_id"),
             execution_count=row.get("execution_count"),
@@ -1146,9 +1146,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
             error=row.get("error"),
             **_numbers(counts, at),
             totals=totals[at],
-            # Where a clock went back, how long it took is not known.
-            wall_ns=None if start is None or end is None or end < start else end - start,
-            synchronize_ns=None if end is None or synchronized is None or synchronized < end else synchronized - end,
+            wall_ns=walls[at], synchronize_ns=waits[at],
             process="" if len(processes) < 2 or row.get("process_id") is None else processes[row["process_id"]],
         )
 

@@ -24,6 +24,7 @@ from kernelscope.analysis.columns import (
     distinct,
     distinct_pairs,
     ids,
+    instants,
     ints,
     matches,
     ran,
@@ -33,6 +34,7 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -125,9 +127,9 @@ def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[Li
         return []
     launches = count_by(lines["launches"], size, ran(recording))
     totals = (phases or launch_phases(recording)).totals_by(lines["launches"], size)
-    start, end = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
+    compiling = duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
     compiles = count_by(lines["compilations"], size)
-    compile_ns = known_sums(lines["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
+    compile_ns = known_sums(lines["compilations"], compiling, size)
     gpu = gpu_by(recording, lines["launches"], lines["activities"], size)
     used = launches + compiles + count_by(lines["activities"], size)
     names = kernels_by(recording, lines["launches"], lines["activities"], size)
@@ -162,8 +164,7 @@ def line_table(recording: Recording) -> pd.DataFrame:
 
 def gpu_times(recording: Recording) -> tuple[Ints, Ints]:
     """Return how long each activity lasted, and each launch ran whose kernel has no activity; -1 for unknown."""
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
-    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    lasted = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))
     executed = ints(recording, "launches", "execute_ns")
     if bool((executed >= 0).any()):  # kernels that were timed otherwise have no activity
         has_activity = np.zeros(len(executed) + 1, bool)
@@ -240,10 +241,10 @@ def _calls(recording: Recording, activities: Ints, is_wait: Bools, size: int) ->
 
     None for a line of whose calls none is known.
     """
-    start, end = (ints(recording, "activities", name) for name in ("submit_start_ns", "submit_end_ns"))
+    start, end = instants(recording, "activities", "submit_start_ns", "submit_end_ns")
+    took = duration_ns(start, end)
     others = (ints(recording, "activities", "launch_id") < 0) & ~is_wait
-    is_known = (start >= 0) & (end >= start)
-    rows, unknown = np.flatnonzero(others & is_known), np.flatnonzero(others & ~is_known)
+    rows, unknown = np.flatnonzero(others & (took >= 0)), np.flatnonzero(others & (took < 0))
     thread = ints(recording, "activities", "thread_id")
     rows = rows[np.lexsort((start[rows], thread[rows]))]
     is_first = np.ones(len(rows), bool)
@@ -251,13 +252,13 @@ def _calls(recording: Recording, activities: Ints, is_wait: Bools, size: int) ->
     rows = rows[is_first]
     rows = rows[~_is_inside_launch(recording, thread[rows], start[rows])]
     return known_sums(np.concatenate((activities[rows], activities[unknown])),
-                      np.concatenate((end[rows] - start[rows], np.full(len(unknown), UNKNOWN))), size)
+                      np.concatenate((took[rows], np.full(len(unknown), UNKNOWN))), size)
 
 
 def _is_inside_launch(recording: Recording, threads: Ints, times: Ints) -> Bools:
     """Whether each time lies in a launch of its thread; given in order of threads, and in a thread of times."""
     found = np.zeros(len(times), bool)
-    begun, ended = (ints(recording, "launches", name) for name in ("start_ns", "end_ns"))
+    begun, ended = instants(recording, "launches", "start_ns", "end_ns")
     launched = rows_by(ids(recording, "launches", "thread_id"))  # in order of their start, as all launches are
     for thread in distinct(threads).tolist():
         if thread not in launched:

@@ -13,6 +13,7 @@ from kernelscope.analysis.columns import (
     Ints,
     codes,
     ids,
+    instants,
     ints,
     matches,
     measured_launches,
@@ -162,7 +163,7 @@ def _described(recording: Recording, phases: LaunchPhases, row: int, kernel: str
 
 
 def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
-    start, end = (int(ints(recording, "launches", name)[row]) for name in ("start_ns", "end_ns"))
+    start, end = (int(each[row]) for each in instants(recording, "launches", "start_ns", "end_ns"))
     thread = int(ints(recording, "launches", "thread_id")[row])
     process = int(processes_of(recording, "launches")[row])
     found: list[Meanwhile] = []
@@ -175,7 +176,7 @@ def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
 
     def within(table: str, begin: str, finish: str, where: Bools) -> tuple[Ints, Intervals, int]:
         """What overlaps the launch outside of its own compiles; and of that the times, and for how long."""
-        begun, ended = ints(recording, table, begin), ints(recording, table, finish)
+        begun, ended = instants(recording, table, begin, finish)
         chosen = np.flatnonzero(where & (ended > start) & (begun < end) & (ended >= begun))
         low, high = np.maximum(begun[chosen], start), np.minimum(ended[chosen], end)
         outside = compiled.common(low, high) < high - low

@@ -9,13 +9,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelscope.analysis.activities import COPY, is_gpu_recorded
-from kernelscope.analysis.columns import Bools, Ints, codes, count_by, data_frame, ints, matches, ran, union
+from kernelscope.analysis.columns import (
+    Bools,
+    Ints,
+    codes,
+    count_by,
+    data_frame,
+    instants,
+    ints,
+    matches,
+    ran,
+    union,
+)
 from kernelscope.analysis.compiles import knows_compiles
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.owners import process_label, processes_of
 from kernelscope.recording.model import Recording
-from kernelscope.schema import UNKNOWN
+from kernelscope.recording.time import (
+    FOREVER,
+    UNKNOWN_INSTANT,
+    duration_ns,
+    instant_or_none,
+    is_known,
+    otherwise,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +209,7 @@ def _imbalance(processes: Sequence[ProcessSummary]) -> Imbalance | None:
 def repeated_compiles(recording: Recording) -> list[RepeatedCompile]:
     """Return the specializations that several processes compiled each for itself, by the time that could be spared."""
     process = processes_of(recording, "compilations")
-    start, end = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
+    start, end = instants(recording, "compilations", "start_ns", "end_ns")
     specialization = ints(recording, "compilations", "specialization_id")
     known = np.flatnonzero((process >= 0) & (specialization >= 0) & (end > start)
                            & matches(recording, "compilations", "outcome", "compiled"))
@@ -217,10 +235,10 @@ def _busy(recording: Recording, groups: Ints, size: int) -> list[tuple[int | Non
     """Time in which anything ran; in which something communicated; in which another kernel ran too, by process."""
     if not is_gpu_recorded(recording):
         return [(None, None, None)] * size
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
+    start, end = instants(recording, "activities", "start_ns", "end_ns")
     is_wait, is_kernel = (matches(recording, "activities", "kind", kind) for kind in ("sync", "kernel"))
     communicates = _communicates(recording, is_kernel)
-    rows = np.flatnonzero((end > start) & ~is_wait)
+    rows = np.flatnonzero(is_known(start) & (end > start) & ~is_wait)
     rows = rows[np.argsort(groups[rows], kind="stable")]
     found: list[tuple[int | None, int | None, int | None]] = []
     bounds = np.searchsorted(groups[rows], np.arange(size + 1))
@@ -255,8 +273,8 @@ def by_process(recording: Recording, phases: LaunchPhases | None = None) -> list
         found = processes_of(recording, table)
         groups[table] = np.where(found >= 0, found, size - 1) if found.min(initial=0) < 0 else found
     totals = (phases or launch_phases(recording)).totals_by(groups["launches"], size)
-    start, end = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
-    compile_ns = known_sums(groups["compilations"], np.where(end >= start, end - start, UNKNOWN), size)
+    compiling = duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
+    compile_ns = known_sums(groups["compilations"], compiling, size)
     launches = count_by(groups["launches"], size, ran(recording))
     compiles = count_by(groups["compilations"], size)
     is_known = knows_compiles(recording)
@@ -292,15 +310,9 @@ def process_table(recording: Recording) -> pd.DataFrame:
 
 def _ends(recording: Recording, groups: dict[str, Ints], size: int) -> tuple[list[int | None], list[int | None]]:
     """The first and the last known time by process."""
-    none = np.iinfo(np.int64)
-    first, last = np.full(size, none.max), np.full(size, none.min)
+    first, last = np.full(size, FOREVER), np.full(size, UNKNOWN_INSTANT)
     for table in ("cells", "launches", "activities"):
-        for name in ("start_ns", "end_ns"):
-            column = recording.arrow(table).column(name)
-            times, whose = column.drop_null().to_numpy(), groups[table]
-            if column.null_count:
-                whose = whose[column.is_valid().to_numpy()]
-            np.minimum.at(first, whose, times)
-            np.maximum.at(last, whose, times)
-    return ([None if each == none.max else each for each in first.tolist()],
-            [None if each == none.min else each for each in last.tolist()])
+        for times in instants(recording, table, "start_ns", "end_ns"):
+            np.minimum.at(first, groups[table], otherwise(times, FOREVER))
+            np.maximum.at(last, groups[table], times)
+    return ([None if each == FOREVER else each for each in first.tolist()], [*map(instant_or_none, last.tolist())])

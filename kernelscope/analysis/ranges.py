@@ -22,6 +22,7 @@ from kernelscope.analysis.columns import (
     codes,
     count_by,
     data_frame,
+    instants,
     ints,
     matches,
     percentiles_by,
@@ -32,6 +33,7 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
+from kernelscope.recording.time import FOREVER, duration_ns, is_known, otherwise
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -47,7 +49,6 @@ UNNAMED = "(no message)"
 MOST_NAMES = 32
 _FIRST_NAMES = MOST_NAMES // 2
 
-_EVER = np.iinfo(np.int64)
 _NO_KEY = bytes(16)
 
 
@@ -192,7 +193,7 @@ def attribute(recording: Recording) -> Ints:
     -------
     ndarray of int64, shape (launches,)
     """
-    return open_at(recording, ints(recording, "launches", "start_ns"), ints(recording, "launches", "thread_id"))
+    return open_at(recording, instants(recording, "launches", "start_ns")[0], ints(recording, "launches", "thread_id"))
 
 
 def attribute_activities(recording: Recording, launches: Ints | None = None) -> Ints:
@@ -214,8 +215,8 @@ def attribute_activities(recording: Recording, launches: Ints | None = None) -> 
         return np.full(len(launched), UNKNOWN, dtype=np.int64)
     of_launch = np.append(attribute(recording) if launches is None else launches, UNKNOWN)
     result = of_launch[np.where(launched < len(of_launch) - 1, launched, UNKNOWN)]
-    called = ints(recording, "activities", "submit_start_ns")
-    alone = np.flatnonzero((launched < 0) & (called >= 0))
+    called, = instants(recording, "activities", "submit_start_ns")
+    alone = np.flatnonzero((launched < 0) & is_known(called))
     if len(alone):
         alone = alone[np.argsort(called[alone], kind="stable")]
         result[alone] = open_at(recording, called[alone], ints(recording, "activities", "thread_id")[alone])
@@ -244,9 +245,9 @@ def by_range(
     size = len(paths.labels)
     if not size:
         return []
-    _, end = _times(recording)
+    end, = instants(recording, "ranges", "end_ns")
     counts = count_by(path_of, size)
-    unclosed = count_by(path_of, size, end == _EVER.max)
+    unclosed = count_by(path_of, size, ~is_known(end))
     durations = _durations(recording, path_of, size)
     # The value at the end is what a launch in no range takes.
     path_at = np.append(path_of, UNKNOWN)
@@ -325,22 +326,13 @@ _GpuTimes = tuple[int | None, int | None, int | None, int | None]
 
 def _durations(recording: Recording, path_of: Ints, size: int) -> list[_Durations]:
     """Return inclusive and exclusive time, and the shortest, median and longest range, by path."""
-    start, end = _times(recording)
-    closed = (start > _EVER.min) & (end < _EVER.max) & (end >= start)
-    lasted = np.where(closed, end - np.where(closed, start, end), UNKNOWN)
+    lasted = duration_ns(*instants(recording, "ranges", "start_ns", "end_ns"))
     inside = sum_by(ints(recording, "ranges", "parent_range_id"), lasted, len(lasted))
-    own = np.where(closed, np.maximum(lasted - inside, 0), UNKNOWN)
+    own = np.where(lasted >= 0, np.maximum(lasted - inside, 0), UNKNOWN)
     spread = percentiles_by(path_of, lasted, size, (0.0, 0.5, 1.0))
     known = [[None if np.isnan(value) else float(value) for value in values] for values in spread]
     sums = zip(_sums(path_of, lasted, size), _sums(path_of, own, size), known, strict=True)
     return [(inclusive, exclusive, values[0], values[1], values[2]) for inclusive, exclusive, values in sums]
-
-
-def _times(recording: Recording) -> tuple[Ints, Ints]:
-    """Start and end of each range: the beginning and the end of time where they were not seen."""
-    source: Any = recording.arrow("ranges")
-    start = source.column("start_ns").fill_null(_EVER.min).to_numpy()
-    return start, source.column("end_ns").fill_null(_EVER.max).to_numpy()
 
 
 def open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
@@ -348,7 +340,8 @@ def open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
     result = np.full(len(times), UNKNOWN, dtype=np.int64)
     if not row_count(recording, "ranges") or not len(times):
         return result
-    start, end = _times(recording)
+    start, end = instants(recording, "ranges", "start_ns", "end_ns")
+    end = otherwise(end, FOREVER)
     thread = ints(recording, "ranges", "thread_id")
     nested = matches(recording, "ranges", "kind", "push_pop") & (start < end)
     for number in distinct(thread[nested]):
@@ -364,7 +357,7 @@ def open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
 
 def _newest(at: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:
     """Return the range among `ids` that was opened last and is open; ranges need not nest."""
-    is_closed = end[ids] < _EVER.max
+    is_closed = end[ids] < FOREVER
     edges = np.concatenate((end[ids[is_closed]], start[ids]))
     # At one instant ends come before starts, for the sort is stable.
     order = np.argsort(edges, kind="stable")
@@ -405,8 +398,7 @@ def _gpu_by(
     is_kernel, is_copy, is_set, is_graph = (matches(recording, "activities", "kind", kind)
                                             for kind in (KERNEL, COPY, SET, GRAPH))
     is_copy |= is_set
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
-    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    lasted = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))
     kernels = (activities[is_kernel], lasted[is_kernel])
     timed = np.flatnonzero((joined.kernel < 0) & (joined.execute_ns >= 0))
     kernels = (np.concatenate((kernels[0], launches[timed])),

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelscope.analysis.activities import COPY
-from kernelscope.analysis.columns import Bools, Ints, codes, ids, ints, matches, one_group, ran, union_ns
+from kernelscope.analysis.columns import Bools, Ints, codes, ids, instants, ints, matches, one_group, ran, union_ns
 from kernelscope.analysis.graphs import Executable
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import UNKNOWN_INSTANT, duration_ns, is_known, otherwise
 from kernelscope.schema import UNKNOWN
 
 #: What a bound is of: wall time of the recorded cells, time on the GPU, or wall time of the next session.
@@ -75,7 +76,7 @@ class Bounds:
             rows = {row for row in (asked, launches.get(made, UNKNOWN) if made >= 0 else UNKNOWN)
                     if 0 <= row < len(self._submitted)}
             spans += [(int(self._started[row]), int(self._submitted[row])) for row in rows]
-            found.append(union([span for span in spans if 0 <= span[0] <= span[1]]))
+            found.append(union([span for span in spans if UNKNOWN_INSTANT < span[0] <= span[1]]))
         return found
 
     def launches_ns(self, dispatcher: int) -> int:
@@ -91,8 +92,8 @@ class Bounds:
         which, launches = run[rows], order[rows]
         first = np.flatnonzero(np.diff(which, prepend=UNKNOWN))
         compiling = ints(self._recording, "launches", "compile_ns")[launches]
-        dispatched = ints(self._recording, "launches", "dispatch_end_ns")[launches]
-        cut = np.flatnonzero((compiling > 0) & (dispatched >= 0))
+        dispatched = instants(self._recording, "launches", "dispatch_end_ns")[0][launches]
+        cut = np.flatnonzero((compiling > 0) & is_known(dispatched))
         # Each compile, at the end of its launch's dispatch, ends a stretch and begins another.
         start = np.concatenate((self._started[launches][first], dispatched[cut]))
         end = np.concatenate((np.maximum.reduceat(self._ended[launches], first), (dispatched - compiling)[cut]))
@@ -111,8 +112,7 @@ class Bounds:
         is_own = is_launch | is_close
         for word in ("instantiate", "upload"):
             is_own |= matches(events, "graph_events", "kind", word)
-        made, source, start, end = (ints(events, "graph_events", name)
-                                    for name in ("exec_id", "source_event_id", "start_ns", "end_ns"))
+        made, source = (ints(events, "graph_events", name) for name in ("exec_id", "source_event_id"))
         chosen = np.array([each.exec_id for each in executables], dtype=np.int64)
         # What was replaced need not be closed then.
         before = np.array([each.rebuild_of for each in executables if each.rebuild_of is not None], dtype=np.int64)
@@ -120,7 +120,7 @@ class Bounds:
         launches = np.flatnonzero(gone & is_launch)
         excess = 0
         if not with_launches and len(launches):
-            took = np.where((start >= 0) & (end >= start), end - start, 0)
+            took = np.maximum(duration_ns(*instants(events, "graph_events", "start_ns", "end_ns")), 0)
             _, first = np.unique(made[launches], return_index=True)
             excess = int((took[launches[first]] - took[is_launch].min()).sum())
             gone[launches] = False
@@ -130,10 +130,10 @@ class Bounds:
 
     def calls_ns(self, gone: Bools) -> int:
         """Return the time of some events of graphs, with what is between two that follow one another on a thread."""
-        thread, start, end = (ints(self._recording, "graph_events", name)
-                              for name in ("thread_id", "start_ns", "end_ns"))
+        thread = ints(self._recording, "graph_events", "thread_id")
+        start, end = instants(self._recording, "graph_events", "start_ns", "end_ns")
         order = np.lexsort((start, thread))
-        order = order[(start[order] >= 0) & (end[order] >= start[order])]
+        order = order[is_known(start)[order] & (end[order] >= start[order])]
         is_gone, whose = gone[order], thread[order]
         begins = np.concatenate(([True], ~is_gone[:-1] | (np.diff(whose) != 0))) if len(order) else is_gone
         run = np.cumsum(begins)[is_gone]
@@ -149,30 +149,29 @@ class Bounds:
         is_pageable = np.array([*("pageable" in word for word in memories), False])
         chosen = matches(self._recording, "activities", "kind", COPY) & is_pageable[memory]
         chosen &= np.logical_or.reduce([matches(self._recording, "activities", "name", each) for each in directions])
-        start, end, called, returned = (ints(self._recording, "activities", name)[chosen] for name in (
-            "start_ns", "end_ns", "submit_start_ns", "submit_end_ns"))
-        begin, last = np.where(called >= 0, called, start), np.maximum(end, returned)
-        known = (begin >= 0) & (last >= begin)
+        start, end, called, returned = (times[chosen] for times in instants(
+            self._recording, "activities", "start_ns", "end_ns", "submit_start_ns", "submit_end_ns"))
+        begin, last = otherwise(called, start), np.maximum(end, returned)
+        known = is_known(begin) & (last >= begin)
         return union_ns(begin[known], last[known], one_group(int(known.sum())))
 
     @cached_property
     def _compilations(self) -> dict[str, Ints]:
-        return {name: ints(self._recording, "compilations", name)
-                for name in ("start_ns", "end_ns", "launch_id", "specialization_id")}
+        names = ("start_ns", "end_ns")
+        return {**dict(zip(names, instants(self._recording, "compilations", *names), strict=True)),
+                **{name: ints(self._recording, "compilations", name) for name in ("launch_id", "specialization_id")}}
 
     @cached_property
     def _started(self) -> Ints:
-        return ints(self._recording, "launches", "start_ns")
+        return instants(self._recording, "launches", "start_ns")[0]
 
     @cached_property
     def _ended(self) -> Ints:
-        end = ints(self._recording, "launches", "end_ns")
-        return np.where(end >= 0, end, self._started)
+        return otherwise(*instants(self._recording, "launches", "end_ns"), self._started)
 
     @cached_property
     def _submitted(self) -> Ints:
-        submitted = ints(self._recording, "launches", "submit_end_ns")
-        return np.where(submitted >= 0, submitted, self._ended)
+        return otherwise(*instants(self._recording, "launches", "submit_end_ns"), self._ended)
 
     @cached_property
     def _first_launches(self) -> dict[int, int]:

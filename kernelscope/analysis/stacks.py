@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelscope.analysis.activities import GRAPH, KERNEL, is_gpu_recorded
-from kernelscope.analysis.columns import Ints, codes, ints, matches, ran, row_count, sum_by
+from kernelscope.analysis.columns import Ints, codes, instants, ints, matches, ran, row_count, sum_by
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.analysis.lines import gpu_times
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
 
 #: What a call tree is weighted by: own host time of launches, time of kernels, copies and memsets on the GPU, time of
@@ -103,10 +104,9 @@ def call_tree(recording: Recording) -> CallTree | None:
     pairs = [launches * width + dispatcher, compiles * width + compiled, activities * width + activity]
     keys, (launched, compiling, ran_on_gpu) = _distinct(pairs, (unknown + 1) * width)
     size = len(keys)
-    phases, start, end = launch_phases(recording), *(ints(recording, "compilations", f"{at}_ns")
-                                                      for at in ("start", "end"))
+    phases, compiled = launch_phases(recording), duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
     weights = {"host": sum_by(launched, phases.own_ns, size),
-               "compile": sum_by(compiling, np.where(end >= start, end - start, UNKNOWN), size),
+               "compile": sum_by(compiling, compiled, size),
                "launches": np.bincount(launched[ran(recording)], minlength=size)}
     if is_gpu_recorded(recording):
         lasted, executed = gpu_times(recording)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints, count_by, data_frame, ints, matches, ran
+from kernelscope.analysis.columns import Ints, count_by, data_frame, instants, ints, matches, ran
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.processes import processes_of
 from kernelscope.analysis.ranges import attribute, attribute_activities, open_at
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -85,17 +86,16 @@ def by_task(recording: Recording, phases: LaunchPhases | None = None) -> list[Ta
     group_at[group_at < 0] = size - 1
     innermost = attribute(recording)
     launches, activities = group_at[innermost], group_at[attribute_activities(recording, innermost)]
-    compiled, ended = (ints(recording, "compilations", name) for name in ("start_ns", "end_ns"))
+    compiled, ended = instants(recording, "compilations", "start_ns", "end_ns")
     compilations = group_at[open_at(recording, compiled, ints(recording, "compilations", "thread_id"))]
     of_task = group_at[tasks]
-    start, end = (ints(recording, "ranges", name)[tasks] for name in ("start_ns", "end_ns"))
-    is_whole = (start >= 0) & (end >= start)
-    counts, unfinished = count_by(of_task, size), count_by(of_task, size, ~is_whole)
-    task_ns = known_sums(of_task, np.where(is_whole, end - start, UNKNOWN), size)
+    lasted = duration_ns(*instants(recording, "ranges", "start_ns", "end_ns"))[tasks]
+    counts, unfinished = count_by(of_task, size), count_by(of_task, size, lasted < 0)
+    task_ns = known_sums(of_task, lasted, size)
     launched = count_by(launches, size, ran(recording))
     totals = (phases or launch_phases(recording)).totals_by(launches, size)
     compiles = count_by(compilations, size)
-    compile_ns = known_sums(compilations, np.where(ended >= compiled, ended - compiled, UNKNOWN), size)
+    compile_ns = known_sums(compilations, duration_ns(compiled, ended), size)
     gpu = gpu_by(recording, launches, activities, size)
     workers = [row["worker"] for row in recording.rows("processes")]
     found = [

@@ -32,6 +32,7 @@ from kernelscope.analysis.columns import json_object, launch_counts, mapping, ow
 from kernelscope.analysis.common_types import common_dtype, holds, most
 from kernelscope.analysis.tuning import tuned_for
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_end_ns
 from kernelscope.units import listed
 
 FRAMEWORK = "triton"
@@ -320,7 +321,7 @@ def _explained(recording: Recording) -> Iterator[tuple[Mapping[str, Any], _Reaso
             kernel.known.append(_KnownSpecialization(
                 row["signature"], wanted, attributes, launches.get(row["specialization_id"], 0)))
             kernel.definition = mapping(attributes.get("definition")) or kernel.definition
-            kernel.ends[row["specialization_id"]] = row["end_ns"] or row["start_ns"]
+            kernel.ends[row["specialization_id"]] = row_end_ns(row)
 
 
 class _Reason(NamedTuple):
@@ -463,7 +464,8 @@ def _again(row: Mapping[str, Any], attributes: Mapping[str, Any], seen: Mapping[
     if attributes.get("always_compile"):
         return ("recompile", "the same specialization was compiled before: TRITON_ALWAYS_COMPILE is set",
                 "unset TRITON_ALWAYS_COMPILE")
-    if kernel.ends.get(row["specialization_id"], 0) > row["start_ns"]:
+    ended = kernel.ends.get(row["specialization_id"])
+    if ended is not None and ended > row["start_ns"]:
         return ("recompile", "another thread compiled the same specialization at the same time: Triton lets both do "
                 "it", "launch once in one thread before the others start")
     return ("recompile", "the same specialization was compiled before, and is not in the kernel's memory any more",

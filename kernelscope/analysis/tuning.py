@@ -18,6 +18,7 @@ from kernelscope.analysis.columns import (
     row_count,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_duration_ns, row_end_ns
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import listed
 
@@ -177,7 +178,7 @@ def tunings(recording: Recording) -> list[Tuning]:
             {str(name): str(text) for name, text in json_object(row["key_parts"]).items()}, str(row["outcome"]),
             tried, tried[best] if isinstance(best, int) and 0 <= best < len(tried) else None,
             _trials(left_out, [*held, *left_out]), int(launches[at]), counts["compiled"][at], counts["disk"][at],
-            max((row["end_ns"] or row["start_ns"]) - row["start_ns"], 0), row["build_ns"] or 0,
+            row_duration_ns(row) or 0, row["build_ns"] or 0,
             attributes.get("cache_results") is True, attributes.get("has_pre_hook") is True,
             row["reason_code"], row["reason"], row["fix"], row["error"],
             tuple(differing.split(", ")) if differing else ()))
@@ -280,7 +281,7 @@ def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
     kernels = recording.rows("dispatchers")
     known: dict[int, _Autotuner] = {}
     found: dict[int, dict[str, Any]] = {}
-    for row in sorted(runs, key=lambda each: each["end_ns"] or each["start_ns"]):
+    for row in sorted(runs, key=row_end_ns):
         kernel, attributes = int(row["dispatcher_id"]), json_object(row["attributes"])
         own = known.setdefault(kernel, _Autotuner(kernels[kernel]))
         own.known[:0] = [({str(name): str(text) for name, text in mapping(each).items()}, None)

@@ -13,6 +13,7 @@ from kernelscope.analysis.columns import (
     codes,
     count_by,
     ids,
+    instants,
     ints,
     joined,
     matches,
@@ -101,7 +102,7 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     host : HostStates, optional
         `host_states` of the whole recording, where it is at hand: it serves where all that happened is of one thread.
     """
-    start, end = ints(recording, "cells", "start_ns"), ints(recording, "cells", "end_ns")
+    start, end = instants(recording, "cells", "start_ns", "end_ns")
     cells = np.flatnonzero(end >= start).tolist()
     if not cells:
         return []
@@ -254,7 +255,7 @@ def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:
 def _tuning(recording: Recording, thread: int) -> Intervals:
     """Return a thread's runs of an autotuner."""
     rows = np.flatnonzero(tuning_runs(recording) & (ints(recording, "builds", "thread_id") == thread))
-    return union(*(ints(recording, "builds", name)[rows] for name in ("start_ns", "end_ns")))
+    return union(*(each[rows] for each in instants(recording, "builds", "start_ns", "end_ns")))
 
 
 def _measuring(recording: Recording, thread: int) -> Intervals:
@@ -268,7 +269,7 @@ def _measuring(recording: Recording, thread: int) -> Intervals:
 def _garbage(recording: Recording, thread: int) -> Intervals:
     """Return a thread's garbage collections."""
     rows = np.flatnonzero(ints(recording, "collections", "thread_id") == thread)
-    return union(*(ints(recording, "collections", name)[rows] for name in ("start_ns", "end_ns")))
+    return union(*(each[rows] for each in instants(recording, "collections", "start_ns", "end_ns")))
 
 
 def _inside(held: Intervals, window: Intervals) -> Intervals:
@@ -283,11 +284,10 @@ def _by_range(recording: Recording, thread: int, window: Intervals, states: Host
     """Return how much of the time in which a thread did nothing that is known was in which NVTX range."""
     if not row_count(recording, "ranges") or not len(window):
         return {}
-    rows = np.flatnonzero((ints(recording, "ranges", "thread_id") == thread)
-                          & (ints(recording, "ranges", "end_ns") > ints(recording, "ranges", "start_ns")))
+    opened, closed = instants(recording, "ranges", "start_ns", "end_ns")
+    rows = np.flatnonzero((ints(recording, "ranges", "thread_id") == thread) & (closed > opened))
     begin, finish = int(window.start[0]), int(window.end[0])
-    start = np.clip(ints(recording, "ranges", "start_ns")[rows], begin, finish)
-    end = np.clip(ints(recording, "ranges", "end_ns")[rows], begin, finish)
+    start, end = np.clip(opened[rows], begin, finish), np.clip(closed[rows], begin, finish)
     spent = np.zeros(row_count(recording, "ranges"), dtype=np.int64)
     spent[rows] = np.rint(_rest(window, states).minus(known).common(start, end))
     parent = ints(recording, "ranges", "parent_range_id")

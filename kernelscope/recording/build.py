@@ -16,7 +16,6 @@ from kernelscope import cubin
 from kernelscope.counter_sets import EXECUTED, OPERATIONS, operation_of, unit_of
 from kernelscope.errors import CubinError
 from kernelscope.recording.columns import (
-    FOREVER,
     Columns,
     Row,
     Spans,
@@ -34,6 +33,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import RawOperators, add_operators
 from kernelscope.recording.parquet import integer_array, make_table, recorded_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
+from kernelscope.recording.time import FOREVER
 from kernelscope.schema import MAX_COUNT, MAX_TIME_NS, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.clock import Clock, now
-from kernelscope.recording.integrity import INSTANTS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
+from kernelscope.recording.time import INSTANTS, instants, is_known, otherwise
 from kernelscope.schema import MAX_TIME_NS, TABLES
 from kernelscope.units import duration
 
@@ -175,11 +175,10 @@ def moved(recording: Recording, found: ClockFit, *, boot: str | None = None, mes
         table = recording.arrow(name)
         for index, column in enumerate(TABLES[name].names):
             if column in INSTANTS and table.num_rows:
-                times = table.column(index)
-                known = times.is_valid().to_numpy()
-                values = found.moved(times.fill_null(0).to_numpy())
+                times = instants(table.column(index))
+                values = found.moved(otherwise(times, found.at_ns))
                 field = table.schema.field(index)
-                table = table.set_column(index, field, pa.array(values, pa.int64(), mask=~known))
+                table = table.set_column(index, field, pa.array(values, pa.int64(), mask=~is_known(times)))
         tables[name] = table
     rows = tables["processes"].to_pylist()
     for row in rows:

@@ -11,9 +11,6 @@ import pyarrow as pa
 
 from kernelscope.schema import UNKNOWN
 
-#: The end of what has no known end.
-FOREVER = np.iinfo(np.int64).max
-
 
 class Spans:
     """Spans in groups: the spans of one group may lie inside of each other and overlap.

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.recording.api import is_launch
-from kernelscope.recording.columns import FOREVER, Row, Spans
+from kernelscope.recording.columns import Row, Spans
+from kernelscope.recording.time import FOREVER
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from kernelscope.recording.api import is_graph_function, is_graph_launch
 from kernelscope.recording.columns import (
-    FOREVER,
     THREAD_BITS,
     Columns,
     Row,
@@ -25,6 +24,7 @@ from kernelscope.recording.columns import (
     cell_finder,
     thread_rows,
 )
+from kernelscope.recording.time import FOREVER
 from kernelscope.schema import UNKNOWN
 
 #: Of one graph launch: the position in `RawGraphs.events` of what made the executable graph (-1 unknown), the stream's

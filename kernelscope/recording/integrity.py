@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.recording.time import INSTANTS, instants
 from kernelscope.schema import (
     MAX_STACK_FRAMES,
     MAX_SUM,
@@ -71,9 +72,6 @@ Ends = tuple[float, float]
 #: JSON nested deeper than this is refused: readers walk it recursively.
 MAX_JSON_DEPTH = 40
 
-#: Columns of instants, as distinct from durations, which have the same unit.
-INSTANTS = (*RECORD_TIMES, "synchronized_ns")
-
 # Differences between clocks, which nobody adds up.
 _NOT_ADDED = ("clock_offset_ns",)
 # What is subtracted and added up: the first from the second.
@@ -82,8 +80,6 @@ _IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "g
              "measurements")
 # Rows that stay in the processor's cache.
 _PART = 1 << 15
-#: What stands for an unknown start where rows are ordered: before every other.
-FIRST = np.iinfo(np.int64).min
 
 
 def check_tables(tables: Mapping[str, pa.Table]) -> None:
@@ -314,8 +310,8 @@ def _check_json(table: str, column: Column, values: pa.ChunkedArray) -> None:
 def _check_order(table: str, values: pa.ChunkedArray) -> None:
     last: int | None = None
     place = 0
-    for chunk in (values.fill_null(FIRST) if values.null_count else values).chunks:
-        times = chunk.to_numpy()
+    for chunk in values.chunks:
+        times = instants(chunk)
         if not len(times):
             continue
         # Compared, not subtracted: a difference of extreme times overflows.

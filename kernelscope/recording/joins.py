@@ -11,7 +11,6 @@ import numpy as np
 from kernelscope.recording.api import is_graph_launch, is_launch
 from kernelscope.recording.columns import (
     CALL_SITE,
-    FOREVER,
     THREAD_BITS,
     Columns,
     Row,
@@ -28,6 +27,7 @@ from kernelscope.recording.columns import (
     words,
 )
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
+from kernelscope.recording.time import FOREVER
 from kernelscope.schema import UNKNOWN
 
 

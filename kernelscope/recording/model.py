@@ -21,8 +21,9 @@ from kernelscope.errors import (
 )
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.driver import are_hooked
-from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
+from kernelscope.recording.integrity import REFERENCES, own_id
 from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
+from kernelscope.recording.time import FOREVER, INSTANTS, instants, is_known, otherwise
 from kernelscope.schema import TABLES, UNKNOWN
 
 if TYPE_CHECKING:
@@ -150,10 +151,12 @@ class Recording:
     def column(self, table: str, name: str) -> np.ndarray:
         """Return one column as a NumPy array, for analysis.
 
-        Nulls are -1 (`kernelscope.schema.UNKNOWN`) in integer columns, NaN in float columns, False in bool
-        columns and None in text columns.
+        Nulls are -1 (`kernelscope.schema.UNKNOWN`) in integer columns, but the least int64 in columns of instants,
+        which can be below zero; NaN in float columns, False in bool columns and None in text columns.
         """
         column = self.tables[table].column(name)
+        if name in INSTANTS:
+            return instants(column)
         if pa.types.is_integer(column.type):
             if column.null_count:
                 column = column.fill_null(UNKNOWN)
@@ -669,7 +672,7 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
 
 def _order(recording: Recording, kept: Any) -> Any:
     """The order of kept events of graphs by start; None where they are in it."""
-    starts = recording.arrow("graph_events").column("start_ns").fill_null(FIRST).to_numpy()[kept]
+    starts = instants(recording.arrow("graph_events").column("start_ns"))[kept]
     return np.argsort(starts, kind="stable") if (starts[1:] < starts[:-1]).any() else None
 
 
@@ -730,9 +733,8 @@ def _passes(recording: Recording, cell_id: int, compilations: Any) -> Any:
     cell = recording.arrow("cells").slice(cell_id, 1).to_pylist()[0]
     end = cell["end_ns"] if cell["synchronized_ns"] is None else cell["synchronized_ns"]
     began = recording.column("passes", "start_ns")
-    known = recording.arrow("passes").column("start_ns").is_valid().to_numpy()
     alone = compilation == UNKNOWN
-    found = alone & known & (began >= cell["start_ns"]) & (began <= end)
+    found = alone & is_known(began) & (began >= cell["start_ns"]) & (began <= end)
     found[~alone] = compilations[compilation[~alone]]
     return found
 
@@ -741,9 +743,8 @@ def _ranges(recording: Recording, cell_id: int) -> Any:
     """A mask of the ranges that were open while the cell ran; its launches can be in those of earlier cells."""
     cell = recording.arrow("cells").slice(cell_id, 1).to_pylist()[0]
     ranges = recording.arrow("ranges")
-    starts = ranges.column("start_ns").fill_null(FIRST).to_numpy()
-    ends = ranges.column("end_ns").fill_null(np.iinfo(np.int64).max).to_numpy()
-    return (starts <= cell["end_ns"]) & (ends >= cell["start_ns"])
+    starts, ends = (instants(ranges.column(name)) for name in ("start_ns", "end_ns"))
+    return (starts <= cell["end_ns"]) & (otherwise(ends, FOREVER) >= cell["start_ns"])
 
 
 def _renumbering(mask: Any) -> Renumbering:

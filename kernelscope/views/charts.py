@@ -14,12 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelscope.analysis.activities import busy_over_time, distinct, gpu_activities, is_gpu_recorded
-from kernelscope.analysis.columns import Ints, codes, in_order, ints, matches, percentiles_by, row_count
+from kernelscope.analysis.columns import (
+    Ints,
+    codes,
+    in_order,
+    instants,
+    ints,
+    matches,
+    percentiles_by,
+    row_count,
+)
 from kernelscope.analysis.compile_time import OTHER, WAIT, CompileTime, compile_times, total_parts
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.palette import PHASE_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
+from kernelscope.recording.time import duration_ns
 from kernelscope.units import counted, duration, percent
 from kernelscope.views.base import clean, escape, shorten
 from kernelscope.views.html import style_element
@@ -239,16 +249,16 @@ def _gpu_times(recording: Recording) -> tuple[Ints, list[str], Ints, Ints]:
     names = [str(row["name"]) for row in recording.rows("dispatchers")]
     kernel = ints(recording, "launches", "dispatcher_id")
     execute, queue = ints(recording, "launches", "execute_ns"), ints(recording, "launches", "queue_ns")
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
+    lasted = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))
     alone = matches(recording, "activities", "kind", "kernel") & (ints(recording, "activities", "launch_id") < 0)
-    alone &= (start >= 0) & (end >= start)
+    alone &= lasted >= 0
     which, others = codes(recording, "activities", "name")
     # Those of a graph can be kernels of ours all the same.
     spec = ints(recording, "activities", "specialization_id")
     ours = np.append(ints(recording, "specializations", "dispatcher_id"), -1)[spec]
     which = np.where(ours >= 0, ours, which + len(names))
     return (np.concatenate((kernel, which[alone])), [*names, *others],
-            np.concatenate((execute, (end - start)[alone])),
+            np.concatenate((execute, lasted[alone])),
             np.concatenate((queue, np.full(int(alone.sum()), -1, dtype=np.int64))))
 
 

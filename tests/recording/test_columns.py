@@ -10,8 +10,9 @@ import pytest
 
 from kernelscope.recorder.session import _made
 from kernelscope.recording import columns
-from kernelscope.recording.columns import FOREVER, Spans, cell_finder, looked_up
+from kernelscope.recording.columns import Spans, cell_finder, looked_up
 from kernelscope.recording.parquet import integer_array
+from kernelscope.recording.time import FOREVER
 
 ROWS = 3 * columns._PART + 7
 

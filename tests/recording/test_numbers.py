@@ -13,13 +13,18 @@ import pyarrow as pa
 import pytest
 from everything import everything
 
+from kernelscope.analysis.compiles import compile_ns
+from kernelscope.analysis.gpu import gpu_summary
+from kernelscope.analysis.graphs import graph_runs
+from kernelscope.analysis.launches import PHASES, by_cell, phase_totals
 from kernelscope.commands.inspect import inspect
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.build import RawRecording, build
 from kernelscope.recording.file import encode, load, save
-from kernelscope.recording.integrity import INSTANTS, REFERENCES, check_tables, own_id
+from kernelscope.recording.integrity import REFERENCES, check_tables, own_id
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import INSTANTS
 from kernelscope.schema import TABLES, Column
 from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_card, cells_text
@@ -112,13 +117,36 @@ def test_times_that_add_up_to_too_much_are_refused(rows: Rows, recording_of: Cal
 
 
 @pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: file.stem)
-def test_recordings_of_real_gpus_are_in_range(file: Path, tmp_path: Path) -> None:
+def test_a_recording_of_a_real_gpu_and_its_copy_of_another_clock_say_twice_as_much(file: Path, tmp_path: Path) -> None:
     recording = load(file)
+    # As of a machine whose clock began decades later: its times are before 0.
     moved = Recording({name: recording.arrow(name) for name in TABLES}, {
         **recording.metadata, "clock": {"host_ns": 0, "wall_ns": 0, "error_ns": 0}})
-    # As of a machine whose clock began decades later: its times are before 0.
-    load(save(merge([recording, moved]), tmp_path / "merged.kscope"))
-    load(save(merge([moved, recording]), tmp_path / "merged.kscope"))
+    for order in ([recording, moved], [moved, recording]):
+        merged = load(save(merge(order), tmp_path / "merged.kscope"))
+        assert (merged.column("cells", "start_ns")[0] < 0) == (order[0] is recording)
+        found, of_one = _amounts(merged), _amounts(recording)
+        assert found == {name: 2 * amount for name, amount in of_one.items()}
+        gpu, of_gpu = gpu_summary(merged), gpu_summary(recording)
+        if gpu is not None and of_gpu is not None:
+            assert [each.share for each in gpu.busy] == [each.share for each in of_gpu.busy]
+            assert [each.dominant for each in gpu.idle] == [each.dominant for each in of_gpu.idle]
+        assert [cell.wall_ns for cell in by_cell(merged)] == 2 * [cell.wall_ns for cell in by_cell(recording)]
+
+
+def _amounts(recording: Recording) -> dict[str, int]:
+    """Times that add up where recordings are merged: of launches, cells, compiles, graphs and the GPU, by name."""
+    host, gpu, runs = phase_totals(recording), gpu_summary(recording), graph_runs(recording)
+    found: dict[str, int] = {f"{name} of launches": value for name in ("host", *PHASES)
+                             if (value := host.host_ns if name == "host" else host.phase(name)) is not None}
+    found |= {"launches": recording.arrow("launches").num_rows, "compiles": compile_ns(recording),
+              "graph launches": len(runs), "graphs": int(runs.execute.sum()),
+              "cells": sum(cell.wall_ns or 0 for cell in by_cell(recording))}
+    for each in () if gpu is None else gpu.busy:
+        found |= {f"window of {each.device_id}": each.window_ns, f"busy of {each.device_id}": each.busy_ns}
+    for each in () if gpu is None else gpu.idle:
+        found |= {f"idle in {state} of {each.device_id}": spent for state, spent in each.by_state.items()}
+    return found
 
 
 def test_a_launch_that_no_gpu_can_make_is_recorded_without_the_impossible_numbers(tmp_path: Path) -> None:

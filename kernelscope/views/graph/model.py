@@ -14,6 +14,7 @@ from kernelscope.analysis.columns import (
     Ints,
     codes,
     count_by,
+    instants,
     ints,
     matches,
     percentiles_by,
@@ -24,6 +25,7 @@ from kernelscope.analysis.launches import Dims
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.errors import UnknownGraphError
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims
@@ -266,8 +268,7 @@ def _times(recording: Recording, rows: Ints) -> tuple[Ints, Floats, Ints, int]:
     group: NDArray[np.int64] = np.full(max(int(node.max()), int(rows.max())) + 2, UNKNOWN, dtype=np.int64)
     group[rows] = np.arange(size)
     group = group[node]  # An unknown node is -1, the last place, which is of none.
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
-    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    lasted = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))
     group = np.where(lasted >= 0, group, UNKNOWN)
     launch = ints(recording, "activities", "graph_event_id")
     launches = len(np.unique(launch[(group >= 0) & (launch >= 0)]))

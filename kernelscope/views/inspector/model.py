@@ -45,6 +45,7 @@ from kernelscope.analysis.signatures import argument_names, named_arguments, sho
 from kernelscope.cubin import disassemble
 from kernelscope.errors import CubinError, UnknownKernelError
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_duration_ns
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import count, counted, duration, listed, percent, size
 from kernelscope.views import base
@@ -322,7 +323,7 @@ def _compiles(recording: Recording) -> dict[int, list[Compile]]:
     for row in recording.rows("compilations"):
         if row["specialization_id"] is not None:
             result.setdefault(row["specialization_id"], []).append(_from_row(
-                Compile, row, duration_ns=0 if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0),
+                Compile, row, duration_ns=row_duration_ns(row) or 0,
                 reason=row["reason"] or "", cell=cells.get(row["cell_id"]),
                 steps=tuple(steps.get(row["compilation_id"], ()))))
     return result

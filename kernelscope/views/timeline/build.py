@@ -34,6 +34,7 @@ from kernelscope.palette import (
     WAIT_COLOR,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import otherwise
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import by_numbers, duration, short_name
 from kernelscope.views.timeline.model import (
@@ -302,8 +303,7 @@ class _Clock:
     def times(self, table: str, name: str) -> tuple[Ints, Bools]:
         """Return a column of times from the first instant on (0 for null), and which of them are known."""
         values, known = self._held[table, name]
-        if not known.all():
-            values = np.where(known, values, self.first)
+        values = otherwise(values, self.first)
         if self._is_odd:
             values = np.clip(values, self.first, self.first + self.span)
         return values - self.first, known
@@ -482,12 +482,13 @@ class _Builder:
 
     def _waits(self) -> None:
         """Add the waits for the device after cells."""
-        until, = self._read["cells"].times("synchronized_ns")
+        (until, _), = self._read["cells"].times("synchronized_ns")
         end, _ = self._clock.times("cells", "end_ns")
-        rows = np.flatnonzero(until[1] & (until[0] - self._clock.first > end))
+        until = otherwise(until, self._clock.first) - self._clock.first
+        rows = np.flatnonzero(until > end)
         rows = rows[np.argsort(end[rows], kind="stable")]
         slices = self._add(
-            "waits", end[rows], until[0][rows] - self._clock.first, 0 * rows,
+            "waits", end[rows], until[rows], 0 * rows,
             lambda: Look(_always("wait for the device", rows), _always("cell", rows), _always(CELL_COLOR, rows)),
             lambda: {"cell_id": Column(rows, "cell", of="cells")})
         for process, at in rows_by(self._owner.of(0 * rows - 1, rows)).items():

@@ -23,6 +23,7 @@ from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.analysis.ranges import SEPARATOR
 from kernelscope.palette import COMPILE_COLOR, KERNEL_COLORS, PHASE_COLORS
 from kernelscope.recording.model import Recording
+from kernelscope.recording.time import row_duration_ns
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
 from kernelscope.views.keys import link_keys
@@ -526,9 +527,8 @@ def _process_of(row: Mapping[str, Any], names: list[str]) -> dict[str, str]:
 
 
 def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
-    waited = None if row["synchronized_ns"] is None else row["synchronized_ns"] - row["end_ns"]
     held = {"label": cell_label(row), "status": row["status"], "error": row["error"], "source": row["source"],
-            "sync": waited}
+            "sync": row_duration_ns(row, "end_ns", "synchronized_ns")}
     return {name: value for name, value in held.items() if value is not None}
 
 

@@ -20,6 +20,7 @@ from kernelscope.views.timeline.trace import (
     TraceLane,
     TraceSlices,
     TraceTrack,
+    clock_of,
     lanes,
 )
 
@@ -175,8 +176,9 @@ def to_perfetto(
 
     The trace has the lanes of the timeline: cells, NVTX ranges by domain, host threads with launches, phases and
     compiles, and the streams of each GPU with what its counters said; arrows lead from launches to kernels. Launches,
-    compiles and activities have their call paths where these were recorded. Times are the recording's own nanoseconds;
-    a clock snapshot says where they stand in wall time. An activity without a start is left out.
+    compiles and activities have their call paths where these were recorded. Times are the recording's own nanoseconds,
+    all moved by as much as it takes where some of these are below zero; a clock snapshot says where they stand in wall
+    time. An activity without a start is left out.
 
     Parameters
     ----------
@@ -221,9 +223,8 @@ def _write(recording: Recording, file: IO[bytes], binary: bool, name: str, progr
     title = clean(recording.name or "KernelScope")
     seed = f"{recording.metadata.get('created')} {title}"
     writer: Any = made(file, seed)
-    clock = recording.metadata.get("clock")
-    writer.begin(clock if isinstance(clock, dict) else {}, title, _about(recording))
     timeline = timeline_of(recording)
+    writer.begin(clock_of(timeline)[0], title, _about(recording))
     written: set[tuple[str, ...]] = set()
     total = max(sum(map(len, timeline.tables.values())), 1)
     done = 0

@@ -193,7 +193,7 @@ class ProtoWriter:
         self._describe(lane.track, is_counter=lane.slices.values is not None)
         self._sequence += 1
         names = _Names(lane.slices)
-        base = max(int(lane.slices.start[0]), 0)
+        base = int(lane.slices.start[0])
         self._open_sequence(lane.track, names, base)
         last = base
         if lane.slices.values is not None:
@@ -339,11 +339,10 @@ def _records(
 ) -> tuple[list[Piece], int]:
     """Return all packets of some slices, and the time of the last one."""
     parts = [part for part in slices.parts]
-    # Perfetto's times are unsigned; before 0 is only what was merged from a machine that had started earlier.
-    times = [np.where(begins, np.maximum(slices.start, 0), UNKNOWN)]
+    times = [np.where(begins, slices.start, UNKNOWN)]
     for part in parts:
         times += _part_times(part)
-    times.append(np.where(ends, np.maximum(slices.end, 0), UNKNOWN))
+    times.append(np.where(ends, slices.end, UNKNOWN))
     deltas, last = _differences(np.stack(times, axis=1), last)
     column = iter(deltas.T)
     pieces = _packet(_begin(slices, names), next(column), sequence)
@@ -357,7 +356,7 @@ def _records(
 def _counted(slices: TraceSlices, base: int, sequence: int) -> list[Piece]:
     """Return all packets of a counter."""
     times, values = slices.steps()
-    deltas, _ = _differences(np.maximum(times, 0).reshape(-1, 1), base)
+    deltas, _ = _differences(times.reshape(-1, 1), base)
     event = [*number_field(_number(_EVENT, "type"), np.full(len(values), _EVENT.TYPE_COUNTER)),
              *double_field(_number(_EVENT, "double_counter_value"), values)]
     return _packet(event, deltas[:, 0], sequence)

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from typing import Any, cast
 
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Ints, ints
 from kernelscope.analysis.stacks import has_stacks
-from kernelscope.schema import UNKNOWN
+from kernelscope.schema import MAX_TIME_NS, UNKNOWN
 from kernelscope.views.base import clean
 from kernelscope.views.flame.model import frame_of_line
 from kernelscope.views.timeline.build import combinations, first_free_rows
@@ -124,8 +125,8 @@ class TraceSlices:
     Attributes
     ----------
     start, end : ndarray of int64
-        Nanoseconds of the host clock. `end` is `OPEN` where the slice was never closed, and less than `start` for an
-        instant.
+        Nanoseconds of the trace's clock, none below 0: see `clock_of`. `end` is `OPEN` where the slice was never
+        closed, and less than `start` for an instant.
     names, categories : Words
         What they are called, and of what kind they are.
     details : Words or None
@@ -212,6 +213,21 @@ class TraceLane:
         Instants and slices that are still open have no end.
         """
         return _nested_events(self.slices.start.tolist(), self.slices.end.tolist())
+
+
+def clock_of(timeline: Timeline) -> tuple[dict[str, Any], int]:
+    """Return the recording's clock as a trace has it, and the timeline's first instant on it.
+
+    Trace formats have no times below zero: where a recording has some, all are moved by as much as that takes, and the
+    clock's own ``host_ns`` too, so that it still says where they stand in wall time.
+    """
+    held = timeline.recording.metadata.get("clock")
+    clock = dict(cast("dict[str, Any]", held)) if isinstance(held, dict) else {}
+    first, host = timeline.first_ns, clock.get("host_ns")
+    if not isinstance(host, int) or abs(host) > MAX_TIME_NS:
+        return clock, max(first, 0)
+    shift = max(0, -min(first, host))
+    return {**clock, "host_ns": host + shift}, first + shift
 
 
 def lanes(timeline: Timeline) -> Iterator[TraceLane]:
@@ -308,6 +324,7 @@ class _Tables:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
+        _, self._first_ns = clock_of(timeline)
         self._held: dict[str, TraceSlices] = {}
 
     def slices(self, table: str) -> TraceSlices:
@@ -317,7 +334,7 @@ class _Tables:
         return self._held[table]
 
     def _made(self, slices: Slices) -> TraceSlices:
-        first = self._timeline.first_ns
+        first = self._first_ns
         unended = slices.flags & NO_END > 0
         end = slices.end + first
         # Of ranges alone it is known that they went on to the end; what has no extent otherwise is a point.
@@ -404,7 +421,7 @@ class _Tables:
 
     def _phases(self) -> tuple[Part, ...]:
         """Return the phases of launches; a compile is nested in its dispatch, unknown phases are left out."""
-        first, parts = self._timeline.first_ns, dict[str, Part]()
+        first, parts = self._first_ns, dict[str, Part]()
         for each in self._timeline.segments():
             start, end = (np.where(times >= 0, times + first, UNKNOWN) for times in (each.start, each.end))
             if each.name in parts:  # what is left of the dispatch behind the compile
