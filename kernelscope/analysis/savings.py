@@ -15,7 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelscope.analysis.activities import COPY
-from kernelscope.analysis.columns import Bools, Ints, codes, ids, instants, ints, matches, one_group, ran, union_ns
+from kernelscope.analysis.columns import (
+    Bools,
+    Ints,
+    codes,
+    ids,
+    instants,
+    ints,
+    matches,
+    one_group,
+    ran,
+    union_ns,
+)
 from kernelscope.analysis.graphs import Executable
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import UNKNOWN_INSTANT, duration_ns, is_known, otherwise
@@ -167,11 +178,11 @@ class Bounds:
 
     @cached_property
     def _ended(self) -> Ints:
-        return otherwise(*instants(self._recording, "launches", "end_ns"), self._started)
+        return otherwise(instants(self._recording, "launches", "end_ns")[0], self._started)
 
     @cached_property
     def _submitted(self) -> Ints:
-        return otherwise(*instants(self._recording, "launches", "submit_end_ns"), self._ended)
+        return otherwise(instants(self._recording, "launches", "submit_end_ns")[0], self._ended)
 
     @cached_property
     def _first_launches(self) -> dict[int, int]:
