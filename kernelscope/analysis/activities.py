@@ -279,8 +279,9 @@ def join(recording: Recording) -> Joined:
         own = submitted if len(first) == count else submitted[first]
         since = returned.copy()
         since[chosen] = otherwise(own, returned[chosen])
-    queue = delay_ns(since, start)
-    queue[execute < 0] = UNKNOWN
+    queue, untimed = delay_ns(since, start), execute < 0
+    if untimed.any():
+        queue[untimed] = UNKNOWN
     took = execute[chosen]
     if int((joined_to >= 0).sum()) > len(first):
         took = np.where(count_by(joined_to, count, execute >= 0) > 0, sum_by(joined_to, execute, count), UNKNOWN)[first]

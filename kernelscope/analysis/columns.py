@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
-from kernelscope.recording.time import INSTANTS, is_known
+from kernelscope.recording.time import INSTANTS, masked
 from kernelscope.recording.time import instants as instants_of
 from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
 
@@ -107,8 +107,7 @@ class Reader:
 
     def times(self, *names: str) -> list[tuple[Ints, Bools]]:
         """Return columns of instants, and which of them are known."""
-        columns = [instants_of(self._table.column(name)) for name in names]
-        return [(times, is_known(times)) for times in columns]
+        return [masked(self._table.column(name)) for name in names]
 
     def codes(self, *names: str) -> list[tuple[Ints, list[str]]]:
         """Return columns of words as codes, -1 for null, and the words; free text too, each distinct one once."""

@@ -34,6 +34,12 @@ def instants(column: Any) -> Ints:
     return (column.fill_null(UNKNOWN_INSTANT) if column.null_count else column).to_numpy()
 
 
+def masked(column: Any) -> tuple[Ints, Bools]:
+    """Return `instants` of a column of a table, and which of them are known; of one without nulls none is looked at."""
+    times = instants(column)
+    return times, is_known(times) if column.null_count else np.ones(len(times), dtype=np.bool_)
+
+
 def is_known(*times: Ints) -> Bools:
     """Return where all of some columns are known."""
     known: Bools = times[0] != UNKNOWN_INSTANT
@@ -59,9 +65,7 @@ def duration_ns(start: Ints, end: Ints) -> Ints:
     It is `kernelscope.schema.UNKNOWN` where one of the two is unknown, and where the end comes before the start: a
     clock went back.
     """
-    lasted = end - start
-    lasted[(start == UNKNOWN_INSTANT) | (end < start)] = UNKNOWN  # an unknown end comes before every start
-    return lasted
+    return _but(end - start, (start == UNKNOWN_INSTANT) | (end < start))  # an unknown end comes before every start
 
 
 def delay_ns(cause: Ints, effect: Ints) -> Ints:
@@ -69,9 +73,16 @@ def delay_ns(cause: Ints, effect: Ints) -> Ints:
 
     It is `kernelscope.schema.UNKNOWN` where one of the two is unknown.
     """
-    waited = np.maximum(effect - cause, 0)
-    waited[(cause == UNKNOWN_INSTANT) | (effect == UNKNOWN_INSTANT)] = UNKNOWN
-    return waited
+    waited = effect - cause
+    np.maximum(waited, 0, out=waited)
+    return _but(waited, (cause == UNKNOWN_INSTANT) | (effect == UNKNOWN_INSTANT))
+
+
+def _but(times: Ints, unknown: Bools) -> Ints:
+    """Return durations, of which some are unknown."""
+    if unknown.any():  # most often none is
+        times[unknown] = UNKNOWN
+    return times
 
 
 def row_duration_ns(row: Mapping[str, Any], start: str = "start_ns", end: str = "end_ns") -> int | None:

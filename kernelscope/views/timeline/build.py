@@ -303,7 +303,8 @@ class _Clock:
     def times(self, table: str, name: str) -> tuple[Ints, Bools]:
         """Return a column of times from the first instant on (0 for null), and which of them are known."""
         values, known = self._held[table, name]
-        values = otherwise(values, self.first)
+        if not known.all():
+            values = np.where(known, values, self.first)
         if self._is_odd:
             values = np.clip(values, self.first, self.first + self.span)
         return values - self.first, known
