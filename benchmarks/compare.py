@@ -6,8 +6,8 @@
 What is compared is the same on both sides: the halves of each cell of the recordings in ``notebooks/recordings``, and
 its sixteenths in turn; the ranks of a training, without the one whose batches are larger; and a cell that is run
 again and again in some processes, under the dry run, whose host times are real. A comparison is right if it sees
-nothing faster and nothing slower. The same cells with launches that take longer say what is found. Then two recordings
-of a million launches each are compared.
+nothing faster and nothing slower. The same cells with launches that take longer say what is found, and synthetic ones
+by phase. Then two recordings of a million launches each are compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pyarrow as pa
 
 import kernelscope
 from kernelscope.analysis.columns import ids
-from kernelscope.analysis.compare import Changes
+from kernelscope.analysis.compare import MEASURES, Changes
 from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.recording.model import Recording, _masks, _part
 from kernelscope.schema import RECORD_TIMES, TABLES
@@ -152,6 +152,19 @@ def tell_found(name: str, pairs: Iterable[Pair], times: float) -> None:
     print(f"{f'{name}, {times - 1:.0%} slower':44}  {found:>5} of {count:<5}  found", flush=True)
 
 
+def tell_phases(times: float, pairs: int = 20) -> None:
+    """Print in how many synthetic comparisons each measure is found slower, which takes so many times as long."""
+    from two_runs import USUAL, run
+
+    found, count = Counter[str](), Counter[str]()
+    for at in range(pairs):
+        for each in Changes(run(2 * at), run(2 * at + 1, changed=dict.fromkeys(USUAL, times))).differences:
+            count[each.measure] += 1
+            found[each.measure] += each.verdict == SLOWER
+    words = ", ".join(f"{measure} {found[measure]}" for measure in MEASURES)
+    print(f"{f'synthetic kernels, {times - 1:.0%} slower':44}  of {count['host']} each: {words}", flush=True)
+
+
 def tell(name: str, pairs: Iterable[Pair]) -> tuple[int, int]:
     """Print what comparisons say, and return how many were right of how many."""
     verdicts: Counter[str] = Counter()
@@ -212,6 +225,8 @@ def main() -> None:
                        (pair for own in runs for pair in itertools.combinations(own[1:], 2)), times)
             tell_found("the same cell of other processes", (
                 pair for own in zip(*runs, strict=True) for pair in itertools.permutations(own, 2)), times)
+    for times in (1.2, 1.5, 2.0):
+        tell_phases(times, 2 if asked.quick else 20)
     launches = 10_000 if asked.quick else 1_000_000
     for kernels in (8, 200):
         print(f"two recordings of {launches:,} launches, {kernels} kernels: {seconds(launches, kernels):.2f} s")

@@ -10,12 +10,15 @@ host time of a kernel's launches, by phase, its time on the GPU, and both of a g
 - Blocks that are like their neighbours, as those of a drift are, tell less than their number says. An interval is
   wider by what an autoregressive series of that correlation needs.
 - A processor can be 1.7 times slower for seconds, and launches with it. How long a fixed piece of Python took beside
-  each cell (``cells.reference_ns``) says so: a host time may grow as much, or not at all, and what that explains is no
-  difference. Of 84 runs of a cell on a machine with an H100, launches grew with its power 0.65, correlation 0.96.
+  each cell (``cells.reference_ns``) says so: a host time may grow as much and somewhat more (`REFERENCE_ERROR`), since
+  the piece is timed beside the cell and not in it, or not at all, and what that explains is no difference. Of 84 runs
+  of a cell on a machine with an H100, launches grew with its power 0.65, correlation 0.96.
 - Two runs of the same code differ by more than that: places in memory, what else ran. That is a margin on both sides of
   an interval: 15 % between cells of one process (10 % on the GPU), 20 % between processes. Where the processor's speed
   is not known, it may have been twice or half as slow. ``benchmarks/compare.py`` measures how many of such comparisons
   see a difference where there is none.
+- Phases are cut out by readings of the clock between which the recorder works too: those of a microsecond or less
+  differ by large shares from run to run. The margin of a phase is at least `RESOLUTION_NS`.
 - It is too noisy where half of the interval, without the margin, is wider than the margin.
 """
 
@@ -79,6 +82,10 @@ SAME_PROCESS, OTHER_PROCESS, ON_GPU = 0.15, 0.2, 0.1
 UNKNOWN_SPEED = 0.5, 2.0
 #: With which powers of the processor's slowness host times grow, at least and at most; and what is the best estimate.
 POWERS, LIKELY_POWER = (0.0, 1.0), 0.65
+#: How much larger the largest power may be where the slowness is what `cells.reference_ns` says: a measurement.
+REFERENCE_ERROR = 0.3
+#: By how many nanoseconds the time of a phase may differ in two runs of the same code, however short it is.
+RESOLUTION_NS = 500.0
 #: Launches are cut into so many blocks; where there are fewer launches than that, into the second number of them.
 BLOCKS, FEW_BLOCKS = 16, 8
 #: So many kernels and graphs are judged at most: those that took longest. More would widen all intervals.
@@ -384,8 +391,9 @@ def _differences(before: Recording, after: Recording,
     if not asked:
         return (), few, len(told) - len(chosen)
     _, halves = intervals([each.column for each in asked])
-    found = [_difference(each, half * each.wider, of_gpu) if each.measure == MEASURES[-1] else
-             _difference(each, half * each.wider, of_host, slowness or UNKNOWN_SPEED)
+    speed = _Speed(*UNKNOWN_SPEED, POWERS[1]) if slowness is None else _Speed(*slowness, POWERS[1] + REFERENCE_ERROR)
+    found = [_difference(each, half * each.wider, of_gpu, _SAME_SPEED) if each.measure == MEASURES[-1] else
+             _difference(each, half * each.wider, of_host, speed)
              for each, half in zip(asked, halves.tolist(), strict=True)]
     found.sort(key=lambda each: (_VERDICTS.index(each.verdict), -abs(each.percent)))
     return tuple(found), few, len(told) - len(chosen)
@@ -399,7 +407,18 @@ def slowness_of(before: Recording, after: Recording) -> tuple[float, float] | No
     return min(sides[1]) / max(sides[0]), max(sides[1]) / min(sides[0])
 
 
-def _difference(asked: _Asked, half: float, share: float, slowness: tuple[float, float] = (1.0, 1.0)) -> Difference:
+class _Speed(NamedTuple):
+    """How many times slower the processor was, at least and at most, and the largest power that times grow with."""
+
+    least: float
+    most: float
+    power: float
+
+
+_SAME_SPEED = _Speed(1.0, 1.0, 1.0)
+
+
+def _difference(asked: _Asked, half: float, share: float, speed: _Speed) -> Difference:
     """Return a difference with its verdict.
 
     Parameters
@@ -410,15 +429,16 @@ def _difference(asked: _Asked, half: float, share: float, slowness: tuple[float,
         Half of its interval's width, in nanoseconds.
     share : float
         The margin between two runs.
-    slowness : tuple of float
-        See `slowness_of`: ones where the processor's speed does not matter.
+    speed : _Speed
+        That of the processor: ones where it does not matter.
     """
     before, after = asked.middles
-    margin = max(share * before, FLOOR_US * 1e3)
-    least, most = (best(speed ** power for speed in slowness for power in POWERS) for best in (min, max))
+    margin = max(share * before, RESOLUTION_NS if asked.measure in PHASES else FLOOR_US * 1e3)
+    grown = [times ** power for times in (speed.least, speed.most) for power in (POWERS[0], speed.power)]
+    least, most = min(grown), max(grown)
     low, high, of_percent = after - before * most - half - margin, after - before * least + half + margin, 100 / max(
         before, 1.0)
-    likely = math.sqrt(slowness[0] * slowness[1]) ** LIKELY_POWER
+    likely = math.sqrt(speed.least * speed.most) ** LIKELY_POWER
     verdict, advice = verdict_of(low, high, half, margin), ""
     if verdict == TOO_NOISY:
         advice = (f"the interval is {percent(half * of_percent / 100)} to each side, without the margin: more launches "

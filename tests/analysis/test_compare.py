@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from handmade import MS, Script
 from two_runs import run
@@ -94,6 +95,39 @@ def test_what_a_slower_processor_explains_is_no_difference(
     assert {each.verdict for each in changes.differences if each.measure == "execute"} == {NO_DIFFERENCE}
     said = "is not known" if speed is None else "slower in the second" if speed > 1 else "faster in the second"
     assert any(said in note for note in changes.notes) == (speed != 1.0)
+
+
+def test_short_phases_of_a_loaded_machine_are_no_difference() -> None:
+    """Phases of 0.3 to 1 µs, noisy, that take 1.0 to 1.8 times as long where the processor is 1.3 times slower."""
+    random = np.random.default_rng(0)
+    short = {"dispatch": 0.5, "submit": 0.2, "finish": 1.5}
+    for at in range(20):
+        grown = {name: times * random.uniform(1.0, 1.8) for name, times in short.items()} | {"prepare": 1.3}
+        changes = Changes(run(2 * at, noise=0.3, changed=short),
+                          run(2 * at + 1, noise=0.3, changed=grown, reference=1.3))
+        assert not changes.seen
+        assert "the processor was up to 1.3 times slower" in changes.notes[0]
+
+
+@pytest.mark.parametrize(("reference", "times", "verdict"), [
+    (1.0, 2.0, SLOWER), (1.0, 1.5, SLOWER), (1.3, 1.55, NO_DIFFERENCE), (1.3, 2.0, SLOWER),
+    (1 / 1.3, 1 / 1.55, NO_DIFFERENCE), (1 / 1.3, 1 / 2.2, FASTER),
+])
+def test_long_phases_are_judged_against_what_the_processor_s_speed_explains(
+        reference: float, times: float, verdict: str) -> None:
+    """A phase of 20 µs."""
+    before, after = (run(at, noise=0.05, changed={"prepare": 20 / 9 * grown}, reference=speed) for at, grown, speed in (
+        (1, 1.0, 1.0), (2, times, reference)))
+    found = {each.verdict for each in Changes(before, after).differences if each.measure == "prepare"}
+    assert found == {verdict}
+
+
+def test_the_whole_of_a_short_launch_has_no_margin_of_a_phase() -> None:
+    """A launch of 3 µs that takes 1 µs more: of its phases none is told apart, the launch is."""
+    short = {"dispatch": 0.5, "prepare": 0.1, "submit": 0.4, "finish": 1.0}
+    slower = {name: times * 1.4 for name, times in short.items()}
+    changes = Changes(run(1, noise=0.05, changed=short), run(2, noise=0.05, changed=slower))
+    assert {each.measure for each in changes.seen} == {"host"}
 
 
 def test_few_launches_are_counted_and_not_judged() -> None:
