@@ -72,7 +72,7 @@ from kernelscope.analysis.remedies import (
     Maker,
     maker_of,
 )
-from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL, Bounds, Found
+from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL, Bounds, Finding
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature, parse_type
 from kernelscope.analysis.tuning import DTYPE, KEEP, Tuning
 from kernelscope.recording.model import Recording
@@ -119,7 +119,7 @@ _LISTED, _OTHERS = 4, 3
 _Row = Mapping[str, Any]
 
 #: What a rule finds, or how many more kernels there are of which it has no line.
-Finding = Found | int
+RuleResult = Finding | int
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ class Rule:
     title: str
     when: str
     effect: str
-    find: Callable[[Evidence], Iterable[Finding]]
+    find: Callable[[Evidence], Iterable[RuleResult]]
     unless: tuple[str, ...] = ()
     others: str = "The same goes for"
 
@@ -337,7 +337,7 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-_Find = Callable[[Evidence], Iterable[Finding]]
+_Find = Callable[[Evidence], Iterable[RuleResult]]
 
 
 def rule(code: str, title: str, *, when: str, effect: str, unless: tuple[str, ...] = (),
@@ -417,13 +417,13 @@ _BY_TYPES = (*NUMBA, "quadrants")
 @rule("argument_types", "an argument of many types",
       when=f"more than {FEW_TYPES} specializations of a kernel differ in one argument alone",
       effect="one compile instead of one a type")
-def _argument_of_many_types(evidence: Evidence) -> Iterator[Finding]:
+def _argument_of_many_types(evidence: Evidence) -> Iterator[RuleResult]:
     for churn, kernel in _churn_of(evidence, "argument_types"):
         if maker_of(kernel).of_user not in _BY_TYPES:
             continue
         types = [short(parse_type(text)) for text in churn.types]
         name = churn.argument if churn.argument.startswith("argument ") else f"argument `{cut(churn.argument)}`"
-        yield Found(kernel["name"], (
+        yield Finding(kernel["name"], (
             f"{name} of {cut(kernel['name'])} took {len(churn.types):,} types while all others stayed as they were "
             f"({listed(types, _LISTED)}): {churn.spent}. Pass it as one type."
         ), _spared_ns(evidence, churn))
@@ -436,7 +436,7 @@ _INSTEAD = {"numba.cuda.kernels.transpose": "transpose on the host, or keep what
 @rule("recreated", "a kernel that is defined again",
       when="the same types are compiled again because the same definition ran again",
       effect="one compile instead of one a definition")
-def _defined_again(evidence: Evidence) -> Iterator[Finding]:
+def _defined_again(evidence: Evidence) -> Iterator[RuleResult]:
     for churn, kernel in _churn_of(evidence, "recreated"):
         maker = maker_of(kernel)
         if maker.framework not in COMPILING:
@@ -445,7 +445,7 @@ def _defined_again(evidence: Evidence) -> Iterator[Finding]:
             if maker.framework not in NUMBA:
                 continue
             instead = _INSTEAD.get(str(kernel["module"]), "keep what the library returned instead of calling it again")
-            yield Found(kernel["name"], (
+            yield Finding(kernel["name"], (
                 f"{cut(kernel['name'])} of {kernel['module']} was defined again with the same code, and compiled again "
                 f"for the same types: {churn.spent}. It is the library's own kernel: {instead}."
             ), _spared_ns(evidence, churn))
@@ -456,7 +456,7 @@ def _defined_again(evidence: Evidence) -> Iterator[Finding]:
         name = json_object(kernel["attributes"]).get("function") or kernel["name"]
         passed = ", and pass what it captures as arguments" if maker.framework in NUMBA and maker.owner == "user" else (
             "")
-        yield Found(kernel["name"], (
+        yield Finding(kernel["name"], (
             f"{cut(name)} was defined again with the same code{where}, and compiled again for the same types: "
             f"{churn.spent}. Define it once: {remedy}{passed}."
         ), _spared_ns(evidence, churn))
@@ -465,7 +465,7 @@ def _defined_again(evidence: Evidence) -> Iterator[Finding]:
 @rule("same_code", "the same code in several places",
       when="the same types are compiled for several kernels of the same code, apart from what it captures",
       effect="one compile instead of one a place")
-def _same_code(evidence: Evidence) -> Iterator[Finding]:
+def _same_code(evidence: Evidence) -> Iterator[RuleResult]:
     for churn, kernel in _churn_of(evidence, "same_code"):
         if maker_of(kernel).of_user not in COMPILING:
             continue
@@ -476,7 +476,7 @@ def _same_code(evidence: Evidence) -> Iterator[Finding]:
             f"{cut(names[0])} has the same code in {len(rows)} dispatchers")
         if len(options) > 1:
             what += " with different options"
-        yield Found(kernel["name"], (
+        yield Finding(kernel["name"], (
             f"{what}, each compiled for the same types: {churn.spent}. One definition that all launches use would need "
             "fewer."
         ), _spared_ns(evidence, churn))
@@ -492,7 +492,7 @@ def _spared_ns(evidence: Evidence, churn: Churn) -> int:
     return sum(took.values()) - sum(min(took[at] for at in group) for group in churn.needed)
 
 
-def _compiled_again(reason: str, what: str, evidence: Evidence) -> Iterator[Finding]:
+def _compiled_again(reason: str, what: str, evidence: Evidence) -> Iterator[RuleResult]:
     """Find kernels that were compiled several times for one reason."""
     by_kernel: dict[int, list[CompilationSummary]] = {}
     for each in evidence.compiled:
@@ -502,7 +502,7 @@ def _compiled_again(reason: str, what: str, evidence: Evidence) -> Iterator[Find
         remedy = ONE_TYPE[reason].get(_maker(rows[0]).of_user)
         if len(rows) > 1 and remedy is not None:
             spent, name = sum(each.duration_ns for each in rows), rows[-1].name
-            yield Found(name, (f"{cut(name)} was compiled {counted(len(rows), 'more time')} for other {what}, "
+            yield Finding(name, (f"{cut(name)} was compiled {counted(len(rows), 'more time')} for other {what}, "
                                f"{duration(spent)} in all: {remedy}."), _compiles_ns(evidence, rows))
 
 
@@ -544,7 +544,7 @@ _PASSED = ("new_dtype", "new_dimensions", "new_layout", "new_access", "new_align
            "where a rule on several types says it",
       effect="the specialization that is there is used", unless=("argument_types", *_OF_ONE_ARGUMENT),
       others="For changed arguments too, each with a fix of its own:")
-def _changed_argument(evidence: Evidence) -> Iterator[Finding]:
+def _changed_argument(evidence: Evidence) -> Iterator[RuleResult]:
     by_kernel: dict[int, list[CompilationSummary]] = {}
     for each in evidence.compiled:  # the longest first
         if (each.outcome == "compiled" and each.reason_code in _PASSED and each.duration_ns >= COMPILE_NS
@@ -556,7 +556,7 @@ def _changed_argument(evidence: Evidence) -> Iterator[Finding]:
         word = (longest.fix or "").partition(" ")[0]
         fix = (word.capitalize() if word.isalpha() else word) + (longest.fix or "")[len(word):]
         many = "" if len(rows) == 1 else f" in all; the longest, {duration(longest.duration_ns)}"
-        yield Found(longest.name, (
+        yield Finding(longest.name, (
             f"{cut(longest.name)} was compiled {counted(len(rows), 'more time')} for changed arguments, "
             f"{duration(spent)}{many}: {reason}. {fix}."
         ), _compiles_ns(evidence, rows))
@@ -566,7 +566,7 @@ def _changed_argument(evidence: Evidence) -> Iterator[Finding]:
       when=f"compiles of the user's kernels of {duration(SLOW_COMPILE_NS)} or more, each without a disk cache, where "
            "the framework has one that is off",
       effect="the next session loads them instead")
-def _no_disk_cache(evidence: Evidence) -> Iterator[Finding]:
+def _no_disk_cache(evidence: Evidence) -> Iterator[RuleResult]:
     slow: list[CompilationSummary] = []
     by_remedy: dict[str, dict[str, None]] = {}
     for each in evidence.compiled:
@@ -583,7 +583,7 @@ def _no_disk_cache(evidence: Evidence) -> Iterator[Finding]:
     remedies = [f"{remedy} would spare the next session those of {listed([*map(cut, held)])}"
                 for remedy, held in by_remedy.items()]
     text = f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: {'; '.join(remedies)}."
-    yield Found(names.pop() if len(names) == 1 else "", text, spent, NEXT_SESSION)
+    yield Finding(names.pop() if len(names) == 1 else "", text, spent, NEXT_SESSION)
 
 
 def _can_be_kept(compiled: CompilationSummary, evidence: Evidence) -> bool:
@@ -600,7 +600,7 @@ def _can_be_kept(compiled: CompilationSummary, evidence: Evidence) -> bool:
       when=f"the GPU is busy for less than {percent(LOW_BUSY)} of the time, half of its idle time is launches, longer "
            f"ones apart, and {MANY_LAUNCHES:,} of one kernel take longer on the host than on the GPU",
       effect="the GPU does in less time what it does now")
-def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
+def _launch_bound(evidence: Evidence) -> Iterator[RuleResult]:
     gpu, bound = evidence.gpu, evidence.launch_bound
     if gpu is None or not bound:
         return
@@ -608,7 +608,7 @@ def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
     launching = sum(idle.by_state[state] for state in LAUNCHING)
     for kernel, execute_ns in bound:
         count, spent = kernel.usual_launches, kernel.usual.launching_ns or 0
-        yield Found(kernel.name, (
+        yield Finding(kernel.name, (
             f"the GPU was busy for {percent(gpu.busy[0].share or 0)} of the time, and idle mostly while the host made "
             f"launches ({percent(launching / idle.idle_ns)} of the idle time). A launch of {cut(kernel.name)} takes "
             f"{duration(spent / count)} on the host ({count:,} took {duration(spent)}{_beside_long(kernel)}), its "
@@ -620,7 +620,7 @@ def _launch_bound(evidence: Evidence) -> Iterator[Finding]:
       when=f"{MANY_LAUNCHES:,} launches of one kernel that take {percent(LARGE_SHARE)} of the wall time, longer ones "
            "apart; not where `launch_bound` says it of that kernel",
       effect="fewer launches, each with more work, or one launch of a graph")
-def _many_launches(evidence: Evidence) -> Iterator[Finding]:
+def _many_launches(evidence: Evidence) -> Iterator[RuleResult]:
     # Of a kernel both say the same, and the one that knows the GPU proves it.
     bound = {kernel.dispatcher_id for kernel, _ in evidence.launch_bound}
     for kernel in _often_launched(evidence):
@@ -629,7 +629,7 @@ def _many_launches(evidence: Evidence) -> Iterator[Finding]:
             continue
         fewer = evidence.fewer_launches(kernel.dispatcher_id)
         if fewer is not None:
-            yield Found(kernel.name, (
+            yield Finding(kernel.name, (
                 f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the "
                 f"host{evidence.of_wall(spent)}, {duration(spent / count)} each{_beside_long(kernel)}. {fewer}"
             ), evidence.bounds.launches_ns(kernel.dispatcher_id), is_certain=not evidence.is_gpu_busy)
@@ -648,7 +648,7 @@ _LONG_WITH_ARRAYS = _LONG_IN | {
       when=f"launches of more than {LONG} times the kernel's median that take {percent(LARGE_SHARE)} of the wall time, "
            f"of {MANY_LAUNCHES:,} launches",
       effect="says in which phase to look; neither fewer launches nor a graph is sure to spare that")
-def _long_launches(evidence: Evidence) -> Iterator[Finding]:
+def _long_launches(evidence: Evidence) -> Iterator[RuleResult]:
     for kernel in evidence.kernels.where(evidence.kernels.column("long_launches") > 0):
         long, usual = kernel.long, kernel.usual.launching_ns
         if long is None or long.phase is None or usual is None:
@@ -660,7 +660,7 @@ def _long_launches(evidence: Evidence) -> Iterator[Finding]:
             continue
         why = (_LONG_WITH_ARRAYS if maker.framework in DEVICE_ARRAYS else _LONG_IN).get(long.phase, "")
         which = "the longest took" if long.launches > 1 else "it took"
-        yield Found(kernel.name, (
+        yield Finding(kernel.name, (
             f"{long.launches:,} of {count:,} launches of {cut(kernel.name)} took {duration(spent)} of its "
             f"{duration(spent + usual)} on the host ({percent(spent / (spent + usual))}); {which} "
             f"{duration(long.longest_ns)}, {duration(long.phase_ns)} of it in {long.phase}{why}. "
@@ -677,7 +677,7 @@ _FOREIGN = {"cupy": "CuPy", "torch": "PyTorch", "other": "another library"}
            "and copies in these launches where copies were recorded, or arrays of another library; not where all "
            "arrays were on the device",
       effect="no copies of host arrays at each launch, and no wrapping of other libraries' arrays")
-def _slow_prepare(evidence: Evidence) -> Iterator[Finding]:
+def _slow_prepare(evidence: Evidence) -> Iterator[RuleResult]:
     kernels = evidence.kernels
     prepares, all_of_it = kernels.column("usual_prepare_ns"), kernels.column("usual_launching_ns")
     # Host arrays are copied back in finish: which of the two takes longer is chance.
@@ -693,7 +693,7 @@ def _slow_prepare(evidence: Evidence) -> Iterator[Finding]:
         count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns or 0, kernel.usual.prepare_ns or 0
         why, is_wrapping, is_certain = made
         saves = (total.prepare_ns or 0) + (total.finish_ns or 0) + (total.dispatch_ns or 0 if is_wrapping else 0)
-        yield Found(kernel.name, (
+        yield Finding(kernel.name, (
             f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} spent {duration(prepare)} of "
             f"{duration(spent)} ({percent(prepare / spent)}) in prepare, {why}."
         ), saves, is_certain=is_certain)
@@ -739,7 +739,7 @@ def _beside_long(kernel: KernelSummary) -> str:
       when=f"copies from or to pageable memory in one direction that take {percent(LARGE_COPIES)} of the time until "
            "the device was synchronized",
       effect="the driver copies such arrays once instead of twice")
-def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
+def _pageable_copies(evidence: Evidence) -> Iterator[RuleResult]:
     gpu = evidence.gpu
     if gpu is None or not gpu.busy:
         return
@@ -754,7 +754,7 @@ def _pageable_copies(evidence: Evidence) -> Iterator[Finding]:
         remedy for kernel in evidence.kernels.where(evidence.kernels.column("launches") > 0)[:MOST_FOUND]
         if (remedy := PINNED_MEMORY.get(kernel.framework) or PINNED_BY_LIBRARY.get(kernel.module or ""))))
     instead = f"in pinned memory ({listed(pinned)}), or on the device" if pinned else "on the device"
-    yield Found("", (
+    yield Finding("", (
         f"{counted(copies, f'{directions} copy', f'{directions} copies')} from or to pageable memory took "
         f"{duration(spent)} ({size(moved)}); the driver copies such memory once more on the host: keep these arrays "
         f"{instead}."
@@ -772,7 +772,7 @@ def _gpu_ns(evidence: Evidence, kernels: Sequence[int]) -> dict[int, int]:
       when=f"{MANY_LAUNCHES:,} launches of one kernel, none with more blocks than 1 / {FEW_BLOCKS} of the GPU's "
            "multiprocessors, where the user chooses the grid",
       effect="multiprocessors that are idle now have work, unless launches overlap")
-def _few_blocks(evidence: Evidence) -> Iterator[Finding]:
+def _few_blocks(evidence: Evidence) -> Iterator[RuleResult]:
     multiprocessors = evidence.multiprocessors
     often = evidence.kernels.where(evidence.kernels.column("launches") >= MANY_LAUNCHES)
     spent = _gpu_ns(evidence, often.ids.tolist())
@@ -780,7 +780,7 @@ def _few_blocks(evidence: Evidence) -> Iterator[Finding]:
         most, maker = kernel.most_blocks, evidence.maker(kernel.dispatcher_id)
         if (multiprocessors and most and most * FEW_BLOCKS <= multiprocessors and maker.framework in GRIDS
                 and maker.owner == "user"):
-            yield Found(kernel.name, (
+            yield Finding(kernel.name, (
                 f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a "
                 f"GPU with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
             ), spent[kernel.dispatcher_id], GPU, is_certain=False)
@@ -789,14 +789,14 @@ def _few_blocks(evidence: Evidence) -> Iterator[Finding]:
 @rule("partial_warps", "blocks with a partial warp",
       when=f"any launch of several blocks whose threads are no multiple of {WARP}, where the user chooses the block",
       effect="no lanes of a warp are idle, which may take as long")
-def _partial_warps(evidence: Evidence) -> Iterator[Finding]:
+def _partial_warps(evidence: Evidence) -> Iterator[RuleResult]:
     found = evidence.kernels.where(evidence.kernels.column("partial_warps") > 0)
     yield max(len(found) - MOST_FOUND, 0)
     spent = _gpu_ns(evidence, found.ids[:MOST_FOUND].tolist())
     for kernel in found[:MOST_FOUND]:
         maker, (launches, threads) = evidence.maker(kernel.dispatcher_id), kernel.partial_warps
         if maker.framework in BLOCKS and maker.owner == "user":
-            yield Found(kernel.name, (
+            yield Finding(kernel.name, (
                 f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
                 f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the "
                 "last warp's lanes idle."
@@ -814,7 +814,7 @@ _DIFFERS = {
 @rule("rebuilt_graph", "graphs that were rebuilt",
       when="2 executable graphs that replaced one of the same topology",
       effect="an executable graph is reused, or updated, instead of instantiated again")
-def _rebuilt(evidence: Evidence) -> Iterator[Finding]:
+def _rebuilt(evidence: Evidence) -> Iterator[RuleResult]:
     for graph in evidence.users_graphs:
         count = sum(graph.replaced.values())
         if count < 2 or graph.build is None:
@@ -828,7 +828,7 @@ def _rebuilt(evidence: Evidence) -> Iterator[Finding]:
             took = f" ({_updates(graph.update)})" if graph.update else ""
             what.append(f"{how}{_named(graph.changes)}, so update it{took}")
         gone = [each for each in evidence.executables.get(graph.name, ()) if each.replaces]
-        yield Found(graph.name, (
+        yield Finding(graph.name, (
             f"{_where(graph, evidence.cells)} instantiated one topology ({graph.name}, "
             f"{counted(graph.nodes or 0, 'node')}) {graph.builds:,} times, {duration(graph.build.total_ns)} in all; "
             f"{count:,} of them, {duration(graph.replaced_ns)}, replaced an executable graph: {'; '.join(what)}."
@@ -863,7 +863,7 @@ def _named(changes: Sequence[str]) -> str:
       when=f"executable graphs that took {duration(WORTH_NS)} to instantiate and were closed after one launch; not "
            "where `rebuilt_graph` says more",
       effect="plain launches without the graph, or more launches of it", unless=("rebuilt_graph",))
-def _launched_once(evidence: Evidence) -> Iterator[Finding]:
+def _launched_once(evidence: Evidence) -> Iterator[RuleResult]:
     for graph in evidence.users_graphs:
         # Of those that were closed all that became of them is known.
         once = [each for each in evidence.executables.get(graph.name, ()) if each.is_closed and each.launches == 1]
@@ -876,7 +876,7 @@ def _launched_once(evidence: Evidence) -> Iterator[Finding]:
             took.append(f"{duration(graph.execute.mean_ns)} on the GPU")
         many = " in all; on average" if len(once) > 1 or graph.launch.count > 1 else ","
         how = "was" if len(once) == 1 else f"was {len(once):,} times"
-        yield Found(graph.name, (
+        yield Finding(graph.name, (
             f"{graph.name} ({counted(graph.nodes or 0, 'node')}) {how} instantiated, launched once and closed: "
             f"instantiating took {duration(spent)}{many} {', '.join(took)}. A graph saves time only where it is "
             "launched again."
@@ -885,12 +885,12 @@ def _launched_once(evidence: Evidence) -> Iterator[Finding]:
 
 @rule("unlaunched_graph", "graphs that were never launched",
       when="any executable graph that was closed without a launch", effect="nothing is instantiated for nothing")
-def _unlaunched(evidence: Evidence) -> Iterator[Finding]:
+def _unlaunched(evidence: Evidence) -> Iterator[RuleResult]:
     for graph in evidence.users_graphs:
         never = [each for each in evidence.executables.get(graph.name, ()) if each.is_closed and not each.launches]
         if never:
             spent = sum(each.build_ns or 0 for each in never)
-            yield Found(graph.name, (
+            yield Finding(graph.name, (
                 f"{graph.name} ({counted(graph.nodes or 0, 'node')}) was instantiated {_times(len(never))} and closed "
                 f"without a launch, {duration(spent)} in all: instantiate it where it is needed."
             ), evidence.bounds.executables_ns(never))
@@ -898,12 +898,12 @@ def _unlaunched(evidence: Evidence) -> Iterator[Finding]:
 
 @rule("refused_updates", "updates that the driver refused", when="any update that the driver refused",
       effect="instantiating without trying an update that cannot work")
-def _refused(evidence: Evidence) -> Iterator[Finding]:
+def _refused(evidence: Evidence) -> Iterator[RuleResult]:
     for graph in evidence.users_graphs:
         if graph.refused:
             total = " in all" if graph.refused > 1 else ""
             took = "" if graph.refusal is None else f", {duration(graph.refusal.total_ns)}{total}"
-            yield Found(graph.name, (
+            yield Finding(graph.name, (
                 f"{counted(graph.refused, 'update')} of {graph.name} {'was' if graph.refused == 1 else 'were'} refused "
                 f"by the driver{took}: an update can change arguments, launch configurations and sizes. Where nodes or "
                 "edges change, instantiate without trying."
@@ -912,12 +912,12 @@ def _refused(evidence: Evidence) -> Iterator[Finding]:
 
 @rule("operator_names", "builds for an operator's name", when="any algorithm built again for an operator's name alone",
       effect="one build instead of one a name")
-def _operator_names(evidence: Evidence) -> Iterator[Finding]:
+def _operator_names(evidence: Evidence) -> Iterator[RuleResult]:
     for each in evidence.builds:
         named = [miss for miss in each.not_hits if miss.outcome == "miss" and miss.reason_code == OPERATOR_NAME]
         spent = sum(miss.duration_ns or 0 for miss in named)
         if named and each.framework == "cuda.compute":
-            yield Found(each.algorithm, (
+            yield Finding(each.algorithm, (
                 f"{cut(each.algorithm)} was built {counted(len(named), 'more time')} for an operator's name alone, "
                 f"{duration(spent)} in all: {cut(each.framework)} keeps what it built by the operator's name too. "
                 "Define the operator once, under one name."
@@ -927,7 +927,7 @@ def _operator_names(evidence: Evidence) -> Iterator[Finding]:
 @rule("autotune_key", "an autotuner that runs again for each value of an argument",
       when=f"an argument in its key had {MANY_KEYS} new values or more",
       effect="one run of the autotuner instead of one a value")
-def _autotune_key(evidence: Evidence) -> Iterator[Finding]:
+def _autotune_key(evidence: Evidence) -> Iterator[RuleResult]:
     runs: dict[tuple[int, str], list[Tuning]] = {}
     for each in _users_tunings(evidence):
         if each.reason_code == "new_key" and each.outcome == "miss":
@@ -943,7 +943,7 @@ def _autotune_key(evidence: Evidence) -> Iterator[Finding]:
         fix = again[0].fix or ""
         if len(chosen) == 1:
             fix = f"It chose {cut(next(iter(chosen)))} each time: leave `{name}` out of key=[...]"
-        yield Found(kernel, (
+        yield Finding(kernel, (
             f"{cut(kernel)} was autotuned {counted(len(again), 'more time')} for new values of `{name}` "
             f"({cut(values)}), {duration(spent)} in all. {fix[:1].upper()}{fix[1:]}."), spent)
 
@@ -956,7 +956,7 @@ def _users_tunings(evidence: Evidence) -> list[Tuning]:
 @rule("autotune_results", "tuning that was done before",
       when="the compiles of all configurations that an autotuner tried came from Triton's disk cache, and it does not "
            "keep its results", effect="the next session reads the results from disk")
-def _autotune_results(evidence: Evidence) -> Iterator[Finding]:
+def _autotune_results(evidence: Evidence) -> Iterator[RuleResult]:
     runs: dict[int, list[Tuning]] = {}
     for each in _users_tunings(evidence):
         if each.disk_hits and not each.compiles and each.outcome == "miss" and not (
@@ -964,7 +964,7 @@ def _autotune_results(evidence: Evidence) -> Iterator[Finding]:
             runs.setdefault(each.dispatcher_id, []).append(each)
     for again in runs.values():
         spent, kernel = sum(each.duration_ns for each in again), again[0].name
-        yield Found(kernel, (
+        yield Finding(kernel, (
             f"{cut(kernel)} was autotuned in {duration(spent)}, and had been before: all configurations were in "
             f"Triton's disk cache. {KEEP}, so that they are not measured again."), spent, NEXT_SESSION)
 
@@ -974,7 +974,7 @@ def _autotune_results(evidence: Evidence) -> Iterator[Finding]:
            f"{percent(LARGE_SHARE)} of the wall time, longer ones apart, while no GPU is busy for {percent(LOW_BUSY)} "
            "of the time",
       effect="a round is one launch of a graph; `%kernelscope whatif graph` measures it")
-def _repeated_sequence(evidence: Evidence) -> Iterator[Finding]:
+def _repeated_sequence(evidence: Evidence) -> Iterator[RuleResult]:
     loop, wall_ns = evidence.loop, evidence.wall_ns
     if loop is None or not wall_ns or not evidence.is_large(loop.usual_ns) or evidence.is_gpu_busy:
         return
@@ -994,7 +994,7 @@ def _repeated_sequence(evidence: Evidence) -> Iterator[Finding]:
         cell = next((each.wanted for each in evidence.cells
                      if loop.cell_id is not None and each.cell_id == loop.cell_id), "")
         measured = f" %kernelscope whatif graph{f' {cell}' if cell else ''} measures what that would save."
-    yield Found("", (
+    yield Finding("", (
         f"the same {len(rows):,} launches ({kernels}) were made {loop.rounds:,} times in a row: {spent}. Captured into "
         f"a CUDA graph{f' ({how})' if how else ''}, a round is one launch.{measured}"
     ), loop.span_ns)
@@ -1003,7 +1003,7 @@ def _repeated_sequence(evidence: Evidence) -> Iterator[Finding]:
 @rule("graph_fell_back", "graph kernels that fell back to plain launches",
       when="any launch of a Quadrants kernel with `graph=True` that was no graph launch",
       effect="says why the backend made no graph")
-def _graph_fell_back(evidence: Evidence) -> Iterator[Finding]:
+def _graph_fell_back(evidence: Evidence) -> Iterator[RuleResult]:
     for kernel in graph_kernels(evidence.recording):
         if not kernel.plain:
             continue
@@ -1013,12 +1013,12 @@ def _graph_fell_back(evidence: Evidence) -> Iterator[Finding]:
         if kernel.loops:
             loops = counted(kernel.loops, "qd.graph.do_while loop")
             text += f" Its {loops} went through the host, which waits for the flag after each turn."
-        yield Found(kernel.name, text, kernel.plain_ns, is_certain=False)
+        yield Finding(kernel.name, text, kernel.plain_ns, is_certain=False)
 
 
 # Inside kernels: what the GPU's counters say.
 
-def _counted(each: CounterRule, evidence: Evidence) -> Iterable[Finding]:
+def _counted(each: CounterRule, evidence: Evidence) -> Iterable[RuleResult]:
     return each(evidence.counters)
 
 

@@ -19,7 +19,7 @@ from kernelscope.analysis.counters import DOUBLE, Instructions, KernelCounters, 
 from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.remedies import GRIDS, MORE_REGISTERS, NUMBA, PADDED_ARRAY, THREADS, Maker, maker_of
 from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
-from kernelscope.analysis.savings import GPU, Found
+from kernelscope.analysis.savings import GPU, Finding
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
 from kernelscope.analysis.stalls import REASONS, KernelStalls, Stalled, by_kernel
 from kernelscope.recording.model import Recording
@@ -189,16 +189,16 @@ class CounterRule:
     when: str
     effect: str
     source: str
-    find: Callable[[CounterEvidence], Iterable[Found]]
+    find: Callable[[CounterEvidence], Iterable[Finding]]
     unless: tuple[str, ...] = ()
 
-    def __call__(self, evidence: CounterEvidence) -> Iterable[Found]:
+    def __call__(self, evidence: CounterEvidence) -> Iterable[Finding]:
         """Return what the rule finds; each line ends with threshold and source."""
         for found in self.find(evidence):
             yield found._replace(text=f"{found.text} (From {self.when}: {self.source}.)")
 
 
-def _double_precision(evidence: CounterEvidence) -> Iterable[Found]:
+def _double_precision(evidence: CounterEvidence) -> Iterable[Finding]:
     for each in evidence.measured:
         count, row = each.total(_DOUBLE), evidence.row("specializations", each.specialization_id)
         owner = evidence.row("dispatchers", each.dispatcher_id)
@@ -220,10 +220,10 @@ def _double_precision(evidence: CounterEvidence) -> Iterable[Found]:
             what = f"{cut(each.kernel)} does {many}{over}, and no argument is float64."
             remedy = ("In its code a number such as 0.5 is, and so is the quotient of integers: write np.float32(0.5), "
                       "if the values allow it.")
-        yield Found(each.kernel, f"{what}{evidence.double_line(each)} {remedy}", evidence.spent_ns(each), GPU)
+        yield Finding(each.kernel, f"{what}{evidence.double_line(each)} {remedy}", evidence.spent_ns(each), GPU)
 
 
-def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
+def _uncoalesced(evidence: CounterEvidence) -> Iterable[Finding]:
     for each in evidence.measured:
         reached, ideal = each.value(_REACHED), each.value(_IDEAL)
         neighbours = _NEIGHBOURS.get(evidence.maker(each).of_user)
@@ -231,7 +231,7 @@ def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
                  if (sectors := each.value(_SECTORS.format(op))) is not None and sectors > NEIGHBOURS]
         if neighbours and reached and ideal is not None and ideal <= FEW_SECTORS * reached:
             sectors = f" ({' and '.join(found)} sectors a request)" if found else ""
-            yield Found(each.kernel, (
+            yield Finding(each.kernel, (
                 f"Threads of a warp in {cut(each.kernel)} access global memory far apart: {reached:,.0f} sectors a "
                 f"launch{sectors}, where {ideal:,.0f} would do."
                 f"{evidence.line(each, 'the sectors too many', _REACHED, _IDEAL)}{evidence.memory_line(each)} "
@@ -239,7 +239,7 @@ def _uncoalesced(evidence: CounterEvidence) -> Iterable[Found]:
             ), evidence.spent_ns(each), GPU)
 
 
-def _spills(evidence: CounterEvidence) -> Iterable[Found]:
+def _spills(evidence: CounterEvidence) -> Iterable[Finding]:
     for each in evidence.measured:
         sectors, all_bytes = each.total(_LOCAL), each.value(_L1_BYTES)
         framework = evidence.maker(each).of_user
@@ -256,14 +256,14 @@ def _spills(evidence: CounterEvidence) -> Iterable[Found]:
                 f"{arrays} that are indexed at run time lie there" if is_known else
                 "spilled registers lie there, and local arrays that are indexed at run time")
         share = min(sectors * SECTOR / all_bytes, 1.0)
-        yield Found(each.kernel, (
+        yield Finding(each.kernel, (
             f"{cut(each.kernel)} moves {size(sectors * SECTOR)} of local memory a launch ({sectors:,.0f} "
             f"sectors{local}), {percent(share)} of what passes L1: {what}. Allow more registers "
             f"({MORE_REGISTERS[framework]}), or keep fewer values at once."
         ), evidence.spent_ns(each), GPU)
 
 
-def _low_occupancy(evidence: CounterEvidence) -> Iterable[Found]:
+def _low_occupancy(evidence: CounterEvidence) -> Iterable[Finding]:
     for each in evidence.measured:
         row, framework = evidence.placed(each), evidence.maker(each).of_user
         if (row is None or row["occupancy"] is None or row["occupancy"] >= LOW_OCCUPANCY
@@ -284,14 +284,14 @@ def _low_occupancy(evidence: CounterEvidence) -> Iterable[Found]:
         words = {**_MORE, **(_MORE_IN_TRITON if framework == "triton" else {})}
         needed = " and ".join(words[name] for name in limits).format(MORE_REGISTERS[framework])
         more = f" More would need {needed}." if limits else ""
-        yield Found(each.kernel, (
+        yield Finding(each.kernel, (
             f"A multiprocessor can hold {percent(row['occupancy'])} of its warps of {cut(each.kernel)}{achieved} "
             f"(theoretical{' and achieved' if achieved else ''} occupancy){why}{used}.{more} It helps where warps wait "
             "for memory, and not always."
         ), evidence.spent_ns(each), GPU, is_certain=False)
 
 
-def _tail_effect(evidence: CounterEvidence) -> Iterable[Found]:
+def _tail_effect(evidence: CounterEvidence) -> Iterable[Finding]:
     for each in evidence.measured:
         row, device = evidence.placed(each), evidence.row("devices", each.device_id)
         blocks = _product(evidence.row("configurations", each.configuration_id), "griddim")
@@ -304,20 +304,20 @@ def _tail_effect(evidence: CounterEvidence) -> Iterable[Found]:
         empty = 1 - waves / math.ceil(waves)
         if waves > 1 and empty >= EMPTY:
             last = blocks - math.floor(waves) * at_once
-            yield Found(each.kernel, (
+            yield Finding(each.kernel, (
                 f"The {blocks:,} blocks of {cut(each.kernel)} run in {waves:.3g} waves of {at_once:,}: the last has "
                 f"{last:,}, and {percent(empty)} of the places of all waves are empty. Choose a grid of whole waves, "
                 f"or of {at_once:,} blocks that each loop over the data (a grid-stride loop), or smaller blocks."
             ), evidence.spent_ns(each), GPU)
 
 
-def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Found]:
+def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Finding]:
     for each in evidence.measured:
         conflicts, wavefronts = each.total(_CONFLICTS), each.value(_WAVEFRONTS)
         padded = PADDED_ARRAY.get(evidence.maker(each).of_user)
         if padded is not None and conflicts is not None and wavefronts and conflicts >= CONFLICTS * wavefronts:
             share = min(conflicts / wavefronts, 1.0)
-            yield Found(each.kernel, (
+            yield Finding(each.kernel, (
                 f"{percent(share)} of the shared-memory wavefronts of {cut(each.kernel)} are bank conflicts: "
                 f"{conflicts:,.0f} of {wavefronts:,.0f} a launch."
                 f"{evidence.line(each, 'the wavefronts too many', _SHARED, _SHARED_IDEAL)} Threads of a warp access "
@@ -325,14 +325,14 @@ def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Found]:
             ), evidence.spent_ns(each), GPU)
 
 
-def _at_roof(evidence: CounterEvidence) -> Iterable[Found]:
+def _at_roof(evidence: CounterEvidence) -> Iterable[Finding]:
     for point in evidence.points:
         if point.share is None or point.roof is None or point.share < AT_ROOF:
             continue
         rate = (f"{scaled(point.bytes_per_second(point.roof), 'B/s')} of {point.roof}" if point.roof in LEVELS
                 else scaled(point.flops_per_second, "FLOP/s") + f" in {point.roof}")
         fewer = "bytes" if point.roof in LEVELS else "operations"
-        yield Found(point.kernel, (
+        yield Finding(point.kernel, (
             f"{cut(point.kernel)} is at its roof: {rate}, {percent(point.share)} of what the GPU does, in "
             f"{duration(point.duration_ns)}. There is nothing to gain here but fewer {fewer}."
         ), 0.0, GPU, is_certain=False)

@@ -36,7 +36,7 @@ from kernelscope.schema import UNKNOWN
 WALL, GPU, NEXT_SESSION = "wall time", "GPU time", "next session"
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """What a rule finds.
 
     Attributes
@@ -79,16 +79,16 @@ class Bounds:
         module: both until the driver has accepted them.
         """
         launches = self._first_launches
-        found: list[int] = []
-        for at in compilations:
-            compiled = self._compilations
-            spans = [(int(compiled["start_ns"][at]), int(compiled["end_ns"][at]))]
-            asked, made = int(compiled["launch_id"][at]), int(compiled["specialization_id"][at])
-            rows = {row for row in (asked, launches.get(made, UNKNOWN) if made >= 0 else UNKNOWN)
+        costs: list[int] = []
+        compiled = self._compilations
+        for number in compilations:
+            spans = [(int(compiled["start_ns"][number]), int(compiled["end_ns"][number]))]
+            caller, result = int(compiled["launch_id"][number]), int(compiled["specialization_id"][number])
+            rows = {row for row in (caller, launches.get(result, UNKNOWN) if result >= 0 else UNKNOWN)
                     if 0 <= row < len(self._submitted)}
             spans += [(int(self._started[row]), int(self._submitted[row])) for row in rows]
-            found.append(union([span for span in spans if UNKNOWN_INSTANT < span[0] <= span[1]]))
-        return found
+            costs.append(union([span for span in spans if UNKNOWN_INSTANT < span[0] <= span[1]]))
+        return costs
 
     def launches_ns(self, dispatcher: int) -> int:
         """Return the time in which a kernel was launched and nothing else between, without its compiles.
@@ -123,16 +123,16 @@ class Bounds:
         is_own = is_launch | is_close
         for word in ("instantiate", "upload"):
             is_own |= matches(events, "graph_events", "kind", word)
-        made, source = (ints(events, "graph_events", name) for name in ("exec_id", "source_event_id"))
+        executable, source = (ints(events, "graph_events", name) for name in ("exec_id", "source_event_id"))
         chosen = np.array([each.exec_id for each in executables], dtype=np.int64)
         # What was replaced need not be closed then.
         before = np.array([each.rebuild_of for each in executables if each.rebuild_of is not None], dtype=np.int64)
-        gone = is_own & np.isin(made, chosen) | is_close & np.isin(made, before)
+        gone = is_own & np.isin(executable, chosen) | is_close & np.isin(executable, before)
         launches = np.flatnonzero(gone & is_launch)
         excess = 0
         if not with_launches and len(launches):
             took = np.maximum(duration_ns(*instants(events, "graph_events", "start_ns", "end_ns")), 0)
-            _, first = np.unique(made[launches], return_index=True)
+            _, first = np.unique(executable[launches], return_index=True)
             excess = int((took[launches[first]] - took[is_launch].min()).sum())
             gone[launches] = False
         captures = source[chosen]
@@ -187,10 +187,10 @@ class Bounds:
     @cached_property
     def _first_launches(self) -> dict[int, int]:
         """Return the first launch of each specialization, by its row."""
-        made = ids(self._recording, "launches", "specialization_id")
+        specialization = ids(self._recording, "launches", "specialization_id")
         order = np.argsort(self._started, kind="stable")
-        found, first = np.unique(made[order], return_index=True)
-        return dict(zip(found.tolist(), order[first].tolist(), strict=True))
+        numbers, first = np.unique(specialization[order], return_index=True)
+        return dict(zip(numbers.tolist(), order[first].tolist(), strict=True))
 
     @cached_property
     def _bursts(self) -> tuple[Ints, Ints]:
