@@ -126,9 +126,9 @@ assert (both.checked_ns[3] - both.checked_ns[0], both.start_ns[3] - both.start_n
 RULE = Change("a rule of advice", 1, (
     ("analysis/advice.py", '@rule("same_code",', '''\
 @rule("any_kernel", "kernels", when="any kernel is launched", effect="none")
-def _any_kernel(evidence: Evidence) -> Iterator[Found]:
+def _any_kernel(evidence: Evidence) -> Iterator[RuleResult]:
     for each in evidence.kernels:
-        yield each.name, f"`{each.name}` was launched <{each.launches}> times.", 1e9 * each.launches
+        yield Finding(each.name, f"`{each.name}` was launched <{each.launches}> times.", 1e9 * each.launches)
 
 
 @rule("same_code",'''),
