@@ -48,15 +48,19 @@ def disk_hit(attributes: Mapping[str, Any]) -> tuple[str, str]:
     sentence = "not compiled: the disk cache had these types"
     unsafe = mapping(attributes.get("unsafe"))
     options, captured = mapping(unsafe.get("options")), texts(unsafe.get("captured"))
+    functions = texts(unsafe.get("functions"))
     parts = [_option(name, pair) for name, pair in options.items()]
     if captured:
         parts.append(f"it was compiled with other values than its code would have now; captured: {listed(captured)}")
+    elif functions:
+        parts.append(f"it was compiled with other functions than it would call now: {listed(functions)}")
     if parts:
         return "disk_unsafe", f"{sentence}, but {'; '.join(parts)} (the cache's key has neither options nor globals)"
     unchecked = attributes.get("captures_not_checked")
     if unchecked:
-        names = listed(texts(attributes.get("captures")))
-        sentence += f"; whether the values that it captures ({names}) are still those was not checked: {unchecked}"
+        names = texts(attributes.get("captures"))
+        told = f" ({listed(names)})" if names else ""
+        sentence += f"; whether the values that it captures{told} are still those was not checked: {unchecked}"
     return "disk", sentence
 
 
@@ -221,12 +225,12 @@ def _option(name: str, pair: object) -> str:
 
 def _fix_unsafe(unsafe: Mapping[str, Any]) -> str:
     captured = texts(unsafe.get("captured"))
-    # A device function that captures values cannot be passed; these can.
-    values = [name for name in captured if not any(other.startswith(f"{name}.") for other in captured)]
     if unsafe.get("options"):
         return ("call recompile() once: it empties this kernel's disk cache and compiles with the present options; "
                 "kernels with different options need different names")
-    return (f"call recompile() once after such a change, or pass what changes ({listed(values)}) as an argument")
+    if not captured:
+        return f"call recompile() once after a change of {listed(texts(unsafe.get('functions')))}"
+    return f"call recompile() once after such a change, or pass what changes ({listed(captured)}) as an argument"
 
 
 def _fix_unwritable(disk: Mapping[str, Any]) -> str:

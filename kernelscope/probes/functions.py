@@ -4,18 +4,22 @@ from __future__ import annotations
 import __future__
 
 import ast
+import dis
+import enum
 import hashlib
 import inspect
+import sys
 import sysconfig
 import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePath
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -62,10 +66,11 @@ def written(function: Any) -> tuple[Any, str]:
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         owner, core = "reduce", next((cell.cell_contents for name, cell in cells if name == "reduce_op"), None)
     source = getattr(core, "py_func", function)
-    return source, "library" if _is_library(source) else "user" if source is function else owner
+    return source, "library" if is_library(source) else "user" if source is function else owner
 
 
-def _is_library(function: Any) -> bool:
+def is_library(function: Any) -> bool:
+    """Whether a function is of a framework, of Python's library or of another installed package."""
     if str(function.__module__).partition(".")[0] in FRAMEWORKS:
         return True
     file = function.__code__.co_filename
@@ -80,54 +85,188 @@ def _is_installed(file: str) -> bool:
     return not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or path.is_relative_to(_STANDARD_LIBRARY)
 
 
-def captured(function: Any) -> dict[str, Any]:
-    """Return what a function's code reads from outside, by name: what its closure holds, and global values.
+@dataclass(frozen=True)
+class Captured:
+    """One value that a function's code reads from outside.
 
-    Of globals modules, types and what Python has built in are left out. Device functions are there themselves, and what
-    they read stands behind their name: ``scale.FACTOR``.
+    Attributes
+    ----------
+    name : str
+        As the code has it: ``SCALE``, or ``settings.SCALE`` where it is reached through modules and classes.
+    owners : tuple of str
+        The functions that it is read in, from the one that the kernel calls on; none for the kernel itself.
+    value : object
+        The value.
+    is_function : bool
+        Whether it is a function that is compiled with the kernel, whose own values are there too.
+    is_in_closure : bool
+        Whether the function's closure holds it.
     """
-    found: dict[str, Any] = {}
-    _collect(function, "", found, {id(function.__code__)})
-    return found
+
+    name: str
+    owners: tuple[str, ...]
+    value: Any
+    is_function: bool = False
+    is_in_closure: bool = False
+
+    @property
+    def path(self) -> str:
+        """Return the name behind those of the functions that it is read in: ``scale.FACTOR``."""
+        return ".".join((*self.owners, self.name))
+
+    @property
+    def text(self) -> str:
+        """Return the name with whose it is: ``FACTOR of scale``."""
+        return f"{self.name} of {self.owners[-1]}" if self.owners else self.name
+
+
+#: Returns the Python functions that are compiled where a callable value, or a method or attribute of a name, is used.
+Implementations = Callable[[Any], Sequence[Any]]
+
+
+def captured(function: Any, implementations: Implementations | None = None) -> list[Captured]:
+    """Return what a function's code reads from outside.
+
+    That is what its closure holds, global values, what it reaches through modules and classes (``settings.SCALE``),
+    types and functions that have other names than their own, and classes and functions of the user's. Device functions
+    are there themselves, and what they read, with the defaults of their arguments. What Python, NumPy and the
+    frameworks have under their own names is left out.
+
+    Parameters
+    ----------
+    function : function
+        The kernel's.
+    implementations : callable, optional
+        Returns the Python functions that are compiled where a callable is called, or, given a string, where an
+        attribute of this name is read; without it device functions alone are known.
+    """
+    found: dict[str, Captured] = {}
+    _collect(function, (), found, {function.__code__}, implementations or (lambda value: ()))
+    return list(found.values())
 
 
 def is_device_function(value: Any) -> bool:
     """Whether a captured value is a device function, or another function that a framework compiles."""
-    return hasattr(getattr(value, "py_func", None), "__code__")
+    return not isinstance(value, ModuleType) and hasattr(getattr(value, "py_func", None), "__code__")
 
 
-def _collect(function: Any, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
-    values = {name: function.__globals__[name] for name in _global_names(function.__code__)
-              if name in function.__globals__}
-    values = {name: value for name, value in values.items() if is_device_function(value) or is_value(value)}
+def _collect(function: Any, owners: tuple[str, ...], found: dict[str, Captured], seen: set[CodeType],
+             implementations: Implementations) -> None:
+    cells: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            value: Any = cell.cell_contents
-        except ValueError:
-            continue
-        if not isinstance(value, ModuleType):
-            values[name] = value
-    for name, value in values.items():
-        if len(found) >= _MOST_CAPTURED:
-            return
-        if not is_device_function(value):
-            found.setdefault(f"{prefix}{name}", value)
-        elif id(value.py_func.__code__) not in seen:
-            seen.add(id(value.py_func.__code__))
-            found[f"{prefix}{name}"] = value
-            _collect(value.py_func, f"{prefix}{name}.", found, seen)
+        with suppress(ValueError):  # it is empty yet
+            cells[name] = cell.cell_contents
+    values: dict[str, Captured] = {}
+    attributes: dict[str, None] = {}
+    for is_cell, root, names in _reads(function.__code__):
+        scope: Mapping[str, Any] = cells if is_cell else function.__globals__
+        if root in scope:
+            name, value, rest = _reached(root, scope[root], names)
+            attributes.update(dict.fromkeys(rest))
+            if _is_captured(name, value):
+                values[name] = Captured(name, owners, value, is_in_closure=is_cell and name == root)
+        else:
+            attributes.update(dict.fromkeys(names))
+    if owners:  # a kernel's own are not filled in
+        parameters = function.__code__.co_varnames[:function.__code__.co_argcount]
+        defaults = function.__defaults__ or ()
+        pairs = [*zip(parameters[len(parameters) - len(defaults):], defaults, strict=True),
+                 *(function.__kwdefaults__ or {}).items()]
+        values |= {name: Captured(name, owners, value) for name, value in pairs if _is_captured(name, value)}
+    for each in values.values():
+        inner = [each.value.py_func] if is_device_function(each.value) else implementations(each.value)
+        _add(each, inner, found, seen, implementations)
+    for name in attributes:
+        inner = implementations(name)
+        if inner:
+            _add(Captured(name, owners, None), inner, found, seen, implementations)
 
 
-def _global_names(code: CodeType) -> Iterable[str]:
-    yield from code.co_names
-    for constant in code.co_consts:  # functions that are defined inside
-        if isinstance(constant, CodeType):
-            yield from _global_names(constant)
+def _add(one: Captured, inner: Sequence[Any], found: dict[str, Captured], seen: set[CodeType],
+         implementations: Implementations) -> None:
+    if len(found) >= _MOST_CAPTURED:
+        return
+    found.setdefault(one.path, replace(one, is_function=bool(inner)))
+    for function in inner:
+        if function.__code__ not in seen:
+            seen.add(function.__code__)
+            _collect(function, (*one.owners, one.name), found, seen, implementations)
 
 
-def is_value(value: Any) -> bool:
-    """Whether a global is a value that code is made with: no module, no type, no function."""
-    return not isinstance(value, ModuleType | type) and not callable(value)
+#: What the interpreter has between the instructions of ``settings.SCALE``.
+_BETWEEN = frozenset(("EXTENDED_ARG", "CACHE", "PUSH_NULL", "NOP"))
+
+
+def _reads(code: CodeType) -> Iterator[tuple[bool, str, list[str]]]:
+    """Yield what a code reads from outside: whether it is a free variable, its name, and the attributes read of it.
+
+    Attributes of what is no global or free variable come with an empty name.
+    """
+    pending = [code]
+    while pending:
+        each = pending.pop(0)
+        pending += [constant for constant in each.co_consts if isinstance(constant, CodeType)]  # defined inside
+        root: tuple[bool, str, list[str]] | None = None
+        for instruction in dis.get_instructions(each):
+            if instruction.opname in _BETWEEN:
+                continue
+            name = str(instruction.argval)
+            if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                if root is None:
+                    root = False, "", []
+                root[2].append(name)
+                continue
+            if root is not None:
+                yield root
+                root = None
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                root = False, name, []
+            elif instruction.opname in ("LOAD_DEREF", "LOAD_CLASSDEREF") and name in code.co_freevars:
+                root = True, name, []
+        if root is not None:
+            yield root
+
+
+def _reached(name: str, value: Any, attributes: Sequence[str]) -> tuple[str, Any, Sequence[str]]:
+    """Return the name and value that attributes of modules and classes lead to, and the attributes of that value.
+
+    Nothing of the user's runs for it: no ``__getattr__`` of a module, no descriptor.
+    """
+    for at, attribute in enumerate(attributes):
+        held: Mapping[str, Any] = {}
+        if isinstance(value, enum.EnumMeta):
+            held = value._member_map_
+        elif isinstance(value, ModuleType) and not _is_of_library(value.__name__):
+            held = vars(value)
+        elif isinstance(value, type) and not _is_of_library(value.__module__):
+            held = {key: inner for base in reversed(value.__mro__) for key, inner in vars(base).items()}
+        if attribute not in held:
+            return name, value, attributes[at:]
+        name, value = f"{name}.{attribute}", held[attribute]
+    return name, value, ()
+
+
+def _is_captured(name: str, value: Any) -> bool:
+    """Whether code may be made with other values of a name: not what libraries have under its own name."""
+    if isinstance(value, ModuleType):
+        return not _is_of_library(value.__name__)
+    if is_device_function(value):
+        return True
+    last = name.rpartition(".")[2]
+    if callable(value) and getattr(value, "__name__", None) == last:
+        return not _is_of_library(str(getattr(value, "__module__", None) or type(value).__module__))
+    return not any(vars(sys.modules[module]).get(last) is value for module in _NAMESPACES if module in sys.modules)
+
+
+#: Whose names kernels import: types, and objects such as ``threadIdx``.
+_NAMESPACES = ("numba", "numba.types", "numba.cuda", "numba.cuda.types", "numba_cuda_mlir", "numba_cuda_mlir.cuda",
+               "numba_cuda_mlir.types", "numpy", "math", "operator", "builtins")
+
+
+def _is_of_library(module: str) -> bool:
+    """Whether a module is one of Python's, of NumPy or of a framework, whose names stand for the same always."""
+    root = module.partition(".")[0]
+    return root in FRAMEWORKS or root in ("numpy", "cuda") or root in sys.stdlib_module_names
 
 
 def _fingerprint(value: Any) -> str:
@@ -140,15 +279,22 @@ def _value_text(value: Any, depth: int) -> str:
     name = f"{kind.__module__}.{kind.__qualname__}"
     if value is None or kind in (bool, int, float, complex, str, bytes) or isinstance(value, np.generic | np.dtype):
         return f"{name}:{value!r}"
-    if kind in (tuple, list) and depth:
+    if issubclass(kind, enum.Enum) and depth:
+        return f"{name}:{value.name}:{_value_text(value.value, depth - 1)}"
+    if issubclass(kind, tuple | list) and depth:
         return f"{name}:[{','.join(_value_text(each, depth - 1) for each in value)}]"
     if kind is np.ndarray and not value.dtype.hasobject:
         content = value.tobytes() if value.nbytes <= _MOST_BYTES else b""
         return f"{name}:{value.dtype!r}{value.shape}{hashlib.sha256(content).hexdigest()}"
+    if isinstance(value, enum.EnumMeta) and depth:
+        members: Iterable[Any] = value._member_map_.values()
+        return f"enum:{value.__qualname__}:[{','.join(_value_text(each, depth - 1) for each in members)}]"
     if isinstance(value, type):
-        return f"type:{value.__module__}.{value.__qualname__}"
+        return f"type:{value.__module__}.{value.__qualname__}:{vars(value).get('_fields')}"
     if is_device_function(value):
         return f"function:{code_sha256(value.py_func.__code__)}"
+    if isinstance(value, FunctionType):
+        return f"function:{code_sha256(value.__code__)}"
     if name.partition(".")[0] in FRAMEWORKS:  # its types, which are told apart by name, and its arrays
         return f"{name}:{getattr(value, 'name', None)}:{getattr(value, 'dtype', None)}{getattr(value, 'shape', None)}"
     return name
@@ -198,8 +344,8 @@ class Definition:
             return
         self.code = self.code or code_sha256(function.__code__)
         values = captured(function)
-        self.captured = {name: _fingerprint(value) for name, value in values.items()}
-        self.functions = frozenset(name for name, value in values.items() if is_device_function(value))
+        self.captured = {each.path: _fingerprint(each.value) for each in values}
+        self.functions = frozenset(each.path for each in values if each.is_function)
 
     def recompile(self) -> None:
         """Take in that ``recompile()`` was called, and what for.

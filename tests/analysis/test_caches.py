@@ -119,6 +119,13 @@ def test_without_a_disk_cache_nothing_is_added() -> None:
      "call recompile() once: it empties"),
     ({"unsafe": {"captured": ["SCALE"]}}, "disk_unsafe", "other values than its code would have now; captured: SCALE",
      "pass what changes (SCALE) as an argument"),
+    ({"unsafe": {"captured": ["SCALE of leaf"], "functions": ["leaf"]}}, "disk_unsafe", "captured: SCALE of leaf (",
+     "pass what changes (SCALE of leaf) as an argument"),
+    ({"unsafe": {"functions": ["leaf", "clamp of leaf"]}}, "disk_unsafe",
+     "compiled with other functions than it would call now: leaf, clamp of leaf (",
+     "call recompile() once after a change of leaf, clamp of leaf"),
+    ({"captures": [], "captures_not_checked": "ValueError: no"}, "disk",
+     "whether the values that it captures are still those was not checked: ValueError: no", None),
     ({"unsafe": {"options": 3, "captured": {}}}, "disk", "these types", None),
 ])
 def test_hits(attributes: dict[str, Any], code: str, words: str, fix: str | None) -> None:
@@ -142,9 +149,3 @@ def test_every_code_has_an_answer_on_fixes() -> None:
     assert {code: fix_for_cache(code, row, None) is None for code in CODES} == {
         "disk": True, "disk_unsafe": False, "cache_absent": False, "cache_stale": False, "cache_unwritable": False,
         "new_device": False}
-
-
-def test_only_values_can_be_passed_instead_of_being_captured() -> None:
-    unsafe = {"unsafe": {"captured": ["scale", "scale.FACTOR", "OTHER"]}}
-    fix = fix_for_cache("disk_unsafe", {}, unsafe) or ""
-    assert fix.endswith("or pass what changes (scale.FACTOR, OTHER) as an argument")

@@ -7,9 +7,9 @@ import importlib
 import json
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from types import FrameType, SimpleNamespace
+from types import FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from kernelscope.errors import DisassemblerError, KernelScopeError
 from kernelscope.native.log import ThreadState
 from kernelscope.probes.base import Patches, error_text, hook_codes
-from kernelscope.probes.functions import Definition, captured, is_device_function, is_value
+from kernelscope.probes.functions import Captured, Definition, Implementations, captured, is_library
 from kernelscope.probes.numba_cuda import disk
 from kernelscope.probes.numba_cuda.disk import loaded_bounds
 from kernelscope.probes.numba_cuda.kernels import KernelRows, is_sensitive
@@ -343,8 +343,9 @@ def pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
 
 # Whether code from the disk cache was made with the values that its kernel captures now.
 #
-# The cache's key has the function's bytecode and closure, but neither the globals that it reads nor the device
-# functions that it calls. So the kernel is lowered once more by numba's front end, without NVVM, and its LLVM
+# The cache's key has the function's bytecode and closure, but neither the globals that it reads, by name or as
+# attributes of modules and classes, nor what it calls: device functions, implementations of overloads, intrinsics.
+# So a kernel that has any of these is lowered once more by numba's front end, without NVVM, and its LLVM
 # compared with what was loaded; where it differs, NVVM makes PTX of it, and that is compared too. It happens
 # after recording, changes nothing of the user's (what a device function compiles meanwhile is taken out of it
 # again), and what cannot be compared counts as not checked: a false alarm would be worse than a change that is
@@ -385,16 +386,20 @@ class Hits:
         """Add to each hit's attributes what was found: ``unsafe.captured``, or ``not_checked`` with the reason."""
         begun = self._sink.clock()
         waiting, self.waiting = self.waiting, []
+        implementations: Implementations | None = None
         for row, dispatcher, kernel, definition in waiting:
             try:
-                names = captured_names(dispatcher.py_func)
-                if names:
-                    late = self._sink.clock() - begun > BUDGET_NS
-                    verdict = "there was no time for it" if late else self._verdict(dispatcher, kernel)
-                    self._note(row, names, verdict)
-                    definition.unsafe |= verdict is False
+                implementations = implementations or user_implementations()
+                found = not_in_key(dispatcher.py_func, implementations)
             except Exception as problem:
                 self._sink.swallow("numba-cuda", problem)
+                self._note(row, [], error_text(problem))
+                continue
+            if found:
+                late = self._sink.clock() - begun > BUDGET_NS
+                verdict = "there was no time for it" if late else self._verdict(dispatcher, kernel)
+                self._note(row, found, verdict)
+                definition.unsafe |= verdict is False
 
     def _verdict(self, dispatcher: Any, kernel: Any) -> bool | str:
         if getattr(kernel, "launch_config_sensitive", False):
@@ -406,26 +411,62 @@ class Hits:
             return f"{type(problem).__name__}: {str(problem).strip().split(chr(10), 1)[0][:200]}"
 
     @staticmethod
-    def _note(row: dict[str, Any], names: list[str], verdict: bool | str) -> None:
+    def _note(row: dict[str, Any], found: list[Captured], verdict: bool | str) -> None:
         attributes = json.loads(row.get("attributes") or "{}")
-        attributes["captures"] = names
+        names = {"captured": [each.text for each in found if not each.is_function],
+                 "functions": [each.text for each in found if each.is_function]}
+        names = {kind: list(dict.fromkeys(listed))[:_MOST_NAMES] for kind, listed in names.items() if listed}
+        attributes["captures"] = [*names.get("captured", ()), *names.get("functions", ())]
         if isinstance(verdict, str):
             attributes["captures_not_checked"] = verdict
         elif not verdict:
-            attributes.setdefault("unsafe", {})["captured"] = names
+            attributes["unsafe"] = {**attributes.get("unsafe", {}), **names}
         row["attributes"] = json.dumps(attributes)
 
 
-def captured_names(function: Any) -> list[str]:
-    """Return the names of the global values and device functions that a kernel's code depends on, and theirs.
+def not_in_key(function: Any, implementations: Implementations | None = None) -> list[Captured]:
+    """Return what a kernel's code depends on that the disk cache's key does not have.
 
-    Names in a device function stand behind its own: ``scale.FACTOR``. What a closure holds is in the cache's key, but
-    not what a device function in it captures.
+    Parameters
+    ----------
+    function : function
+        The kernel's. What its own closure holds is in the key, except for functions and modules, of which it has
+        the name.
+    implementations : callable, optional
+        See `user_implementations`.
     """
-    own = set(function.__code__.co_freevars)
-    names = [name for name, value in captured(function).items()
-             if is_device_function(value) or (name not in own and is_value(value))]
-    return names[:_MOST_NAMES]
+    return [each for each in captured(function, implementations)
+            if each.owners or each.is_function or not each.is_in_closure
+            or isinstance(each.value, FunctionType | ModuleType)]
+
+
+def user_implementations() -> Implementations:
+    """Return what finds the user's Python functions behind overloads and intrinsics.
+
+    It takes the function that is called, or the name of a method or attribute.
+    """
+    by_function: dict[int, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {}
+    for path in ("numba.cuda.typing.templates", "numba.core.typing.templates"):
+        registry = getattr(sys.modules.get(path), "builtin_registry", None)
+        for template in (*getattr(registry, "functions", ()), *getattr(registry, "attributes", ())):
+            function = getattr(template, "_overload_func", None) or getattr(template, "_definition_func", None)
+            if not isinstance(function, FunctionType) or is_library(function):
+                continue
+            key, name = getattr(template, "key", None), getattr(template, "_attr", None)
+            if callable(key) and name is None:
+                by_function.setdefault(id(key), []).append(function)
+                name = getattr(key, "__name__", None)
+            if isinstance(name, str):  # of a library's function, which is reached through its module
+                by_name.setdefault(name, []).append(function)
+
+    def implementations(value: Any) -> Sequence[Any]:
+        if isinstance(value, str):
+            return by_name.get(value, ())
+        definition = getattr(value, "_defn", None)
+        return [definition] if isinstance(definition, FunctionType) else by_function.get(id(value), ())
+
+    return implementations
 
 
 def compare(kernel: Any, dispatcher: Any, modules: Any) -> bool:
