@@ -88,4 +88,4 @@ def collect(*folders: str | Path, name: str | None = None) -> Recording:
     from kernelscope.recording.merge import gather
 
     paths = [Path(folder).expanduser() for folder in folders]
-    return gather(found(paths), name=name or paths[0].resolve().stem, read=read).recording
+    return gather(found(paths), name=name or Path(os.path.realpath(paths[0])).stem, read=read).recording

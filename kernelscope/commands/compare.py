@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -270,9 +271,9 @@ def history_of(cell: str | int | None, sources: Sequence[Source], missing: Seque
 
 def _read(folder: Path, missing: list[str]) -> list[Source]:
     """Return the recordings of a folder; those that cannot be read are said."""
-    if not folder.exists():
+    if not os.path.lexists(folder):
         raise RecordingFileError(f"there is no folder or file {str(folder)!r}")
-    files = [folder] if folder.is_file() else sorted(folder.rglob("*.kscope"))
+    files = sorted(folder.rglob("*.kscope")) if folder.is_dir() else [folder]
     named = ((file.name if file == folder else file.relative_to(folder).as_posix(), file) for file in files)
     return oldest_first(named, str(folder), missing)
 
@@ -302,7 +303,7 @@ def oldest_first(files: Iterable[tuple[str, Path]], folder: str, missing: list[s
         try:
             sources.append(Source(name, read(file), partial(load, file)))
         except KernelScopeError as error:
-            missing.append(f"{name}: {' '.join(str(error).split())}")
+            missing.append(f"{name}: {' '.join(str(error).removeprefix(f'{file.name}: ').split())}")
     if not sources:
         raise RecordingFileError(f"no .kscope file of {folder!r} can be read"
                                  + (f": {missing[0]}" if missing else ": there is none"))

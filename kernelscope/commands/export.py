@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -112,7 +113,7 @@ def _export_study(arguments: argparse.Namespace) -> Path:
         if getattr(arguments, name):
             arguments.parser.error(f"--{name.replace('_', '-')} is about recordings, and {arguments.file} is a study")
     target = _target(exporter, arguments.output, arguments.file)
-    if Path(target).resolve() == Path(arguments.file).resolve():
+    if os.path.realpath(target) == os.path.realpath(arguments.file):
         arguments.parser.error(f"-o {target} would replace the study itself: name another file")
     return exporter.write_study(arguments.file, str(checked(target)))
 

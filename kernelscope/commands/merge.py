@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,10 +45,10 @@ def main(arguments: argparse.Namespace) -> int:
     from kernelscope.recording.merge import merge_files
 
     folders = [Path(folder).expanduser() for folder in arguments.folders]
-    output = arguments.output or f"{folders[0].resolve().stem or 'merged'}.kscope"
+    first = Path(os.path.realpath(folders[0])).stem  # Path.resolve raises where links lead in a circle
+    output = arguments.output or f"{first or 'merged'}.kscope"
     check_recording_name(output)
-    name = arguments.name or folders[0].resolve().stem
-    merged = merge_files(found(folders), output, name=name, read=read)
+    merged = merge_files(found(folders), output, name=arguments.name or first, read=read)
     if arguments.json:
         print_answer(_answer(merged, arguments.limit))
         return 1 if merged.missing else 0

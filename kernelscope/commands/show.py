@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.redaction import redacted
@@ -57,7 +57,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Print the file in the chosen form; return the exit code."""
     if arguments.output is not None and not (arguments.redact or arguments.no_texts):
         arguments.parser.error("-o goes with --redact or --no-texts; kernelscope export writes other formats")
-    if arguments.output is not None and Path(arguments.output).expanduser().resolve() == Path(arguments.file).resolve():
+    if arguments.output is not None and (
+            os.path.realpath(os.path.expanduser(arguments.output)) == os.path.realpath(arguments.file)):
         arguments.parser.error(f"-o {arguments.output} would replace what it is made from: name another file")
     recording = shareable(chosen(arguments))
     if arguments.output is not None:

@@ -341,7 +341,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     KernelScopeError
         A folder is missing or cannot be written to, or two outputs are one file, or an input.
     """
-    taken: dict[Path, str] = {Path(each).resolve(): each for each in _inputs(arguments)}
+    taken = {os.path.realpath(each): each for each in _inputs(arguments)}
     for option, suffix, other in (("output", ".json", ".html"), ("html", ".html", ".json")):
         path = getattr(arguments, option, None)
         if path is None:
@@ -356,9 +356,10 @@ def check_outputs(arguments: argparse.Namespace) -> None:
             raise StudyFileError(f"cannot write {path}: what goes there is {suffix[1:].upper()}; name a {suffix} file")
         if not os.access(target.parent, os.W_OK):
             raise StudyFileError(f"cannot write {path}: there is no permission to write into {target.parent}")
-        if target.resolve() in taken:
-            raise StudyFileError(f"{path} would replace {taken[target.resolve()]}: name another file")
-        taken[target.resolve()] = path
+        real = os.path.realpath(target)
+        if real in taken:
+            raise StudyFileError(f"{path} would replace {taken[real]}: name another file")
+        taken[real] = path
 
 
 def write(result: Any, arguments: argparse.Namespace) -> list[Path]:

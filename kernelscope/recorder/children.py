@@ -180,7 +180,7 @@ def found_in(folder: Path) -> list[Path]:
 
 def read(path: Path) -> Recording:
     """Return what one process left: its file, or its journal; of another tool's trace the recording that it makes."""
-    if not path.is_dir() or reader_of(path) is not None:
+    if not is_journal(path):
         return load(path)
     (journal,) = find_journals(path)
     recording = recovered(journal)
@@ -209,7 +209,7 @@ def found(folders: Sequence[Path]) -> list[Path]:
     for folder in folders:
         if folder.is_dir() and not is_journal(folder) and reader_of(folder) is None:
             paths |= dict.fromkeys(found_in(folder))
-        elif folder.exists():
+        elif os.path.lexists(folder):  # what a link without a file is, `load` says
             paths[folder] = None
         else:
             raise RecordingFileError(f"there is no file or folder {str(folder)!r}"
