@@ -1,7 +1,8 @@
-"""Folders that belong to the user alone: code is loaded from no other.
+"""Folders that belong to the user alone: code is loaded from no other, and nothing is recorded into another.
 
 Whoever can write to a file of machine code, to its folder or to one that this is in, decides what runs in the processes
-that load it.
+that load it. Recordings run nothing, so for them the folder itself counts, not those that it is in: these are often a
+project's, or a container's.
 """
 
 from __future__ import annotations
@@ -54,6 +55,36 @@ def why_not_private(path: Path) -> str | None:
     if status.st_uid != os.geteuid():
         return f"{real} belongs to user {status.st_uid}"
     return f"others can write to {real}" if _others_write(status) else None
+
+
+def why_not_own(folder: Path, *, links: bool = True) -> str | None:
+    """Return why somebody else owns a folder or can write to it; None where it is the user's alone.
+
+    Others may read it. The folders that it is in are not looked at.
+
+    Parameters
+    ----------
+    folder : Path
+        It is there.
+    links : bool
+        Whether it may be a link to a folder: not where others can guess its name and make it first.
+
+    Returns
+    -------
+    str or None
+        Such as ``/scratch/run belongs to user 1001``.
+
+    Raises
+    ------
+    OSError
+        It cannot be looked at.
+    """
+    status = folder.stat() if links else folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{folder} is no folder"
+    if status.st_uid != os.geteuid():
+        return f"{folder} belongs to user {status.st_uid}"
+    return f"others can write to {folder}" if _others_write(status) else None
 
 
 def why_no_place(folder: Path) -> str | None:

@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import secrets
-import stat
 import tempfile
 import threading
 import time
@@ -26,6 +25,7 @@ from kernelscope.clock import now
 from kernelscope.dask.clocks import kept, oddity, pings_of_scheduler
 from kernelscope.errors import KernelScopeError, RecordingFileError
 from kernelscope.native.journal import is_held
+from kernelscope.private_folders import why_not_own
 from kernelscope.recorder.environment import process
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
@@ -237,9 +237,9 @@ def _make(folder: Path) -> None:
 
 def _check(folder: Path) -> None:
     """Refuse a folder that somebody else may write to: that beside it is often one of all users."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise KernelScopeError(f"{folder} is not a folder that only this user can write to")
+    reason = why_not_own(folder, links=False)
+    if reason is not None:
+        raise KernelScopeError(f"{reason}: a worker records only into a folder of its own user's")
 
 
 class _WorkerRecorder(Recorder):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import os
-import stat
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import kernelscope
 from kernelscope.errors import KernelScopeError
+from kernelscope.private_folders import why_not_own
 from kernelscope.recorder.launcher import options_of
 from kernelscope.recorder.worker import OwnRecorder, known_options
 
@@ -40,9 +39,9 @@ def own_folder(token: str) -> Path:
     """
     folder = folder_of(token)
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise KernelScopeError(f"{folder} is not a folder that only this user can use")
+    reason = why_not_own(folder, links=False)
+    if reason is not None:
+        raise KernelScopeError(f"{reason}: an engine records only into a folder of its own user's")
     return folder
 
 

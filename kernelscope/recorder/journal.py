@@ -25,6 +25,7 @@ from typing import Any
 from kernelscope.clock import Clock
 from kernelscope.native import journal as native_journal
 from kernelscope.native.log import LaunchLog, from_signal_handler
+from kernelscope.private_folders import why_not_own
 from kernelscope.probes.sink import Interner, Sink
 from kernelscope.recorder.options import RecordingOptions
 
@@ -98,12 +99,16 @@ class Journal:
         Raises
         ------
         OSError
-            It cannot be made there; nothing is left behind.
+            It cannot be made there, or somebody else could write there; nothing is left behind.
         """
         base = native_journal.default_folder() if self._where is None else Path(self._where).expanduser().absolute()
         try:
             base.parent.mkdir(parents=True, exist_ok=True)
             base.mkdir(mode=0o700, exist_ok=True)
+            reason = why_not_own(base)
+            if reason is not None:
+                raise PermissionError(f"{reason}, and journals go only into a folder that is yours and to which nobody "
+                                      "else can write")
             moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             for remaining in reversed(range(_TRIES)):
                 self.folder = base / f"{moment}-{os.getpid()}-{secrets.token_hex(2)}"
@@ -379,7 +384,7 @@ def trouble(error: Exception, folder: Path, what: str = "no journal is kept") ->
     return {"probe": "journal", "status": "degraded",
             "message": f"{what} in {folder}: {reason}; recording goes on in memory, and is lost if the "
                        "process dies",
-            "fix": "free space there or choose another folder, or leave the journal out"}
+            "fix": "free space there, or chmod go-w it, or choose another folder, or leave the journal out"}
 
 
 def _harmed(harm: str, folder: Path) -> Row:

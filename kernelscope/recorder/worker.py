@@ -23,15 +23,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from kernelscope.errors import KernelScopeError
 from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
+from kernelscope.private_folders import make_private, why_not_own
 from kernelscope.probes.base import insist
-from kernelscope.processes import RECORD, start_from_environment
+from kernelscope.processes import OPTIONS, RECORD, start_from_environment
 from kernelscope.recorder.environment import process
 from kernelscope.recorder.launcher import PARENT, options_of
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -57,6 +60,7 @@ def start(folder: Path, options: str) -> bool:
         folder = folder.expanduser().absolute()
         if PARENT in given and not _goes_on(folder):
             return False  # the recording has ended: its processes go on without
+        _warn_of(given)
         worker = Worker(folder, given)
         worker.begin()
         Worker.active = worker
@@ -66,6 +70,65 @@ def start(folder: Path, options: str) -> bool:
             raise
         _complain(f"this process is not recorded: {type(error).__name__}: {error}")
         return False
+
+
+def _warn_of(given: Mapping[str, Any]) -> None:
+    """Say on stderr which options are none that a process takes from its environment; a forked process need not.
+
+    Raises
+    ------
+    ValueError
+        An option has a value that it does not take; the message names both.
+    """
+    known = {each.name: each for each in fields(RecordingOptions) if each.name not in _OWN}
+    parts: list[str] = []
+    for name, value in given.items():
+        if name in _OWN:
+            parts.append(f"{name!r} is of no use to a process that records itself.")
+        elif name not in known and name != PARENT:
+            near = did_you_mean(name, known)
+            parts.append(f"there is no option {name!r}{near or '.'}")
+        elif name in known and known[name].type in _TYPES:
+            type_, text = _TYPES[known[name].type]
+            items = cast("list[Any]", value) if isinstance(value, list) else []
+            if not isinstance(value, type_) or not all(isinstance(each, str) for each in items):
+                raise ValueError(f"{OPTIONS}: {name} is {json.dumps(value)}, and takes {text}")
+    try:
+        RecordingOptions(**known_options(given))
+    except ValueError as error:
+        raise ValueError(f"{OPTIONS}: {error}") from None
+    line = f"{OPTIONS}: {' '.join(parts)} The process is recorded without {'it' if len(parts) == 1 else 'them'}"
+    if parts and line not in _warned:
+        _warned.add(line)
+        _complain(line)
+
+
+#: What options of these types are in JSON; the others are checked with the recording's options.
+_TYPES: dict[Any, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "true or false"), "Sequence[str]": (list, "a list of texts"),
+    "str | None": ((str, type(None)), "a text or null")}
+#: Lines that were said in this process, or in the one that it was forked from.
+_warned: set[str] = set()
+
+
+def own_folder(folder: Path, *, is_guest: bool = False) -> None:
+    """Make a folder to record into, for this user only; one of a guest's is in a folder that is there.
+
+    Raises
+    ------
+    OSError
+        It cannot be made.
+    KernelScopeError
+        It is there, and somebody else owns it or can write to it.
+    """
+    if is_guest:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    else:
+        make_private(folder)
+    reason = why_not_own(folder)
+    if reason is not None:
+        raise KernelScopeError(f"{reason}: recordings go only into a folder that is yours and to which nobody else can "
+                               "write; chmod go-w it, or name one that is not there yet")
 
 
 def known_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +166,7 @@ class Worker:
 
     def begin(self) -> None:
         """Start to record, and see to it that the end of the process is not missed."""
-        self._folder.mkdir(mode=0o700, parents=not self._is_child, exist_ok=True)
+        own_folder(self._folder, is_guest=self._is_child)
         self.recorder.folder, self.recorder.is_guest = self._folder, self._is_child
         self.recorder.start()
         self.recorder.begin_cell(self.recorder.name)
@@ -212,17 +275,22 @@ def save_into(folder: Path, recording: Recording, journal: str | None = None) ->
     """Write a process's recording into a folder, which is made for this user only, and return the file.
 
     Its name has the process's rank and host, and the name of its journal, or one that is made likewise. It keeps paths
-    and the host's name, as a journal does.
+    and the host's name, and only this user can read it, as a journal.
+
+    Raises
+    ------
+    KernelScopeError
+        Somebody else could write to the folder, or it cannot be written.
     """
     from kernelscope.recording.file import save
 
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own_folder(folder)
     made = cast("dict[str, Any]", recording.metadata.get("process") or {})
     if journal is None:
         journal = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}-{secrets.token_hex(2)}"
     who = [f"rank{made['rank']}" if "rank" in made else made.get("worker"), made.get("host")]
     named = [re.sub(r"[^\w.]+", "_", str(each))[:60] for each in who if each]
-    return save(recording, folder / f"{'-'.join([*named, journal])}.kscope", paths=True)
+    return save(recording, folder / f"{'-'.join([*named, journal])}.kscope", paths=True, mode=0o600)
 
 
 def with_status(recording: Recording, status: str, message: str) -> Recording:

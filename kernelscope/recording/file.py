@@ -232,6 +232,7 @@ def save(
     paths: bool = False,
     overwrite: bool = True,
     progress: Progress | None = None,
+    mode: int = 0o666,
 ) -> Path:
     """Write `recording` to a ``.kscope`` file and return its path.
 
@@ -251,6 +252,8 @@ def save(
         Whether an existing file may be replaced.
     progress : callable, optional
         Called with a fraction from 0 to 1 and a text, once a table.
+    mode : int
+        The permissions of the file, without those that the umask takes.
 
     Raises
     ------
@@ -271,14 +274,15 @@ def save(
     except RecordingFileError as error:
         raise RecordingFileError(f"{target.name} was not written: {error}") from None
     rows = {name: table.num_rows for name, table in tables.items()}
-    write_tables(target, members, rows, recording.metadata, followed=followed, overwrite=overwrite)
+    write_tables(target, members, rows, recording.metadata, followed=followed, overwrite=overwrite, mode=mode)
     if progress:
         progress(1.0, f"wrote {target.name}")
     return target
 
 
 def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int], metadata: Mapping[str, Any], *,
-                 followed: Mapping[str, ByThread] = MappingProxyType({}), overwrite: bool) -> None:
+                 followed: Mapping[str, ByThread] = MappingProxyType({}), overwrite: bool,
+                 mode: int = 0o666) -> None:
     """Write a ``.kscope`` file from encoded tables, whole or not at all.
 
     Parameters
@@ -295,6 +299,8 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
         For tables the columns that they were encoded without: see `kernelscope.recording.parquet.by_thread`.
     overwrite : bool
         Whether an existing file may be replaced.
+    mode : int
+        The permissions of the file, without those that the umask takes.
 
     Raises
     ------
@@ -311,7 +317,7 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
             raise RecordingFileError(f"the recording has {size} bytes; a file holds at most {MAX_FILE_BYTES}")
     except RecordingFileError as error:
         raise RecordingFileError(f"{target.name} was not written: {error}") from None
-    _write(target, members, overwrite)
+    _write(target, members, overwrite, mode)
 
 
 def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
@@ -443,11 +449,11 @@ def _exists(target: Path) -> RecordingFileError:
     return RecordingFileError(f"{target} exists; give another name or overwrite=True")
 
 
-def _write(target: Path, members: Mapping[str, Any], overwrite: bool) -> None:
+def _write(target: Path, members: Mapping[str, Any], overwrite: bool, mode: int) -> None:
     """Write the members beside `target` and move them there, or leave nothing."""
     partial = target.with_name(f".{target.name[:100]}-{secrets.token_hex(6)}.partial")
     try:
-        with open(partial, "xb") as file:
+        with open(partial, "xb", opener=functools.partial(os.open, mode=mode)) as file:
             write_members(file, members)
         if overwrite:
             os.replace(partial, target)
