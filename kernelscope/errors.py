@@ -7,6 +7,14 @@ package raises and nothing that the user's own code raises. Messages name the va
 from __future__ import annotations
 
 
+def message_of(error: BaseException | None) -> str:
+    """Return what an exception says, which may be of a class of the user's: of one that fails at it, that it does."""
+    try:
+        return str(error)
+    except Exception as problem:
+        return f"its message cannot be printed ({type(problem).__name__})"
+
+
 class KernelScopeError(Exception):
     """Base class of every error that KernelScope raises."""
 

@@ -442,8 +442,8 @@ class NotebookSession:
 
 
 def _error(result: Any) -> BaseException | None:
-    error: BaseException | None = result.error_before_exec or result.error_in_exec
-    return error
+    before: BaseException | None = result.error_before_exec
+    return result.error_in_exec if before is None else before  # the user's exceptions may be false
 
 
 def _charts(recording: Recording) -> str:

@@ -16,7 +16,7 @@ from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol, TypeVar
 
 from kernelscope.distributions import may_have_entry_points
-from kernelscope.errors import ProbeUnavailableError
+from kernelscope.errors import ProbeUnavailableError, message_of
 from kernelscope.imports import LazyModule, call_after_import, imported, namespace_of
 from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
@@ -133,7 +133,7 @@ class Patches:
         """Put hooks in as `hook` does, given its arguments each; return the names of functions that are not there."""
         missing: list[str] = []
         for owner, name, make in hooks:
-            if owner is not None and callable(vars(owner).get(name)):
+            if callable(getattr(owner, "__dict__", {}).get(name)):
                 self.hook(owner, name, make)
             else:
                 missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
@@ -859,13 +859,21 @@ class Probe:
             ``(start_ns, end_ns, error, *args, **kwargs)``: the name of the exception's type that ended the call, or
             None, and the arguments of the call.
         skip : callable, optional
-            Given the arguments, returns whether the call is no launch.
+            Given the arguments, returns whether the call is no launch. What it raises is counted, and the call is
+            not recorded.
         """
         now = sink.clock
 
+        def is_launch(*args: Any, **kwargs: Any) -> bool:
+            try:
+                return skip is None or not skip(*args, **kwargs)
+            except Exception as problem:
+                sink.guard(self.name, problem)
+                return False
+
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def launch(*args: Any, **kwargs: Any) -> Any:
-                if not self.is_installed or (skip is not None and skip(*args, **kwargs)):
+                if not self.is_installed or not is_launch(*args, **kwargs):
                     return original(*args, **kwargs)
                 failure: str | None = None
                 start = now()
@@ -879,7 +887,7 @@ class Probe:
                     try:
                         record(start, end, failure, *args, **kwargs)
                     except Exception as problem:
-                        sink.swallow(self.name, problem)
+                        sink.guard(self.name, problem)
 
             return launch
 
@@ -905,7 +913,7 @@ class Probe:
 
 def error_text(error: BaseException) -> str:
     """Return an exception's type and the first line of what it says, for a row of a compile or a build that failed."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in message_of(error).splitlines() if line.strip()]
     # numba's "Failed in cuda mode pipeline (step: ...)" only says where; what is wrong stands below it.
     if len(lines) > 1 and lines[0].startswith("Failed in "):
         del lines[0]

@@ -140,7 +140,8 @@ class CompileHooks:
         """Return what is called in the place of a function that compiles."""
         def phase(*args: Any, **kwargs: Any) -> Any:
             seen = getattr(self._local, "seen", None)
-            if seen is None or not self.enabled or not (args and args[0]):  # of an empty source: a look at the version
+            # Of an empty source: a look at the version.
+            if seen is None or not self.enabled or not args or (type(args[0]) is str and not args[0]):
                 return original(*args, **kwargs)
             start = self._sink.clock()
             try:
@@ -157,8 +158,7 @@ class CompileHooks:
             found = original(cache, name, *args, **kwargs)
             seen = getattr(self._local, "seen", None)
             if seen is not None:
-                seen["key"] = str(name)
-                seen["file"] = os.path.join(str(getattr(cache, "_cache_dir", "")), str(name))
+                seen["cache"], seen["key"] = cache, name
             return found
 
         return load
@@ -167,6 +167,8 @@ class CompileHooks:
                seen: dict[str, Any]) -> None:
         """Write the compile that has ended: a row for each kernel in the source, of which the first has the time."""
         outcome = "failed" if error is not None else "compiled" if seen["phases"] else "disk"
+        key = str(seen["key"]) if "key" in seen else None
+        file = None if key is None else os.path.join(str(getattr(seen["cache"], "_cache_dir", "")), key)
         target = self._target(given)
         mapping = getattr(module, "mapping", None)
         names = given.get("name_expressions") or ()
@@ -180,7 +182,7 @@ class CompileHooks:
             row: dict[str, Any] = {
                 "dispatcher_id": dispatcher, "thread_id": self._sink.state().thread_id, "trigger": "compile",
                 "signature": signature_text(held), "start_ns": start, "end_ns": end if at == 0 else start,
-                "outcome": outcome, "cache_key": seen.get("key"), "cache_file": seen.get("file"),
+                "outcome": outcome, "cache_key": key, "cache_file": file,
                 "error": None if error is None else error_text(error)}
             attributes: dict[str, Any] = {}
             if given.get("cache_in_memory"):

@@ -87,7 +87,7 @@ class CompileHooks:
             if not self.enabled:
                 return original(dsl, *args, **kwargs)
             outer = getattr(self._local, "seen", None)
-            seen: dict[str, Any] = {"target": _target(dsl), "options": options_of(dsl)}
+            seen = self._settings(dsl)
             self._local.seen = seen
             failure: BaseException | None = None
             start = self._sink.clock()
@@ -111,6 +111,22 @@ class CompileHooks:
 
         return generate_mlir
 
+    def _read(self, owner: Any, name: str) -> Any:
+        """The attribute of an object, or None."""
+        try:
+            return getattr(owner, name, None)
+        except Exception as problem:
+            self._sink.guard(FRAMEWORK, problem)
+            return None
+
+    def _settings(self, dsl: Any) -> dict[str, Any]:
+        """The target and the options of a compile, before it begins: it may change them."""
+        try:
+            return {"target": _target(dsl), "options": options_of(dsl)}
+        except Exception as problem:
+            self._sink.guard(FRAMEWORK, problem)
+            return {"target": None, "options": {}}
+
     def make_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return what is called in the place of the back end's ``compile``."""
         def compile_(backend: Any, ctx: Any) -> Any:
@@ -119,7 +135,7 @@ class CompileHooks:
                 return original(backend, ctx)
             seen["failed"] = True
             seen["compile_ns"] = self._sink.clock()
-            seen["key"] = getattr(ctx, "module_hash", None)
+            seen["key"] = self._read(ctx, "module_hash")
             try:
                 found = original(backend, ctx)
                 seen["failed"] = False
@@ -135,7 +151,7 @@ class CompileHooks:
             state = original(backend, ctx)
             seen = getattr(self._local, "seen", None)
             if seen is not None:
-                seen["is_hit"] = bool(getattr(state, "load_from_file_cache", False))
+                seen["is_hit"] = bool(self._read(state, "load_from_file_cache"))
             return state
 
         return resolve

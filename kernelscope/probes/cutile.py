@@ -176,8 +176,9 @@ class Hooks:
             if compiled is None:
                 try:
                     ids = known.get((args[2], args[1], args[0]))
-                except TypeError:  # a grid as a list
-                    ids = None
+                except Exception as problem:  # a grid as a list; what has no hash is looked up each time
+                    if from_signal_handler(problem):
+                        raise
             if ids is None:
                 self._launched(state, start, args, None, compiled, end)
             else:
@@ -196,7 +197,8 @@ class Hooks:
             dispatcher = self._dispatcher(kernel)
             specialization = self._only.get(id(kernel), UNKNOWN) if compiled is None else compiled
             gpu = device(self._sink, _ordinal())
-            target = self._sink.target(dispatcher, specialization, gpu, type(error).__name__ if error else None)
+            failure = None if error is None else type(error).__name__
+            target = self._sink.target(dispatcher, specialization, gpu, failure)
             shape = (int(grid),) if isinstance(grid, int) else tuple(map(int, grid))
             configuration = self._sink.configuration(shape, None, None, self._stream(stream))
             self.has_launched = True
@@ -265,7 +267,7 @@ class Hooks:
             found = original(cache_dir, key, *args, **kwargs)
             seen = getattr(self._local, "asked", None)
             if seen is not None:
-                seen["key"], seen["hit"] = str(key), found is not None
+                seen["key"], seen["hit"] = key, found is not None
             return found
 
         return cache_lookup
@@ -294,7 +296,8 @@ class Hooks:
             row: dict[str, Any] = {
                 "dispatcher_id": dispatcher, "thread_id": self._sink.state().thread_id,
                 "trigger": "compile" if arguments is None else "launch", "signature": signature_text(held),
-                "start_ns": start, "end_ns": end, "outcome": outcome, "cache_key": seen.get("key"),
+                "start_ns": start, "end_ns": end, "outcome": outcome,
+                "cache_key": str(seen["key"]) if "key" in seen else None,
                 "error": None if error is None else error_text(error)}
             attributes = {"shapes": _shapes(kernel, arguments)}
             if error is None:

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import Patches, Probe, hide_frame, hook_codes, signature_problems
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.sink import RANGE_EXIT, RANGE_MARK, RANGE_POP, RANGE_PUSH, RANGE_START, Sink
@@ -34,19 +35,31 @@ def label_row(message: Any, color: Any, domain: Any, category: Any, payload: Any
 
 def hashable(*arguments: Any) -> tuple[Any, ...]:
     """Return a key for arguments that may be no keys themselves, such as an array as payload."""
-    return tuple(each if isinstance(each, str | int | float | None) else _payload(each) for each in arguments)
+    return tuple(each if type(each) in (str, int, float, bool, type(None)) else _payload(each) for each in arguments)
 
 
 def _text(value: Any) -> str:
-    text = value if type(value) is str else str(value)
+    text = value if type(value) is str else _read(value, str, type(value).__name__)
     # Half a surrogate pair is legal in Python, and in no file.
     return text[:LONGEST].encode("utf-8", "backslashreplace").decode()
 
 
+def _read(value: Any, text: Callable[[Any], Any], otherwise: str | None) -> Any:
+    """Return ``text(value)``, or `otherwise` where an object of the user's raises; nvtx does not ask it."""
+    try:
+        return text(value)
+    except Exception as problem:
+        if from_signal_handler(problem):
+            raise
+        return otherwise
+
+
 def _color(color: Any) -> str | None:
     """A color as #rrggbb. Matplotlib knows more names than nvtx; it is asked only where the user has imported it."""
-    if color is None:
-        return None
+    return None if color is None else _read(color, _hexadecimal, None)
+
+
+def _hexadecimal(color: Any) -> str | None:
     if isinstance(color, int):
         return f"#{color & 0xFFFFFF:06x}"
     known = getattr(sys.modules.get("nvtx.colors"), "_NVTX_COLORS", {})
@@ -63,6 +76,10 @@ def _color(color: Any) -> str | None:
 
 
 def _payload(value: Any) -> str:
+    return _read(value, _payload_text, type(value).__name__)
+
+
+def _payload_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(bool(value))
     if isinstance(value, int):
@@ -103,10 +120,16 @@ def get_domain(module: Any, original: Any) -> FunctionType:
     named, _ = _dummies(module)
 
     def of_name(name: Any) -> Any:
-        if name not in _named:
-            _named[name] = named()
-            _named[name].name = name
-        return _named[name]
+        try:
+            if name not in _named:
+                domain = named()
+                domain.name = name
+                _named.setdefault(name, domain)  # another thread may ask for it as well
+            return _named[name]
+        except Exception as problem:  # an object of the user's that cannot be compared
+            if from_signal_handler(problem):
+                raise
+            return module.dummy_domain
 
     return FunctionType(_get_domain.__code__, globals(), "get_domain", (
         *(original.__defaults__ or ()), original, module.dummy_domain, sys._getframe, vars(module), of_name))
@@ -152,8 +175,14 @@ def _dummies(module: Any) -> tuple[type, type]:
     return _classes[key]
 
 
-def _given(domain: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """What a range was given, in the order of ``annotate``: keywords over the attributes' own."""
+def _given(writer: RangeWriter, domain: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """What a range was given, in the order of ``annotate``; of objects that cannot be read the domain only."""
+    found = writer.guarded(lambda: _arguments(domain, args, keywords))
+    return (None, None, getattr(domain, "name", None), None, None) if found is None else found
+
+
+def _arguments(domain: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """Keywords go over the attributes' own."""
     attributes = args[0] if args else keywords.get("attributes")
     values = {name: keywords.get(name, getattr(attributes, name, None)) for name in _FIELDS}
     message = getattr(values["message"], "string", values["message"])
@@ -168,7 +197,7 @@ def _push(writer: RangeWriter, original: Any, kind: int) -> Callable[..., Any]:
     def push_range(self: Any, *args: Any, **keywords: Any) -> Any:
         result = original(self, *args, **keywords)
         if is_current(writer):
-            writer.guarded(lambda: writer.event(kind, _given(self, args, keywords)))
+            writer.event(kind, _given(writer, self, args, keywords))
         return result
 
     return push_range
@@ -188,8 +217,7 @@ def _start(writer: RangeWriter, original: Any, dummy: bool) -> Callable[..., Any
         result = original(self, *args, **keywords)
         if not is_current(writer):
             return result
-        token = writer.guarded(lambda: writer.start(_given(self, args, keywords), None if dummy else result))
-        return result if token is None else token
+        return writer.start(_given(writer, self, args, keywords), None if dummy else result)
 
     return start_range
 
@@ -223,7 +251,7 @@ def _remember(attributes: Any, values: tuple[Any, ...]) -> Any:
 def _change(original: Any, recorded: Any) -> Callable[..., Any]:
     def set_event_attributes(self: Any, attributes: Any, **keywords: Any) -> Any:
         result = original(self, attributes, **keywords)
-        if isinstance(attributes, recorded):
+        if issubclass(type(attributes), recorded):
             for name, value in keywords.items():
                 setattr(attributes, name, value)
         return result
@@ -270,20 +298,21 @@ class RangeWriter:
     def label(self, *arguments: Any) -> int:
         """Return the id of a label; the arguments are those of ``nvtx.annotate``."""
         try:
-            return self.labels[arguments]
-        except KeyError:
-            number = self._intern(arguments, arguments)
-            self.labels[arguments] = number
+            number = self.labels.get(arguments)
+            if number is None:
+                number = self.labels[arguments] = self._intern(arguments, arguments)
             return number
-        except TypeError:  # a list or an array as payload
+        except Exception as problem:  # a list or an array as payload, or an object that raises
+            if from_signal_handler(problem):
+                raise
             return self._intern(hashable(*arguments), arguments)
 
     def event(self, kind: int, arguments: tuple[Any, ...]) -> None:
         """Write one event of now; what goes wrong is counted and swallowed."""
         try:
             self._write((self._now(), kind, self.labels[arguments], self._states[_ident()].here()))
-        except Exception:
-            self._first(kind, arguments)
+        except Exception as problem:
+            self.first(kind, arguments, problem)
 
     def start(self, arguments: tuple[Any, ...], given: int | None = None) -> int:
         """Write the start of a start/end range; return its id: the one that a tool has given, or a new one."""
@@ -295,7 +324,7 @@ class RangeWriter:
 
     def end(self, token: Any) -> None:
         """Write the end of the start/end range of that id, if it began in this session."""
-        number = self.open.pop(token, None) if isinstance(token, int) else None
+        number = self.open.pop(token, None) if type(token) is int else None
         if number is not None:
             self.event(RANGE_START + 2 * number + 1, (None,) * 5)
 
@@ -304,16 +333,21 @@ class RangeWriter:
         try:
             return work()
         except Exception as problem:
-            self.sink.swallow(self.name, problem)
+            self.sink.guard(self.name, problem)
             return None
 
-    def _first(self, kind: int, arguments: tuple[Any, ...]) -> None:
-        """Write an event whose label or thread is seen for the first time, or whose label cannot be a key."""
+    def first(self, kind: int, arguments: tuple[Any, ...], problem: BaseException | None) -> None:
+        """Write an event whose label or thread is seen for the first time, or whose label cannot be a key.
+
+        `problem` is what kept it from being written at once: raised again where a signal handler has raised it.
+        """
         try:
             now = self._now()
             self._write((now, kind, self.label(*arguments), self.sink.state().here()))
-        except Exception as problem:
-            self.sink.swallow(self.name, problem)
+        except Exception as another:
+            self.sink.guard(self.name, another)
+        if problem is not None and from_signal_handler(problem):
+            raise problem
 
     def _intern(self, key: Any, arguments: tuple[Any, ...]) -> int:
         return self.sink.range_labels.intern(key, lambda: label_row(*arguments))
@@ -354,7 +388,7 @@ def bound(template: Any, writer: RangeWriter, kind: int, original: Any) -> Funct
 
     def slow(annotation: Any) -> None:
         """What is seen for the first time, or cannot be a key."""
-        writer.event(kind, tuple(getattr(annotation, "init_args", (None,) * 5)))
+        writer.first(kind, tuple(getattr(annotation, "init_args", (None,) * 5)), sys.exception())
 
     return FunctionType(template.__code__, template.__globals__, template.__name__, (
         original, sink.ranges.extend, sink.seconds, writer.labels, sink.states, threading.get_ident, slow))
@@ -457,7 +491,7 @@ def end(writer: RangeWriter, original: Any) -> Callable[..., Any]:
     """In place of ``nvtx.end_range``."""
 
     def end_range(range_id: Any) -> Any:
-        if isinstance(range_id, tuple) and range_id:
+        if type(range_id) is tuple and range_id:
             writer.end(range_id[0])
         return original(range_id)
 

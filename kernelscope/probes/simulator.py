@@ -35,7 +35,11 @@ class SimulatorProbe(Probe):
             def __getitem__(kernel: Any, configuration: Any) -> Any:
                 result = original(kernel, configuration)
                 # The simulator keeps no stream: remember what the launch that follows was given.
-                streams.last = _handle(configuration[2]) if len(configuration) > 2 else 0
+                try:
+                    streams.last = _handle(configuration[2]) if len(configuration) > 2 else 0
+                except Exception as problem:
+                    sink.guard(self.name, problem)
+                    streams.last = 0
                 return result
 
             return __getitem__

@@ -16,8 +16,9 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from kernelscope.clock import Clock, in_seconds, now
+from kernelscope.errors import message_of
 from kernelscope.native import core
-from kernelscope.native.log import IF_NO_OTHER, NOT_THE_USERS, LaunchLog, ThreadState
+from kernelscope.native.log import IF_NO_OTHER, NOT_THE_USERS, LaunchLog, ThreadState, from_signal_handler
 from kernelscope.probes.lines import OTHERS, USERS, CallPaths, Place, UserCode, place_of
 from kernelscope.schema import UNKNOWN
 
@@ -472,8 +473,9 @@ class Sink:
         found: list[int] = []
         for handle, reference in list(self._live_streams.items()):
             stream = reference()
-            if stream is not None and int(getattr(stream, "handle", 0) or 0) == handle:  # of a closed one it is 0
-                found.append(handle)
+            with contextlib.suppress(Exception):  # what does not tell its handle is never asked about
+                if stream is not None and int(getattr(stream, "handle", 0) or 0) == handle:  # of a closed one it is 0
+                    found.append(handle)
         return found
 
     def target(self, dispatcher_id: int, specialization_id: int = UNKNOWN, device_id: int = UNKNOWN,
@@ -636,7 +638,13 @@ class Sink:
     def swallow(self, probe: str, error: BaseException) -> None:
         """Count an exception of our own; user code never sees it, the recording's health does."""
         self.errors[probe] += 1
-        self.first_errors.setdefault(probe, f"{type(error).__name__}: {error}")
+        self.first_errors.setdefault(probe, f"{type(error).__name__}: {message_of(error)}")
+
+    def guard(self, probe: str, error: Exception) -> None:
+        """Count an exception of our own in the middle of the user's code; raise what a signal handler has raised."""
+        if from_signal_handler(error):
+            raise error
+        self.swallow(probe, error)
 
 
 class Interner:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kernelscope.clock import Clock, now, reference_ns
-from kernelscope.errors import RecorderStateError
+from kernelscope.errors import RecorderStateError, message_of
 from kernelscope.probes import base
 from kernelscope.probes.base import ProbeProtocol, insist
 from kernelscope.recorder.options import RecordingOptions, option, options_text, set_up_by
@@ -196,7 +196,7 @@ class Recorder(RecordsOnce):
             cell["reference_ns"] = (cell["reference_ns"] + after) / 2
         if error is not None:
             cell["status"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
-            cell["error"] = f"{type(error).__name__}: {error}".removesuffix(": ")
+            cell["error"] = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
         self._journal_cell()
 
     def _reference(self) -> float | None:

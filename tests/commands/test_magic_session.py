@@ -215,6 +215,14 @@ def test_output_saves_the_recording(notebook: Any) -> None:
     assert notebook.value("kernelscope.load('saved').name") == "'first'"
 
 
+def test_an_error_of_the_cell_may_be_false_and_have_no_text(notebook: Any) -> None:
+    notebook.ok("class Odd(Exception):\n    def __bool__(self): return False\n"
+                "    def __str__(self): raise RuntimeError('no text')")
+    notebook.run(f"%%kernelscope -o odd\n{LAUNCH}\nraise Odd")
+    assert notebook.value("kernelscope.load('odd').rows('cells')[0]['status']") == "'error'"
+    assert notebook.value("kernelscope.load('odd').rows('cells')[0]['error'][:5]") == "'Odd: '"
+
+
 @pytest.mark.parametrize(("function", "said"), [
     ("show", "interrupted while the card was shown: %kernelscope report shows it"),
     ("progress", "interrupted: late.kscope was not written"),

@@ -263,7 +263,7 @@ def test_odd_colors_and_messages(color: Any) -> None:
     assert len(row["name"]) < 1010
 
 
-def test_our_own_failures_stay_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_that_have_no_text_are_called_as_their_type_is() -> None:
     class Hostile:
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -271,10 +271,25 @@ def test_our_own_failures_stay_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     with kernelscope.record() as r:
         with nvtx.annotate(Hostile()):  # type: ignore[arg-type]
             nvtx.push_range(Hostile())  # type: ignore[arg-type]
-        HELD.push_range(message=Hostile())
+            nvtx.pop_range()
+        HELD.mark(message=Hostile())
+    assert shown(r.recording, "name", "depth") == [("Hostile", 0), ("Hostile", 1), ("Hostile", 0)]
+    no_errors(r.recording)
+
+
+def test_our_own_failures_stay_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no label")
+
+    monkeypatch.setattr("kernelscope.probes.nvtx.label_row", fail)
+    with kernelscope.record() as r:
+        with nvtx.annotate("a"):
+            nvtx.push_range("b")
+            nvtx.pop_range()
+        HELD.mark(message="c")
     health = [row for row in r.recording.rows("health") if row["errors"]]
-    assert [(row["probe"], row["errors"]) for row in health] == [("nvtx", 4)]
-    assert "no text" in health[0]["message"]
+    assert [row["probe"] for row in health] == ["nvtx"] and health[0]["errors"] >= 3
+    assert "no label" in health[0]["message"]
 
 
 def test_wrong_arguments_are_nvtx_s_errors() -> None:

@@ -392,7 +392,7 @@ class UnseenGraphs:
 
     def _imported(self, module: ModuleType) -> None:
         device: Any = getattr(module, "Device", None)
-        if device is not None and "create_graph_builder" in vars(device):
+        if isinstance(device, type) and "create_graph_builder" in vars(device):
             self._patches.hook(device, "create_graph_builder", self._counting, lend=False)
 
     def _counting(self, original: Any) -> Any:

@@ -363,7 +363,8 @@ class TorchProfilerWatch:
 
     def _imported(self, module: ModuleType) -> None:
         profile: Any = getattr(module, "profile", None)
-        if profile is None or not {"_prepare_trace", "_start_trace", "__exit__"} <= vars(profile).keys():
+        hooked = {"_prepare_trace", "_start_trace", "__exit__"}
+        if not isinstance(profile, type) or not hooked <= vars(profile).keys():
             return  # another torch: its profiler and our recording are then in each other's way, as without this
 
         def make_prepare(original: Any) -> Any:

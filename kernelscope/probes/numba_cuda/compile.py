@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.errors import DisassemblerError, KernelScopeError
+from kernelscope.errors import DisassemblerError, KernelScopeError, message_of
 from kernelscope.native.log import ThreadState
 from kernelscope.probes.base import Patches, error_text, hook_codes
 from kernelscope.probes.functions import Captured, Definition, Implementations, captured, is_library
@@ -689,7 +689,7 @@ def compile_copy(modules: Any, dispatcher: Any, kernel: Any, bound: tuple[Any, .
         try:
             copy = build() if bound is None else _inside(modules, dispatcher, options, bound, build)
         except Exception as error:
-            said = " ".join(str(error).split())[:500]
+            said = " ".join(message_of(error).split())[:500]
             raise KernelScopeError(f"a copy of {name!r} with line information cannot be compiled: "
                                    f"{type(error).__name__}: {said}") from error
     library = copy._codelibrary

@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from kernelscope.errors import message_of
+
 #: How many files of the cache's folder are looked at for an index that this one has replaced.
 _MOST_FILES = 20_000
 #: How many launch configurations of the index are noted.
@@ -305,7 +307,7 @@ def _dotted(parts: Any) -> str:
 
 def short(error: BaseException | None) -> str:
     """Return an exception's text without the paths that an OSError names."""
-    text = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
+    text = getattr(error, "strerror", None) or message_of(error).split("\n", 1)[0]
     return f"{type(error).__name__}: {text[:200]}".removesuffix(": ")
 
 

@@ -131,7 +131,7 @@ class Attachments:
             try:
                 self._launched(dispatcher, kernel, launch_config, capture)
             except Exception as problem:
-                self._sink.swallow("numba-cuda", problem)
+                self._sink.guard("numba-cuda", problem)
 
         def configure(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -139,7 +139,8 @@ class Attachments:
             except BaseException as error:
                 hide_frame(error)
                 raise
-            if launched not in launch_config.pre_launch_callbacks:
+            callbacks: list[Any] = launch_config.pre_launch_callbacks
+            if all(each is not launched for each in callbacks):  # another's ``==`` may raise
                 launch_config.pre_launch_callbacks.append(launched)
                 configured.append(launch_config)
             return launch_config
@@ -148,8 +149,8 @@ class Attachments:
             if vars(dispatcher).get("configure") is configure:
                 del dispatcher.configure
             for launch_config in configured:
-                if launched in launch_config.pre_launch_callbacks:
-                    launch_config.pre_launch_callbacks.remove(launched)
+                callbacks: list[Any] = launch_config.pre_launch_callbacks
+                callbacks[:] = [each for each in callbacks if each is not launched]
 
         dispatcher.configure = configure
         self._undo.callback(release)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.errors import message_of
 from kernelscope.native.log import ThreadState, from_signal_handler
 from kernelscope.probes.base import Patches, hide_frame, hook_codes
 from kernelscope.probes.quadrants.kernels import KernelRows
@@ -121,7 +122,7 @@ def _outcome(under_way: Compile, kernel: Any) -> str:
 
 def _shown(error: BaseException | None) -> str:
     """The exception's type and last line: Quadrants puts a traceback of its own before it."""
-    lines = str(error).strip().splitlines()
+    lines = message_of(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[-1] if lines else ''}"
 
 

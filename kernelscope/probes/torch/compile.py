@@ -154,7 +154,10 @@ class CompileHooks:
             reasons = original(*args, **kwargs)
             under_way = self._threads.under_way
             if self.enabled and under_way and not under_way[-1].guards:
-                under_way[-1].guards = [str(each) for each in reasons or ()]
+                try:
+                    under_way[-1].guards = [str(each) for each in reasons or ()]
+                except Exception as problem:
+                    self.guard(problem)
             return reasons
 
         return get_and_maybe_log_recompilation_reasons
