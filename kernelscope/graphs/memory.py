@@ -6,6 +6,7 @@ import ctypes
 import functools
 import importlib
 import importlib.metadata
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -119,6 +120,7 @@ class KeepAlive:
         let_go()
         self._definition = definition
         self._objects = objects
+        self._asking = threading.Lock()
         # Not Python's memory: CUDA may write to it when the interpreter has ended.
         self._semaphore = _libc().calloc(1, _SEMAPHORE_BYTES)
         _libc().sem_init(self._semaphore, 0, 0)
@@ -139,11 +141,17 @@ class KeepAlive:
         let_go()
 
     def take_end(self) -> bool:
-        """Return whether CUDA has freed the graph; true once."""
-        if _libc().sem_trywait(self._semaphore) != 0:
+        """Return whether CUDA has freed the graph; true once, and false while another thread asks."""
+        if not self._asking.acquire(blocking=False):  # it may also be garbage of this thread's that is closed meanwhile
             return False
-        _libc().free(self._semaphore)
-        return True
+        try:
+            if self._semaphore is None or _libc().sem_trywait(self._semaphore) != 0:
+                return False
+            _libc().free(self._semaphore)
+            self._semaphore = None
+            return True
+        finally:
+            self._asking.release()
 
 
 def let_go() -> None:

@@ -569,8 +569,9 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget, followed: ByT
         not the file.
     """
     key = (name, rows, bytes(data)) if len(data) <= _REPEATED_BYTES and not followed else None
-    if key in _repeated:
-        table, taken = _repeated[key]
+    repeated = None if key is None else _repeated.get(key)  # one look: another thread may clear it meanwhile
+    if repeated is not None:
+        table, taken = repeated
         budget.take(taken, f"table {name!r}")
         return table
     left = budget.left_bytes

@@ -6,6 +6,7 @@ import atexit
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
@@ -321,8 +322,10 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
 def _loaded() -> Cupti:
     """CUPTI, loaded once a process: another copy that somebody loads later has no part in our records."""
     if not _libraries:
-        path = find()
-        _libraries[path] = os.getpid(), Cupti(path)
+        with _loading:
+            if not _libraries:
+                path = find()
+                _libraries[path] = os.getpid(), Cupti(path)
     ((process, cupti),) = _libraries.values()
     if process != os.getpid():
         raise CuptiError("this process was forked from one that used CUPTI: what the GPU does is not recorded here",
@@ -331,6 +334,7 @@ def _loaded() -> Cupti:
 
 
 _libraries: dict[str, tuple[int, Cupti]] = {}
+_loading = threading.Lock()
 
 
 def has_driver() -> bool:

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import os
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -318,6 +319,7 @@ def value_text(value: Any) -> str:
 # before was is remembered here, by name, as texts.
 
 _definitions: OrderedDict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = OrderedDict()
+_definitions_lock = threading.RLock()
 
 
 def definition(function: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -336,17 +338,18 @@ def definition(function: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
     }
     # A function's own id can come again: its key and the object's place in the list tell it from others.
     name = str(function.__module__), str(function.__qualname__)
-    earlier = _definitions.setdefault(name, [])
-    _definitions.move_to_end(name)
-    while len(_definitions) > _MOST_NAMES:
-        _definitions.popitem(last=False)
-    mark = f"{id(function)}"
-    at = next((at for at, (known, facts) in enumerate(earlier) if known == mark and facts == held), None)
-    if at is None:
-        earlier.append((mark, held))
-        del earlier[:-2]
-        at = len(earlier) - 1
-    return held, earlier[at - 1][1] if at else None
+    with _definitions_lock:  # compiles run in several threads
+        earlier = _definitions.setdefault(name, [])
+        _definitions.move_to_end(name)
+        while len(_definitions) > _MOST_NAMES:
+            _definitions.popitem(last=False)
+        mark = f"{id(function)}"
+        at = next((at for at, (known, facts) in enumerate(earlier) if known == mark and facts == held), None)
+        if at is None:
+            earlier.append((mark, held))
+            del earlier[:-2]
+            at = len(earlier) - 1
+        return held, earlier[at - 1][1] if at else None
 
 
 def _all_called(function: Any) -> list[Any]:
