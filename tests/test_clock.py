@@ -52,9 +52,11 @@ def test_alignment_keeps_the_tightest_bracket() -> None:
 
 
 def test_alignment_of_the_real_clocks_is_close() -> None:
+    """To a second, in which the system may set its clock; the readings here may be any time apart."""
     found = align()
-    assert 0 <= found.error_ns < 10**9
-    assert abs((found.wall_ns - found.host_ns) - (time.time_ns() - time.perf_counter_ns())) < 10**9
+    before, wall, after = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
+    assert found.error_ns >= 0
+    assert wall - after - 10**9 < found.wall_ns - found.host_ns < wall - before + found.error_ns + 10**9
 
 
 def test_alignment_needs_a_try() -> None:

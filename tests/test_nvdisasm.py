@@ -77,7 +77,7 @@ def test_without_one_the_error_says_how_to_get_it(folders):
     ("echo 'cannot do it' >&2; exit 3", r"nvdisasm failed with exit code 3: cannot do it"),
     ("exit 1", r"exit code 1: it said nothing"),
     ("kill -SEGV $$", r"exit code -11: it said nothing"),
-    ("sleep 20", r"nvdisasm took more than 0.3 s for 4 bytes"),
+    ("sleep 600", r"nvdisasm took more than 0.3 s for 4 bytes"),
     ("echo $3 >&2; exit 1", r"exit code 1: the cubin"),
     ("echo nonsense", r"nvdisasm printed no SASS, but 9 bytes of something else"),
     ("exit 0", r"nvdisasm printed no SASS, but 0 bytes"),
@@ -85,7 +85,7 @@ def test_without_one_the_error_says_how_to_get_it(folders):
 def test_one_that_fails(folders, monkeypatch, script, message):
     monkeypatch.setenv("PATH", f"{folders('bin', script).parent}{os.pathsep}/usr/bin{os.pathsep}/bin")
     with pytest.raises(DisassemblerError, match=message):
-        kernelscope_cubin.disassemble(b"\x7fELF", timeout_s=0.3 if "sleep" in script else 20)
+        kernelscope_cubin.disassemble(b"\x7fELF", timeout_s=0.3 if "sleep" in script else 300)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def stand_in(folders, monkeypatch):
 
 def _have_ended(numbers: Path) -> bool:
     """Whether all of these processes end: of a killed one that nobody has waited for, the entry is left a moment."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     for number in map(int, numbers.read_text().split() if numbers.exists() else []):
         while Path(f"/proc/{number}/stat").exists():
             if Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":

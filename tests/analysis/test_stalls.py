@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pytest
+from counting import lines_run
 from sampled import ENTRY, sampled, sass
 
 import kernelscope
@@ -166,9 +166,8 @@ def test_those_of_one_specialization_are_found():
 
 def test_many_rows_are_added_up_quickly():
     recording = sampled(times=20_000)
-    begin = time.process_time()
     found = samples_by_kernel(recording)
-    assert time.process_time() - begin < 2
+    assert lines_run(lambda: samples_by_kernel(recording)) < 10_000
     assert sum(int(each.counts.sum()) for each in found.values()) == 125 * 20_000
     assert np.array_equal(found[0, ENTRY].offsets, [0x00, 0x10, 0x20, 0x30, 0x40, 0x70, 0x80])
 

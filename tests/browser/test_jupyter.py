@@ -379,7 +379,7 @@ def test_a_graph_is_live_and_is_saved_with_boxes_that_open(chromium: Any, server
     # Opened anew there is no kernel: the static versions are seen, and closed boxes open all the same.
     page = chromium.new_page(viewport={"width": 1400, "height": 1000})
     page.goto(f"{server.url}/lab/tree/{path}?reset")
-    page.wait_for_selector("[data-ks-picture] img", timeout=30_000)
+    page.wait_for_selector("[data-ks-picture] img", timeout=60_000)
     folded = page.locator("[data-ks-picture] details").first
     assert not folded.locator("img").is_visible()
     folded.locator("summary").click()

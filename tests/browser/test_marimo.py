@@ -65,12 +65,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield url
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
 
 
 def _answers(url: str) -> bool:
     try:
-        urllib.request.urlopen(f"{url}/health", timeout=5).close()
+        urllib.request.urlopen(f"{url}/health", timeout=60).close()
     except OSError:
         return False
     return True

@@ -64,13 +64,13 @@ def test_a_destroyed_context_is_known_as_such(driver, no_context) -> None:
     def other() -> None:
         driver.do("cuCtxSetCurrent", created)
         ready.set()
-        destroyed.wait(10)
+        destroyed.wait(60)
         seen.append(driver.code("cuCtxSynchronize"))
         seen.append(driver.code("cuCtxSetCurrent", created))
 
     thread = threading.Thread(target=other)
     thread.start()
-    ready.wait(10)
+    ready.wait(60)
     driver.do("cuCtxDestroy", created)
     destroyed.set()
     thread.join()

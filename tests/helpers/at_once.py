@@ -33,7 +33,7 @@ def run(work: Callable[[int], None], threads: int = THREADS) -> None:
 
     def body(number: int) -> None:
         try:
-            barrier.wait(30)
+            barrier.wait(120)
             work(number)
         except BaseException as problem:
             problems.append(problem)

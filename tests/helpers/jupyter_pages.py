@@ -63,7 +63,7 @@ class Server:
         until = time.monotonic() + STARTS_WITHIN_S
         while time.monotonic() < until and self._process.poll() is None:
             try:
-                urllib.request.urlopen(f"{self.url}/api", timeout=5).close()
+                urllib.request.urlopen(f"{self.url}/api", timeout=60).close()
                 return
             except OSError:
                 time.sleep(0.1)
@@ -90,7 +90,7 @@ class Server:
     def api(self, method: str, path: str) -> Any:
         """Ask the server's REST interface."""
         request = urllib.request.Request(f"{self.url}/api/{path}", method=method)
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 
@@ -104,7 +104,7 @@ class Server:
         """End the server and its kernels."""
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -223,7 +223,7 @@ class Opened:
         self.page.close()
 
 
-def until(page: Page, condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def until(page: Page, condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Wait for a condition that Python tests."""
     end = time.monotonic() + seconds
     while not condition():

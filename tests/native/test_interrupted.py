@@ -262,14 +262,14 @@ def test_a_hook_goes_while_another_thread_is_inside(launches: Any) -> None:
 
     def launch(dispatcher: Any, args: Any, config: Any) -> str:
         inside.set()
-        assert go.wait(30)
+        assert go.wait(60)
         return "done"
 
     answers: list[str] = []
     call = launches.hook(launch)
     thread = threading.Thread(target=lambda: answers.append(call(1, 2, object())))
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(60)
     launches.close()
     launches.hooks.clear()
     ring = launches.ring

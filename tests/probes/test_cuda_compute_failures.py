@@ -30,7 +30,7 @@ def test_two_threads_ask_for_one_build(compute: Any, fails: bool, outcome: list[
 
     def build() -> Any:
         asked.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         if fails:
             raise ValueError("no")
         return object()
@@ -40,7 +40,7 @@ def test_two_threads_ask_for_one_build(compute: Any, fails: bool, outcome: list[
             reduce(compute)
 
     def second() -> None:
-        assert asked.wait(10)
+        assert asked.wait(60)
         threading.Timer(0.1, go_on.set).start()
         first()
 

@@ -321,12 +321,12 @@ def test_disassembling_does_not_hold_the_stop(kernels, array, monkeypatch):
         raise DisassemblerError("too slow")
 
     monkeypatch.setattr(kernelscope_cubin, "disassemble", slow)
-    monkeypatch.setattr(code_rows, "SASS_BUDGET_S", 0.2)
+    monkeypatch.setattr(code_rows, "SASS_BUDGET_S", 1.0)
     with kernelscope.record(code=True) as r:
         for kind in (np.float32, np.float64, np.int32, np.int64, np.int8, np.uint8):
             kernels.sensitive[1, 32](cuda.to_device(np.zeros(4, kind)))
-    assert len(asked) == 4
-    assert max(asked) <= 0.2
+    assert 1 <= len(asked) <= 4  # one for each worker that has begun in time
+    assert max(asked) <= 1.0
     assert len(rows_of(r.recording, "cubin")) == 6
     assert rows_of(r.recording, "sass") == []
     # From the machine code it can be had later; a file that is saved without paths may not have that.

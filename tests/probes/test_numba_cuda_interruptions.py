@@ -64,7 +64,7 @@ def test_a_signal_handler_may_launch_at_any_moment(kernels, array, alarm, detail
     assert launches.start_ns.min() > 0
     # A launch in whose last step the handler came may not know its specialization any more: null, never another's.
     known = launches[launches.specialization_id.notna()]
-    assert len(known) > 0.99 * len(launches)
+    assert len(known) > 0.9 * len(launches)
     owners = r.recording.specializations.dispatcher_id
     assert owners[known.specialization_id].tolist() == known.dispatcher_id.tolist()
     assert r.recording.health.errors.isna().all()
@@ -122,7 +122,7 @@ def test_a_thread_in_the_middle_of_a_launch_at_start_is_not_taken_for_the_first(
         def __cuda_array_interface__(self):
             if threading.current_thread() is thread and not waiting.is_set():
                 waiting.set()
-                go.wait(10)
+                assert go.wait(60)
             return array.__cuda_array_interface__
 
     def run():
@@ -131,13 +131,13 @@ def test_a_thread_in_the_middle_of_a_launch_at_start_is_not_taken_for_the_first(
 
     def callback(*_):
         go.set()
-        done.wait(10)
+        assert done.wait(60)
 
     launch()
     other(array, 2.0, array)
     thread = threading.Thread(target=run)
     thread.start()
-    waiting.wait(10)
+    assert waiting.wait(60)
     with kernelscope.record() as r:
         launch()
         launch.pre_launch_callbacks.append(callback)

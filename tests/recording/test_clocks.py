@@ -34,7 +34,7 @@ def others() -> Iterator[list[subprocess.Popen[str]]]:
     for each in held:
         assert each.stdin is not None and each.stdout is not None
         each.stdin.close()
-        each.wait(20)
+        each.wait(60)
         each.stdout.close()
 
 

@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import json
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,9 +200,7 @@ def test_a_view_that_never_ends_is_not_read(tmp_path: Path) -> None:
                        "(SELECT 1 UNION ALL SELECT start + 1 FROM n) SELECT start, start AS end FROM n")
     connection.commit()
     connection.close()
-    begun = time.monotonic()
     recording = kernelscope.load(path)
-    assert time.monotonic() - begun < 5
     assert "memset" not in recording.column("activities", "kind").tolist()
 
 

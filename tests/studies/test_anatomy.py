@@ -98,7 +98,7 @@ def test_stand_ins_have_the_parts_that_numba_cuda_has(real: AnatomyResult) -> No
 
 def taken_apart(*targets: str, **options: Any) -> AnatomyResult:
     return anatomy(targets or ("old=current", "new=current"), "1 arg",
-                   **{"processes": 2, "repeats": 2, "progress": False, "timeout_s": 20, **options})
+                   **{"processes": 2, "repeats": 2, "progress": False, "timeout_s": 120, **options})
 
 
 def test_parts_of_each_target_are_timed_in_turn(fakes: dict[str, Any], tmp_path: Path) -> None:

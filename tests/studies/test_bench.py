@@ -92,7 +92,7 @@ def test_cases_from_hello_to_bye(bench: Bench) -> None:
     assert 0 <= bench.must("noise", ms=5)["lost"] < 1
     assert bench.must("bye") == {"ok": True}
     assert bench._reader.readline() == ""  # the end of the file: no child of the target has the other end
-    assert bench.process.wait(20) == 0
+    assert bench.process.wait(60) == 0
     assert bench.output.read_text() == ""  # also no advice on host arrays and grids of one block
 
 
@@ -197,7 +197,7 @@ def test_it_ends_when_the_pipe_is_closed(bench: Bench) -> None:
 def test_a_crash_is_in_the_output(bench: Bench) -> None:
     with pytest.raises(AssertionError, match="the process died"):
         bench.ask("prepare", case={"name": "crash", "statement": "import ctypes; ctypes.string_at(0)"})
-    assert bench.process.wait(20) == -signal.SIGSEGV
+    assert bench.process.wait(60) == -signal.SIGSEGV
     text = bench.output.read_text()
     assert "Fatal Python error: Segmentation fault" in text
     assert "<case 'crash': statement>" in text

@@ -36,7 +36,7 @@ def launched() -> Any:
     return lambda: configured(array)
 
 
-def spun(launch: Any, ns: int = 20_000) -> Any:
+def spun(launch: Any, ns: int = 200_000) -> Any:
     def slower() -> None:
         launch()
         until = time.perf_counter_ns() + ns
@@ -64,7 +64,7 @@ def test_callables_are_measured_here_and_compared_and_text_with_them(launched: A
     assert {batch[1] for batch in measured.batches} == {"plain", "spun", "1 arg"}
     difference, = result.differences
     assert difference.within
-    assert 15 < difference.difference_us < 400  # a busy machine makes it more
+    assert difference.difference_us > 100  # half of it: a busy machine may hold up either, and makes it more
     assert "measured in one process" in " ".join(str(result).split())
 
 

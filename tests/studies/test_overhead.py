@@ -20,7 +20,7 @@ from kernelscope.studies.cases import Case
 
 def study(*targets: str, **options: Any) -> Any:
     return studies.launch_overhead(targets or ("current",), **{
-        "args": "0-1", "processes": 3, "repeats": 2, "progress": False, "timeout_s": 20, **options})
+        "args": "0-1", "processes": 3, "repeats": 2, "progress": False, "timeout_s": 120, **options})
 
 
 def test_a_study_says_what_it_measured_and_how(fakes: dict[str, Any]) -> None:
@@ -32,7 +32,7 @@ def test_a_study_says_what_it_measured_and_how(fakes: dict[str, Any]) -> None:
     assert [(case.name, case.args) for case in measured.cases] == [("0 args", 0), ("1 arg", 1)]
     assert measured.settings == {
         "targets": ["this environment"] * 2, "cases": ["0 args", "1 arg"], "loops": None, "repeats": 2, "processes": 3,
-        "half_width": None, "limit_s": None, "install": True, "pin": True, "seed": 7, "timeout_s": 20}
+        "half_width": None, "limit_s": None, "install": True, "pin": True, "seed": 7, "timeout_s": 120}
     assert measured.host["cores"] == os.cpu_count()
     assert measured.host["load_after"] >= 0
     assert measured.host["pinned_to"][0] in os.sched_getaffinity(0)

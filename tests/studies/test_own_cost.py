@@ -193,12 +193,12 @@ def test_two_at_once(process: Process, tmp_path: Path) -> None:
 
     def wait(done: float, text: str) -> None:
         began.set()
-        go_on.wait(20)
+        go_on.wait(60)
 
     first = threading.Thread(target=calibrate, kwargs={"seconds": 0.01, "path": tmp_path / "c.json", "progress": wait})
     first.start()
     try:
-        assert began.wait(20)
+        assert began.wait(60)
         with pytest.raises(CalibrationError, match="another calibration is under way"):
             calibrate(path=tmp_path / "c.json", progress=False)
     finally:

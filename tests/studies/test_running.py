@@ -39,7 +39,7 @@ def study(tmp_path: Path) -> Study:
                    for label, behaviour in zip(labels, behaviours, strict=True)]
         measured = into or Measured([], [])
         measured.targets = [member.report for member in members]
-        plan = dataclasses.replace(Plan(cases, repeats=2, processes=3, timeout_s=20), **settings)
+        plan = dataclasses.replace(Plan(cases, repeats=2, processes=3, timeout_s=120), **settings)
         tell = (lambda done, text: told.append((done, text))) if told is not None else lambda done, text: None
         Run(plan, members, measured, tell, is_enough).run()
         return measured

@@ -116,7 +116,7 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
         time.sleep(0.05)
         children = _descendants(study.pid)
         study.send_signal(signal.SIGINT)
-        rest = study.communicate(timeout=60)[0]
+        rest = study.communicate(timeout=240)[0]
     finally:
         study.kill()
         study.wait()
@@ -125,7 +125,7 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
     if "round" in moment:
         assert not rest.strip().endswith(("None", " 0"))
     # Those that git has started are nobody's children then, and go when the system finds the time.
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while any(map(_lives, children)) and time.monotonic() < until:
         time.sleep(0.02)
     assert not [pid for pid in children if _lives(pid)]

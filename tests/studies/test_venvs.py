@@ -34,18 +34,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Builder:
-    """Stands in for what makes an environment: counts, and fails or dawdles if told to."""
+    """Stands in for what makes an environment: counts, and fails if told to."""
 
-    def __init__(self, problem: type[BaseException] | None = None, seconds: float = 0) -> None:
+    def __init__(self, problem: type[BaseException] | None = None) -> None:
         self.calls: list[Path] = []
         self.problem = problem
-        self.seconds = seconds
 
     def __call__(self, where: Path) -> None:
         self.calls.append(where)
         (where / "bin").mkdir(parents=True)
         (where / "bin" / "python").symlink_to(sys._base_executable)
-        time.sleep(self.seconds)
         if self.problem is not None:
             raise self.problem
 
@@ -148,15 +146,27 @@ def test_what_a_killed_study_left_half_made_goes(folder: Path) -> None:
 
 
 def test_two_that_ask_at_once_make_one(folder: Path) -> None:
-    build, said, found = Builder(seconds=0.5), list[str](), list[Path]()
+    waits = "waiting for another study that makes the environment of toy"
+    said, found = list[str](), list[Path]()
+
+    class Slow(Builder):
+        """Goes on when another one has said that it waits."""
+
+        def __call__(self, where: Path) -> None:
+            super().__call__(where)
+            deadline = time.monotonic() + 60
+            while waits not in said and time.monotonic() < deadline:
+                time.sleep(0.005)
+
+    build = Slow()
     threads = [threading.Thread(target=lambda: found.append(keep(build, progress=said.append))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=120)
     assert len(found) == 3 and len({*found}) == 1
     assert len(build.calls) == 1
-    assert "waiting for another study that makes the environment of toy" in said
+    assert waits in said
 
 
 def test_environment_that_nobody_used_is_removed(folder: Path) -> None:

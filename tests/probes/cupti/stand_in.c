@@ -24,7 +24,7 @@ enum { MEMCPY = 1, MEMSET = 2, KERNEL = 10, MEMCPY_PEER = 22, SYNCHRONIZATION = 
 typedef void (*Requested)(uint8_t **, size_t *, size_t *);
 typedef void (*Completed)(void *, uint32_t, uint8_t *, size_t, size_t);
 typedef struct { uint8_t *memory; size_t size, used; } Buffer;
-typedef struct { Buffer buffer; Completed completed; int delay_ms; } Delivery;
+typedef struct { Buffer buffer; Completed completed; bool is_kept; } Delivery;
 typedef struct {
     size_t struct_size;
     const char *name;
@@ -60,7 +60,8 @@ static size_t params_size;
 static uint32_t version, correlation, called_back, kernel_context;
 static int registrations, outstanding;
 static size_t dropped;
-static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
+static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; 1: in a thread, when released */
+static bool released;
 static int64_t fixed_time, clock_offset;
 static const char *functions[3][FUNCTIONS];
 static int signal_at_request, signal_at_flush, signal_at_launch, signalling, request_us;
@@ -72,7 +73,7 @@ EXPORT void stand_in_reset(void)
     memset(enabled, 0, sizeof enabled);
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
-    params_size = 40, version = 130001, kernel_context = 1, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0;
+    params_size = 40, version = 130001, kernel_context = 1, correlation = called_back = 0, awaited = false, registrations = outstanding = 0, dropped = 0, delivery = 0, released = false;
     signal_at_request = signal_at_flush = signal_at_launch = request_us = 0;
     profiler_reset();
     fixed_time = 0, clock_offset = 1700000000000000000;
@@ -97,6 +98,7 @@ EXPORT void stand_in_version(uint32_t number, size_t accepted) { version = numbe
 EXPORT void stand_in_kernel_context(uint32_t id) { kernel_context = id; }
 EXPORT void stand_in_size(int kind, size_t bytes) { sizes[kind] = bytes; }
 EXPORT void stand_in_deliver(int how) { delivery = how; }
+EXPORT void stand_in_release(void) { __atomic_store_n(&released, true, __ATOMIC_SEQ_CST); }
 EXPORT void stand_in_time(int64_t fixed, int64_t offset) { fixed_time = fixed, clock_offset = offset; }
 EXPORT void stand_in_function(int domain, int number, const char *name) { functions[domain][number] = strdup(name); }
 EXPORT int stand_in_enabled(int kind) { return enabled[kind]; }
@@ -147,7 +149,7 @@ static void *deliver(void *argument)
     Delivery one = *(Delivery *)argument;
     free(argument);
     stand_in_come(&signal_at_flush);
-    if (one.delay_ms > 0) usleep((unsigned)one.delay_ms * 1000);
+    while (one.is_kept && !__atomic_load_n(&released, __ATOMIC_SEQ_CST)) usleep(100);
     one.completed(NULL, 0, one.buffer.memory, one.buffer.size, one.buffer.used);
     __atomic_sub_fetch(&outstanding, 1, __ATOMIC_SEQ_CST);
     return NULL;
@@ -156,7 +158,7 @@ static void *deliver(void *argument)
 static void give_back(void)
 {
     Delivery *one = malloc(sizeof *one);
-    *one = (Delivery){open_buffer, completed, delivery};
+    *one = (Delivery){open_buffer, completed, delivery > 0};
     open_buffer = (Buffer){0};
     __atomic_add_fetch(&outstanding, 1, __ATOMIC_SEQ_CST);
     pthread_t thread;

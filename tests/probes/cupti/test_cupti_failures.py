@@ -121,11 +121,13 @@ def test_dropped_records_are_counted(record, stand_in, cupti, monkeypatch):
     assert len(recorder.recording.activities) == 0
 
 
-@pytest.mark.parametrize("delivery", [0, -1, 30])
+@pytest.mark.parametrize("delivery", [0, -1, 1])
 def test_many_buffers_of_any_thread(record, stand_in, monkeypatch, delivery):
     monkeypatch.setattr(records, "BUFFER_BYTES", 4096)
     monkeypatch.setattr(library, "BUFFER_BYTES", 4096)
+    monkeypatch.setattr("kernelscope.probes.cupti.tracing._WAIT_S", 60.0)
     stand_in.library.stand_in_deliver(delivery)
+    stand_in.library.stand_in_release()
     with Recorder(probes=[CuptiProbe(Cupti(stand_in.path, stand_in.stamp))]) as recorder:
         stand_in.many(2_000, "axpy", now())
     activities = recorder.recording.activities
@@ -137,13 +139,13 @@ def test_many_buffers_of_any_thread(record, stand_in, monkeypatch, delivery):
 
 def test_a_buffer_that_comes_after_the_recording_is_not_of_the_next(record, stand_in, monkeypatch):
     monkeypatch.setattr("kernelscope.probes.cupti.tracing._WAIT_S", 0.02)
-    stand_in.library.stand_in_deliver(200)
+    stand_in.library.stand_in_deliver(1)
     with record() as recorder:
         stand_in.launch("late")
     assert len(recorder.recording.activities) == 0
     stand_in.library.stand_in_deliver(0)
-    time.sleep(0.01)
     with record() as recorder:
+        stand_in.library.stand_in_release()
         while stand_in.library.stand_in_outstanding():
             time.sleep(0.005)
         stand_in.launch("next")
@@ -155,7 +157,7 @@ def test_a_buffer_that_cupti_keeps_is_waited_for_once(record, stand_in, cupti, m
     waits = []
     monkeypatch.setattr("kernelscope.probes.cupti.tracing.time", types.SimpleNamespace(
         monotonic=lambda: sum(waits), sleep=waits.append))
-    stand_in.library.stand_in_deliver(1500)
+    stand_in.library.stand_in_deliver(1)
     with record():
         stand_in.launch("kept")
     waited_s = sum(waits)
@@ -166,6 +168,7 @@ def test_a_buffer_that_cupti_keeps_is_waited_for_once(record, stand_in, cupti, m
             stand_in.launch("next")
         assert recorder.recording.activities.name.tolist() == ["next"]
     assert sum(waits) == waited_s
+    stand_in.library.stand_in_release()
 
 
 def test_kinds_that_nobody_knows_are_stepped_over(record, stand_in):
@@ -260,7 +263,7 @@ class TestInterruptions:
 
         def settle(signals):
             """Wait until the signals have arrived, and as long as it takes to raise one once more."""
-            end = time.monotonic() + 5
+            end = time.monotonic() + 60
             while time.monotonic() < end:
                 try:
                     while arrived < signals and time.monotonic() < end:
