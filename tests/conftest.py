@@ -155,7 +155,7 @@ def nothing_was_defined_before() -> None:
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run code in a new interpreter with warnings as errors; keyword arguments are environment variables."""
 
-    def run(code: str, *arguments: str, check: bool = True, timeout: float = 120,
+    def run(code: str, *arguments: str, check: bool = True, timeout: float = 600,
             **environment: str) -> subprocess.CompletedProcess[str]:
         script = tmp_path / "script.py"
         if not script.exists() or script.read_text() != code:

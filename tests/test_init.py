@@ -18,7 +18,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
     """Run code in an interpreter in which no dry run is asked for."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KERNELSCOPE_")}
     return subprocess.run([sys.executable, "-W", "error", "-c", code], env={**environment, "PYTHONPATH": str(ROOT)},
-                          capture_output=True, text=True, timeout=60, check=True)
+                          capture_output=True, text=True, timeout=600, check=True)
 
 
 def test_public_names() -> None:

@@ -29,7 +29,7 @@ RECORD = ROOT / "tests" / "helpers" / "records_a_launch.py"
 def run(*command: str | Path, where: Path, **changed: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("KERNELSCOPE_", "PIP_", "CC", "CFLAGS", "LDFLAGS", "PYTHONPATH"))}
-    return subprocess.run(command, cwd=where, env={**kept, **changed}, capture_output=True, text=True, timeout=240)
+    return subprocess.run(command, cwd=where, env={**kept, **changed}, capture_output=True, text=True, timeout=600)
 
 
 def copied(folder: Path) -> Path:

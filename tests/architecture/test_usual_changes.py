@@ -252,7 +252,7 @@ CHANGES = (COLUMN, BOUNDARY, RULE, EXPORTER, OPTION, PROBE, VIEW)
 def run(folder: Path, *command: str | Path) -> str:
     """Run Python in the folder, with the copy beside it instead of this checkout; return what it prints."""
     done = subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=240, check=False,
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=600, check=False,
         env={**os.environ, "PYTHONPATH": str(folder.parent / "copy"), "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100"})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -29,7 +29,7 @@ def test_figures_are_drawn_in_exported_html(chromium: Any, tmp_path: Path, artif
     helpers = repr(str(Path(__file__).parents[1] / "helpers"))
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(each.replace("HELPERS", helpers)) for each in CELLS])
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     assert len(nbformat.writes(notebook)) < 3_500_000
     page_file = tmp_path / "notebook.html"
     page_file.write_text(nbconvert.HTMLExporter().from_notebook_node(notebook)[0], encoding="utf-8")

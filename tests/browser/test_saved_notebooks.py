@@ -79,7 +79,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
             patch.setenv(name, str(folder / name))
         patch.setenv("KERNELSCOPE_DRYRUN", "1")
         patch.setenv("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
-        NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=True,
+        NotebookClient(notebook, timeout=600, kernel_name="python3", store_widget_state=True,
                        resources={"metadata": {"path": str(folder)}}).execute()
     return notebook
 

@@ -91,7 +91,7 @@ def process(tmp_path: Path) -> Cli:
         ran = subprocess.run(
             [sys.executable, "-W", "error", "-m", "kernelscope", *arguments], cwd=tmp_path,
             env={name: value for name, value in changed.items() if value is not None},
-            capture_output=True, text=True, timeout=180, check=False)
+            capture_output=True, text=True, timeout=600, check=False)
         assert ran.returncode == code, f"{ran.returncode}\n{ran.stdout}\n{ran.stderr}"
         return Printed(ran.stdout, ran.stderr)
 

@@ -114,7 +114,7 @@ def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
 def test_whether_processes_record_themselves_is_said(flags: list[str], said: str) -> None:
     code = ("import sys; sys.path[:0] = " + repr([str(Path(doctor.__file__).parents[2]), *sys.path]) +
             "; from kernelscope.commands.doctor import at_start, at_start_line; print(at_start_line(at_start()))")
-    ran = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    ran = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True, timeout=600)
     assert said in ran.stdout
 
 

@@ -58,7 +58,7 @@ def launches(recording: kernelscope.Recording) -> Counter[int]:
 def test_ipyparallels_engines_are_one_recording(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORK)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KERNELSCOPE_")}
-    ran = subprocess.run([sys.executable, "-c", ENGINES], cwd=tmp_path, capture_output=True, text=True, timeout=200,
+    ran = subprocess.run([sys.executable, "-c", ENGINES], cwd=tmp_path, capture_output=True, text=True, timeout=600,
                          check=False, env={**kept, "NUMBA_ENABLE_CUDASIM": "1", "IPYTHONDIR": str(tmp_path / "ipython"),
                                            "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -145,7 +145,7 @@ def test_a_cell_of_a_notebook_records_its_own_process_and_the_workers(client: Cl
              "PYTHONPATH": os.pathsep.join([
                  str(here.parents[1] / "helpers"), str(here.parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(":")}
     done = subprocess.run([sys.executable, "-c", re.sub("^    ", "", code, flags=re.M), cluster.scheduler_address],
-                          capture_output=True, text=True, timeout=120, env=given)
+                          capture_output=True, text=True, timeout=600, env=given)
     assert done.returncode == 0, done.stderr
     assert f"by process {[0] * (WORKERS - 1) + [2, 4]}" in done.stdout
     named = ["client", *(f"worker {number}" for number in range(WORKERS))]
@@ -343,7 +343,7 @@ def test_a_killed_worker_loses_nothing_that_was_completed_and_what_comes_for_it_
         future = client.submit(die, 7, workers=[dies], allow_other_workers=False)
         assert future.exception() is not None
         cluster.scale(WORKERS + 1)
-        client.wait_for_workers(WORKERS + 1, timeout=60)
+        client.wait_for_workers(WORKERS + 1, timeout=600)
         until(lambda: set(addresses(client)) == {str(number) for number in range(WORKERS + 1)})
         again = on_each(client, launch, 1)
         cluster.scale(2)

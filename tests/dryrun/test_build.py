@@ -105,7 +105,7 @@ def test_two_processes_may_build_at_once(quick: Path, tmp_path: Path) -> None:
                                 stderr=subprocess.PIPE, text=True) for _ in range(2)]
     paths = []
     for process in running:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 0, err
         paths.append(out.split()[-1])
     assert paths[0] == paths[1]

@@ -177,7 +177,7 @@ def _version(python: str | Path) -> str:
     """Such as 3.12.1, or an empty text for what does not run."""
     code = "import platform; print(platform.python_version())"
     try:
-        ran = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=600, check=False)
     except OSError:
         return ""
     return "" if ran.returncode else ran.stdout.strip()

@@ -59,6 +59,6 @@ def test_without_a_global_lock(python: str, tmp_path: Path) -> None:
                     "-o", str(built)], check=True)
     environment = {**os.environ, "PYTHONPATH": "", "PYTHON_GIL": "0"}
     done = subprocess.run([python, "-W", "error", at_once.__file__, built], env=environment, capture_output=True,
-                          text=True, timeout=240, check=False)
+                          text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"no GIL {name}" for name in at_once.CHECKS]

@@ -51,7 +51,7 @@ def test_every_launch_once_and_whole(stress: Path, tmp_path: Path, mode: str, ca
     each, forks = 3100 if slow else 20_000, 0 if slow else 4
     file = tmp_path / "slots"
     done = subprocess.run([stress, mode, str(capacity), str(each), str(forks), *([str(file)] if in_file else [])],
-                          env=sanitized(), capture_output=True, text=True, timeout=60, check=False)
+                          env=sanitized(), capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "whole\n", "")
     if in_file:
         slots = min(capacity or 8 * each, 8 * each)

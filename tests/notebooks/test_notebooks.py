@@ -44,7 +44,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     environment = {**os.environ, "KERNELSCOPE_DRYRUN": "1", "PYTHONPATH": str(FOLDER.parent),
                    "IPYTHONDIR": str(folder / "ip")}
     environment.pop("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", None)
-    client = NotebookClient(nbformat.v4.new_notebook(), timeout=300, kernel_name="python3")
+    client = NotebookClient(nbformat.v4.new_notebook(), timeout=600, kernel_name="python3")
     with client.setup_kernel(env=environment):
         yield client
 

@@ -60,7 +60,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             (folder / parts).mkdir(exist_ok=True)
             (folder / parts / "__init__.py").touch()
     done = subprocess.run([sys.executable, "-c", CODE, json.dumps(modules), folder], capture_output=True, text=True,
-                          check=False, timeout=120)
+                          check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

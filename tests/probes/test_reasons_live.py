@@ -620,7 +620,7 @@ def launched_once_before_the_threads(place):
                 for each in threads:
                     each.start()
                 for _ in threads if not first else ():
-                    assert asked.acquire(timeout=60)  # it is about to ask for the lock
+                    assert asked.acquire(timeout=600)  # it is about to ask for the lock
             for each in threads:
                 each.join()
         finally:

@@ -76,7 +76,7 @@ def run_pytest(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.Mo
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         if environment:
-            return pytester.runpytest_subprocess(*arguments, timeout=180)
+            return pytester.runpytest_subprocess(*arguments, timeout=600)
         return pytester.runpytest_inprocess(*arguments, no_reraise_ctrlc=True)
 
     return run

@@ -38,7 +38,7 @@ class Comm:
         self.lines[self.rank, dest].put(numbers.copy())
 
     def Recv(self, numbers: Any, source: int, tag: int) -> None:
-        numbers[:] = self.lines[source, self.rank].get(timeout=60)
+        numbers[:] = self.lines[source, self.rank].get(timeout=600)
 
 
 @pytest.fixture

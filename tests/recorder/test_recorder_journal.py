@@ -426,7 +426,7 @@ for name in ("one", "two"):
 
 @pytest.mark.slow
 def test_a_handler_over_an_earlier_one_of_ours_ends_the_process(run_python: Any, tmp_path: Path) -> None:
-    ended = run_python(_COVERED, str(tmp_path / "journals"), check=False, timeout=60)
+    ended = run_python(_COVERED, str(tmp_path / "journals"), check=False, timeout=600)
     assert ended.returncode == -signal.SIGBUS and "Fatal Python error: Bus error" in ended.stderr
 
 

@@ -210,7 +210,7 @@ def test_the_command_names_no_current_folder(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(write)
     done = subprocess.run([*process.command(Path(sys.executable)), str(read), "1"], pass_fds=(read,),
-                          cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=60, check=False)
+                          cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=600, check=False)
     os.close(read)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

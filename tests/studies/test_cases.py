@@ -102,7 +102,7 @@ def ran() -> dict[str, dict]:
     texts = [{"is_blind": is_blind, **{part: getattr(one, part) for part in ("name", "statement", "setup", "before",
                                                                              "after")}} for one, is_blind in cases]
     done = subprocess.run([sys.executable, "-c", RUN], input=json.dumps(texts), capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=240)
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

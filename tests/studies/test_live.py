@@ -108,7 +108,7 @@ print(sorted({warning.message.args[0].split(" ")[0] for warning in caught}))
 
 @pytest.mark.slow
 def test_advice_is_as_before_where_a_study_imported_numba() -> None:
-    ran = subprocess.run([sys.executable, "-c", _STUDY_BEFORE_NUMBA], capture_output=True, text=True, timeout=120,
+    ran = subprocess.run([sys.executable, "-c", _STUDY_BEFORE_NUMBA], capture_output=True, text=True, timeout=600,
                          env={name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")})
     assert ran.returncode == 0, ran.stderr
     assert "Host" in ran.stdout and "Grid" in ran.stdout

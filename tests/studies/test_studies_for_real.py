@@ -116,7 +116,7 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
         time.sleep(0.05)
         children = _descendants(study.pid)
         study.send_signal(signal.SIGINT)
-        rest = study.communicate(timeout=240)[0]
+        rest = study.communicate(timeout=600)[0]
     finally:
         study.kill()
         study.wait()

@@ -163,7 +163,7 @@ def test_two_that_ask_at_once_make_one(folder: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=120)
+        thread.join(timeout=600)
     assert len(found) == 3 and len({*found}) == 1
     assert len(build.calls) == 1
     assert waits in said

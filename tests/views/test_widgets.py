@@ -208,7 +208,7 @@ print("axpy" in graph.to_svg(), "axpy" in graph.to_dot(), "axpy" in str(graph))
 graph.to_html({str(tmp_path / "graph.html")!r})
 kernelscope.inspect(3)
 """
-    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120,
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600,
                          env={"PATH": "/usr/bin:/bin"})
     assert ran.stdout == "TimelineWidget\nInspectorWidget demo.scale True\nTrue True True\n", ran.stderr
     assert "TypeError: a value of type int cannot be inspected: give a kernel made by @cuda.jit" in ran.stderr

@@ -269,14 +269,14 @@ def test_heuristics_below_and_threads(make: Any, x: Any) -> None:
     barrier = threading.Barrier(2)
 
     def launch(n: int) -> None:
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=600)
         axpy[(4,)](x, x, n, 2.0)
 
     def call() -> None:
         axpy[(4,)](x, x, 64, 2.0)
         other = triton.autotune(configs=CONFIGURATIONS, key=["n"], do_bench=Bench(0.2))(make())
         threads = [threading.Thread(target=lambda n=n, kernel=kernel: (
-            barrier.wait(timeout=60), kernel[(4,)](x, x, n, 2.0))) for n, kernel in ((128, axpy), (256, other))]
+            barrier.wait(timeout=600), kernel[(4,)](x, x, n, 2.0))) for n, kernel in ((128, axpy), (256, other))]
         for thread in threads:
             thread.start()
         for thread in threads:

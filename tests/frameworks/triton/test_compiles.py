@@ -115,7 +115,7 @@ def test_other_targets(make: Any, x: Any) -> None:
 
 def test_two_threads_may_compile_the_same(make: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     axpy = make()
-    together, stage = threading.Barrier(2, timeout=60), triton.compiler.ASTSource.make_ir
+    together, stage = threading.Barrier(2, timeout=600), triton.compiler.ASTSource.make_ir
 
     def make_ir(*args: Any, **kwargs: Any) -> Any:
         together.wait()
