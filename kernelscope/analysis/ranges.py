@@ -4,6 +4,9 @@ A launch belongs to the innermost push/pop range that was open on its thread whe
 one that was opened last, in whichever domain. Where none was open it belongs to the start/end range that was opened
 last, on any thread, and is still open. Marks hold no launches. An activity of the GPU belongs to the range of its
 launch; without a recorded launch, to that which was innermost when its thread began the driver call.
+
+What other threads launched while a range's own thread waited, as for autograd's threads in a backward pass, is counted
+beside it and is in no sum: see `waits_of_ranges`.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
-from kernelscope.recording.time import FOREVER, duration_ns, is_known, otherwise
+from kernelscope.recording.time import FOREVER, UNKNOWN_INSTANT, duration_ns, is_known, otherwise
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -43,6 +46,16 @@ if TYPE_CHECKING:
 SEPARATOR = " / "
 #: What a range is called that was given no message.
 UNNAMED = "(no message)"
+
+#: The domain of ranges that are Dask's tasks.
+TASKS = "dask"
+#: Where more threads of one process have ranges, it is not looked for which of them waited.
+MOST_WAITING = 64
+_NO_THREAD = -2
+#: Figures of what other threads launched.
+_OTHERS = ("other_launches", "other_host_ns", "other_gpu_ns")
+#: Figures with those of the ranges inside, beside launches.
+_INCLUSIVE = tuple(f"inclusive_{name}" for name in ("host_ns", "gpu_ns", *_OTHERS))
 
 #: Of a path of more names the first and the last are named: in full, the paths of ranges inside each other have as many
 #: names as the square of their number.
@@ -132,6 +145,11 @@ class RangeSummary:
     inclusive_launches, inclusive_host_ns, inclusive_gpu_ns : int or None
         Launches, own host time of launches, and time of kernels, copies and memsets, those of the ranges inside them
         included.
+    other_launches, other_host_ns, other_gpu_ns : int or None
+        The same of what other threads launched while they were the innermost ranges of threads that waited
+        (`waits_of_ranges`): part of no other figure. None where that is not known.
+    inclusive_other_launches, inclusive_other_host_ns, inclusive_other_gpu_ns : int or None
+        The same with the ranges inside them.
     paths : RangePaths
         All paths of the recording.
     """
@@ -153,6 +171,12 @@ class RangeSummary:
     inclusive_launches: int = 0
     inclusive_host_ns: int | None = None
     inclusive_gpu_ns: int | None = None
+    other_launches: int | None = None
+    other_host_ns: int | None = None
+    other_gpu_ns: int | None = None
+    inclusive_other_launches: int | None = None
+    inclusive_other_host_ns: int | None = None
+    inclusive_other_gpu_ns: int | None = None
     paths: RangePaths = field(default_factory=RangePaths, repr=False, compare=False)
 
     @property
@@ -254,21 +278,26 @@ def by_range(
     innermost = attribute(recording)
     group = path_at[innermost]
     launches = count_by(group, size, ran(recording))
-    totals = (phases or launch_phases(recording)).totals_by(group, size)
+    phases = phases or launch_phases(recording)
+    totals = phases.totals_by(group, size)
     gpu: list[_GpuTimes] = [(None, None, None, None)] * size
     if is_gpu_recorded(recording):
         gpu = _gpu_by(recording, group, path_at[attribute_activities(recording, innermost)], size, joined)
-    own = [(int(launches[number]), totals[number].host_ns, _known_sum(gpu[number][1:])) for number in range(size)]
+    others = _others_by(recording, path_at, size, phases, joined)
+    own = [(int(launches[number]), totals[number].host_ns, _known_sum(gpu[number][1:]), *others[number])
+           for number in range(size)]
     inclusive = _with_inside(own, paths.around)
     summaries = [
         RangeSummary(number, int(counts[number]), int(unclosed[number]), *durations[number], int(launches[number]),
-                     totals[number], *gpu[number], inclusive[number][0] or 0, *inclusive[number][1:], paths)
+                     totals[number], *gpu[number], **dict(zip(_OTHERS, others[number], strict=True)),
+                     inclusive_launches=inclusive[number][0] or 0,
+                     **dict(zip(_INCLUSIVE, inclusive[number][1:], strict=True)), paths=paths)
         for number in range(size)
     ]
     return sorted(summaries, key=lambda each: (-(each.host_ns or 0), -each.launches, -(each.gpu_ns or 0)))
 
 
-_Sums = tuple[int | None, int | None, int | None]
+_Sums = tuple[int | None, ...]
 
 
 def _with_inside(sums: Sequence[_Sums], around: Sequence[int]) -> list[_Sums]:
@@ -276,8 +305,8 @@ def _with_inside(sums: Sequence[_Sums], around: Sequence[int]) -> list[_Sums]:
     inclusive = list(sums)
     for number in range(len(sums) - 1, -1, -1):
         if around[number] >= 0:
-            one, other, third = zip(inclusive[around[number]], inclusive[number], strict=True)
-            inclusive[around[number]] = _known_sum(one), _known_sum(other), _known_sum(third)
+            pairs = zip(inclusive[around[number]], inclusive[number], strict=True)
+            inclusive[around[number]] = tuple(map(_known_sum, pairs))
     return inclusive
 
 
@@ -310,12 +339,13 @@ def range_table(recording: Recording) -> pd.DataFrame:
 
     Its columns are ``path``, ``ranges``, ``unclosed``, ``inclusive_ns``, ``exclusive_ns``, ``shortest_ns``,
     ``median_ns``, ``longest_ns``, ``launches``, ``host_ns``, a column a phase, ``unsplit_ns``, ``activities``,
-    ``gpu_ns``, ``kernel_ns``, ``copy_ns`` and ``graph_ns``.
+    ``gpu_ns``, ``kernel_ns``, ``copy_ns``, ``graph_ns``, and of what other threads launched while the range's thread
+    waited ``other_launches``, ``other_host_ns`` and ``other_gpu_ns``.
     """
     phases = {f"{name}_ns": f"totals.{name}_ns" for name in (*PHASES, "unsplit")}
     whole = ("ranges", "unclosed", "inclusive_ns", "exclusive_ns")
     spread = dict.fromkeys(("shortest_ns", "median_ns", "longest_ns"), "Float64")
-    columns = ("launches", "host_ns", *phases, "activities", "gpu_ns", "kernel_ns", "copy_ns", "graph_ns")
+    columns = ("launches", "host_ns", *phases, "activities", "gpu_ns", "kernel_ns", "copy_ns", "graph_ns", *_OTHERS)
     kinds = {"path": "object", **dict.fromkeys(whole, "Int64"), **spread, **dict.fromkeys(columns, "Int64")}
     return data_frame(by_range(recording), kinds, {"path": "name", **phases})
 
@@ -353,6 +383,179 @@ def open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
         alone = np.flatnonzero(result == UNKNOWN)
         result[alone] = _newest(times[alone], process, start, end)
     return result
+
+
+def waits_of_ranges(recording: Recording, times: Ints, until: Ints, on: Ints) -> tuple[Ints, Ints] | None:
+    """Return which ranges waited for what other threads did at each of the sorted times.
+
+    A push/pop range waits at a time of another thread of its process if it is the innermost of its own thread then, and
+    of that thread nothing is recorded at that time: no launch, compile, build or call of CUDA. The other thread
+
+    - has begun in the same wait: where it is inside ranges of its own, the outermost of them has begun after the last
+      thing that is recorded of the waiting thread, and after the waiting range, and is no task of Dask;
+    - does nothing beside the waiting thread, as one does that works for itself: as long as the outermost range around
+      the wait is open, nothing of it lies at a time at which something is recorded of the waiting thread.
+
+    So what a thread launches in ranges that were open before is its own, and that of autograd's threads in a backward
+    pass is of the range around ``loss.backward()``. Several threads may wait for one.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    times, until, on : ndarray of int64, shape (n,)
+        Sorted times at which something began, such as launches, when it ended, and the threads' rows in ``threads``.
+
+    Returns
+    -------
+    (ndarray of int64, ndarray of int64) or None
+        Places in `times`, and the row in ``ranges`` of a range that waited then; a place for each such range. None
+        where more than `MOST_WAITING` threads of a process have ranges and others launch: it is not looked for.
+    """
+    start, end = instants(recording, "ranges", "start_ns", "end_ns")
+    end = otherwise(end, FOREVER)
+    thread = ints(recording, "ranges", "thread_id")
+    nested = np.flatnonzero(matches(recording, "ranges", "kind", "push_pop") & (start < end) & (thread >= 0))
+    known = ints(recording, "threads", "process_id")
+    owner = np.full(max(len(known), int(thread.max(initial=0)) + 1, int(on.max(initial=0)) + 1), UNKNOWN)
+    owner[:len(known)] = known
+    waiting = _groups(thread[nested])
+    of_process = _groups(np.where(on >= 0, owner[on], _NO_THREAD))
+    waiters: dict[int, list[int]] = {}
+    for number in waiting:
+        waiters.setdefault(int(owner[number]), []).append(number)
+    # Where nobody else launches nobody is waited for.
+    waiters = {process: numbers for process, numbers in waiters.items() if process in of_process and (
+        len(numbers) > 1 or bool((on[of_process[process]] != numbers[0]).any()))}
+    if any(len(numbers) > MOST_WAITING for numbers in waiters.values()):
+        return None
+    places, ranges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    if waiters:
+        work = _work(recording)
+        # A task is work of its own, whenever it begins.
+        opened = np.where(matches(recording, "ranges", "domain", TASKS), UNKNOWN_INSTANT, start)
+        lanes = {number: _Lane(nested[rows], start[nested[rows]], end[nested[rows]], opened[nested[rows]])
+                 for number, rows in waiting.items()}
+        begun = times.copy()
+        for number, at in _groups(on).items():
+            if number in lanes:
+                begun[at] = lanes[number].begun(times[at])
+        for process, numbers in waiters.items():
+            for number in numbers:
+                at = of_process[process]
+                at = at[on[at] != number]
+                place, inside = _waits((times[at], until[at], begun[at], on[at]), lanes[number], work.get(number))
+                places.append(at[place])
+                ranges.append(inside)
+    return np.concatenate(places), np.concatenate(ranges)
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """The push/pop ranges of one thread, in order of start: rows, starts, ends, and when each counts as begun."""
+
+    ids: Ints
+    start: Ints
+    end: Ints
+    opened: Ints
+
+    def outermost(self, times: Ints) -> Ints:
+        """Return the place of the outermost range that is open at each time, -1 for none."""
+        until = np.maximum.accumulate(self.end)
+        first = np.maximum.accumulate(np.where(np.append(True, self.start[1:] >= until[:-1]),
+                                               np.arange(len(self.ids)), 0))
+        place = np.searchsorted(self.start, times, side="right") - 1
+        return np.where((place >= 0) & (until[place] > times), first[place], UNKNOWN)
+
+    def begun(self, times: Ints) -> Ints:
+        """Return when the outermost range that is open at each time began; the time itself where none is."""
+        place = self.outermost(times)
+        return np.where(place >= 0, self.opened[place], times)
+
+
+def _waits(others: tuple[Ints, Ints, Ints, Ints], lane: _Lane, work: tuple[Ints, Ints] | None) -> tuple[Ints, Ints]:
+    """Return the places of what one thread waited for, and the row of the range that waited.
+
+    `others` are starts and ends of what other threads did, when those began it all, and the threads; `work` are starts
+    and ends of what is recorded of the thread itself.
+    """
+    times, until, begun, on = others
+    instance = lane.outermost(times)
+    rows = np.flatnonzero(instance >= 0)
+    if not len(rows):
+        return rows, rows
+    times, until, begun, on, instance = (values[rows] for values in (times, until, begun, on, instance))
+    began, ended = (np.empty(0, np.int64), np.empty(0, np.int64)) if work is None else work
+    before = np.searchsorted(began, times, side="right") - 1
+    since = np.append(np.maximum.accumulate(ended), UNKNOWN_INSTANT)[before]
+    beside = (since > times) | (np.append(began, FOREVER)[before + 1] < until)
+    _, group = np.unique(np.stack((instance, on)), axis=1, return_inverse=True)
+    group = group.reshape(-1)
+    works_beside = np.zeros(int(group.max()) + 1, dtype=np.bool_)
+    works_beside[group[beside]] = True
+    inside = _newest(times, np.arange(len(lane.ids)), lane.start, lane.end)
+    waits = (inside >= 0) & ~works_beside[group] & (begun >= np.maximum(since, lane.start[inside]))
+    return rows[waits], lane.ids[inside[waits]]
+
+
+def _groups(values: Ints) -> dict[int, Ints]:
+    """Return the places of each distinct value, in order."""
+    order = np.argsort(values, kind="stable")
+    found, first = np.unique(values[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
+
+
+def _work(recording: Recording) -> dict[int, tuple[Ints, Ints]]:
+    """Return of each thread when it did anything that is recorded, in order of start."""
+    found: list[tuple[Ints, Ints, Ints]] = []
+    for table, begin, finish in (
+            ("launches", "start_ns", "end_ns"), ("compilations", "start_ns", "end_ns"),
+            ("builds", "start_ns", "end_ns"), ("graph_events", "start_ns", "end_ns"),
+            ("api_calls", "start_ns", "end_ns"), ("activities", "submit_start_ns", "submit_end_ns")):
+        began, ended = instants(recording, table, begin, finish)
+        thread = ints(recording, table, "thread_id")
+        known = is_known(began) & (thread >= 0)
+        found.append((thread[known], began[known], np.maximum(ended, began)[known]))
+    thread, began, ended = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    order = np.argsort(began, kind="stable")
+    groups = _groups(thread[order])
+    return {number: (began[order[at]], ended[order[at]]) for number, at in groups.items()}
+
+
+def _others_by(recording: Recording, path_at: Ints, size: int, phases: LaunchPhases,
+               joined: Joined | None) -> list[tuple[int | None, int | None, int | None]]:
+    """Return launches of other threads that ranges waited for, their host time, and their time on the GPU, by path."""
+    is_recorded = is_gpu_recorded(recording)
+    joined = (joined or join(recording)) if is_recorded else None
+    # What was asked for on the GPU by launches that are recorded, and by other calls.
+    alone = np.flatnonzero((ints(recording, "activities", "launch_id") < 0)
+                           & ~matches(recording, "activities", "kind", "sync")
+                           & is_known(*instants(recording, "activities", "submit_start_ns")))
+    times, until = (np.concatenate((launched, called[alone])) for launched, called in zip(
+        instants(recording, "launches", "start_ns", "end_ns"),
+        instants(recording, "activities", "submit_start_ns", "submit_end_ns"), strict=True))
+    on = np.concatenate((ints(recording, "launches", "thread_id"), ints(recording, "activities", "thread_id")[alone]))
+    order = np.argsort(times, kind="stable")
+    found = waits_of_ranges(recording, times[order], until[order], on[order])
+    if found is None:
+        return [(None, None, None)] * size
+    places, group = _once(order[found[0]], path_at[found[1]], len(order))
+    count = len(times) - len(alone)
+    is_launch = places < count
+    rows, of_launch = places[is_launch], group[is_launch]
+    launches, host = count_by(of_launch, size, ran(recording)[rows]), _sums(of_launch, phases.own_ns[rows], size)
+    gpu: list[int | None] = [None] * size
+    if joined is not None:
+        lasted = duration_ns(*instants(recording, "activities", "start_ns", "end_ns"))[alone]
+        gpu = _sums(np.concatenate((of_launch, group[~is_launch])),
+                    np.concatenate((joined.execute_ns[rows], lasted[places[~is_launch] - count])), size)
+    return list(zip(launches.tolist(), host, gpu, strict=True))
+
+
+def _once(places: Ints, paths: Ints, count: int) -> tuple[Ints, Ints]:
+    """Return pairs of a place, of `count`, and a path, each pair once."""
+    both = np.unique(paths * max(count, 1) + places)
+    return both % max(count, 1), both // max(count, 1)
 
 
 def _newest(at: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:

@@ -11,16 +11,13 @@ from kernelscope.analysis.columns import Ints, count_by, data_frame, instants, i
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.processes import processes_of
-from kernelscope.analysis.ranges import attribute, attribute_activities, open_at
+from kernelscope.analysis.ranges import TASKS, attribute, attribute_activities, open_at
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: The domain of tasks' ranges.
-DOMAIN = "dask"
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def by_task(recording: Recording, phases: LaunchPhases | None = None) -> list[Ta
 
     `phases` is what `launch_phases` returns, where it is at hand.
     """
-    is_task = matches(recording, "ranges", "domain", DOMAIN) & ~matches(recording, "ranges", "kind", "mark")
+    is_task = matches(recording, "ranges", "domain", TASKS) & ~matches(recording, "ranges", "kind", "mark")
     tasks = np.flatnonzero(is_task)
     if not len(tasks):
         return []

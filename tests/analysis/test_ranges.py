@@ -10,11 +10,14 @@ from handmade import Script, many_launches
 from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.ranges import (
     MOST_NAMES,
+    MOST_WAITING,
+    TASKS,
     UNNAMED,
     as_tree,
     attribute,
     attribute_activities,
     by_range,
+    waits_of_ranges,
 )
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
@@ -336,3 +339,153 @@ def test_ranges_of_one_name_of_pytorch_are_one_row() -> None:
     assert [row["name"] for row in recording.rows("ranges")] == ["step", *names]
     redacted = by_range(recording.redacted())
     assert sorted((each.depth, each.ranges) for each in redacted) == [(0, 1), (1, 3)]
+
+
+# What other threads launched while a range's own thread waited.
+
+
+def backward_story() -> Script:
+    """A step of training: thread 0 launches and waits in backward(), for which thread 1 launches."""
+    script = Script(gpu={"source": "cupti"})
+    script.launchable()
+    script.range("step", start_ns=0, end_ns=200)
+    script.range("backward", start_ns=50, end_ns=150, parent_range_id=0, depth=1)
+    script.range("nccl:all_reduce", start_ns=110, end_ns=120, thread_id=1)
+    for start, thread in ((10, 0), (60, 0), (80, 1), (100, 1), (112, 1), (140, 0), (145, 1), (180, 0)):
+        number = script.launch(start_ns=start, thread_id=thread, phases=None, end_ns=start + 4)
+        script.activity(launch_id=number, start_ns=start + 300, duration_ns=7, thread_id=thread)
+    script.activity("memcpy", "HtoD", start_ns=900, duration_ns=11, thread_id=1, submit_start_ns=90, submit_end_ns=95)
+    return script
+
+
+def others_of(recording: Recording) -> dict[str, tuple[Any, ...]]:
+    return {each.name: (each.launches, each.other_launches, each.other_host_ns, each.other_gpu_ns)
+            for each in by_range(recording)}
+
+
+def test_what_autograd_launched_is_counted_beside_the_range_around_it() -> None:
+    recording = backward_story().recording()
+    assert others_of(recording) == {
+        "step": (2, 0, 0, 0), "step / backward": (2, 4, 16, 4 * 7 + 11), "nccl:all_reduce": (1, 0, 0, 0)}
+    step = next(each for each in by_range(recording) if each.name == "step")
+    assert (step.inclusive_launches, step.inclusive_other_launches, step.inclusive_other_gpu_ns) == (4, 4, 39)
+    frame = recording.by_range().set_index("path")
+    assert frame.loc["step / backward", ["launches", "other_launches", "other_host_ns", "other_gpu_ns"]].tolist() == [
+        2, 4, 16, 39]
+    assert frame["launches"].sum() == 5  # each launch once: those of thread 1 are in a range of its own, or in none
+    text = recording.summary()
+    assert "others" in text.split("Ranges:")[1].splitlines()[1]
+
+
+def test_threads_that_launch_side_by_side_keep_what_is_theirs() -> None:
+    ranges = [{"name": "one", "start_ns": 0, "end_ns": 100},
+              {"name": "two", "start_ns": 5, "end_ns": 95, "thread_id": 1}]
+    launches = [(at, at // 10 % 2) for at in range(20, 100, 10)]
+    assert {name: found[:2] for name, found in others_of(recording_of(ranges, launches)).items()} == {
+        "one": (4, 0), "two": (4, 0)}
+    assert "others" not in recording_of(ranges, launches).summary().split("Ranges:")[1].splitlines()[1]
+
+
+def test_a_range_waits_only_while_its_thread_does_nothing() -> None:
+    script = Script()
+    script.launchable()
+    script.range("wait", start_ns=0, end_ns=100)
+    script.launch(start_ns=10, end_ns=20, phases=None)
+    script.api_call(start_ns=30, end_ns=40)
+    script.compilation(start_ns=50, end_ns=60)
+    for start in (5, 25, 45, 65, 105):
+        script.launch(start_ns=start, end_ns=start + 1, phases=None, thread_id=1)
+    assert others_of(script.recording())["wait"][:2] == (1, 4)  # all but the last
+
+
+@pytest.mark.parametrize("beside", [(15, 16), (35, 36), (55, 56), (28, 31)])
+def test_a_thread_that_works_beside_another_is_not_waited_for(beside: tuple[int, int]) -> None:
+    """One launch while something is recorded of the first thread says that the second works for itself."""
+    script = Script()
+    script.launchable()
+    script.range("wait", start_ns=0, end_ns=100)
+    script.range("wait", start_ns=200, end_ns=300)
+    script.launch(start_ns=10, end_ns=20, phases=None)
+    script.api_call(start_ns=30, end_ns=40)
+    script.compilation(start_ns=50, end_ns=60)
+    for start, end, thread in sorted([(5, 6, 1), (65, 66, 1), (70, 71, 2), (*beside, 1), (250, 251, 1)]):
+        script.launch(start_ns=start, end_ns=end, phases=None, thread_id=thread)
+    # That of thread 2, and that of thread 1 in the second range, in which it did nothing beside the first thread.
+    assert others_of(script.recording())["wait"][:2] == (1, 2)
+
+
+def test_tasks_of_dask_are_work_of_their_own() -> None:
+    ranges = [{"name": "one", "start_ns": 0, "end_ns": 100},
+              {"name": "two", "start_ns": 10, "end_ns": 90, "thread_id": 1, "domain": TASKS}]
+    assert others_of(recording_of(ranges, [(50, 1)]))["one"][:2] == (0, 0)
+    ranges[1]["domain"] = "other"
+    assert others_of(recording_of(ranges, [(50, 1)]))["one"][:2] == (0, 1)
+
+
+def test_other_processes_are_never_waited_for() -> None:
+    for processes, expected in (((0, 0), 2), ((0, 1), 0)):
+        script = Script()
+        script.launchable()
+        for number in processes:
+            script._add("threads", "thread_id", {"ident": 7 + number, "process_id": number})
+        script.range("wait", start_ns=0, end_ns=100)
+        for start in (50, 60):
+            script.launch(start_ns=start, end_ns=start + 1, phases=None, thread_id=1)
+        assert others_of(script.recording())["wait"][:2] == (0, expected)
+
+
+def test_too_many_threads_with_ranges_are_not_looked_at() -> None:
+    for threads, expected in ((MOST_WAITING, 1), (MOST_WAITING + 1, None)):
+        ranges = [{"name": "wait", "start_ns": 0, "end_ns": 100, "thread_id": at} for at in range(threads)]
+        (only,) = by_range(recording_of(ranges, [(50, threads)]))
+        assert (only.other_launches, only.launches) == (expected, 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_waits_are_those_that_brute_force_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ranges: list[dict[str, Any]] = sorted((
+        {"start_ns": start, "end_ns": start + int(rng.integers(1, 120)), "thread_id": thread}
+        for thread in range(3) for start in rng.choice(400, 6, replace=False).tolist()),
+        key=lambda row: row["start_ns"])
+    times = np.sort(rng.choice(500, 20, replace=False)).tolist()
+    launches = [(at, int(rng.integers(0, 4))) for at in times]
+    until = [at + (1 if seed % 2 else int(rng.integers(1, 30))) for at in times]
+
+    def outermost(thread: int, at: int) -> int | None:
+        """The start of the outermost range: the one of which those that reach up to the time overlap."""
+        begun = None
+        for row in sorted((row for row in ranges if row["thread_id"] == thread), key=lambda row: -row["start_ns"]):
+            if row["start_ns"] <= (at if begun is None else begun) < row["end_ns"]:
+                begun = row["start_ns"]
+        return begun
+
+    def is_beside(place: int, waiting: int) -> bool:
+        return any(owner == waiting and launches[place][0] < until[number] and start < until[place]
+                   for number, (start, owner) in enumerate(launches))
+
+    expected = set()
+    for place, (at, thread) in enumerate(launches):
+        for waiting in range(3):
+            open_ = [number for number, row in enumerate(ranges) if row["thread_id"] == waiting
+                     and row["start_ns"] <= at < row["end_ns"]]
+            alike = [number for number, (start, owner) in enumerate(launches) if owner == thread
+                     and outermost(waiting, start) is not None
+                     and outermost(waiting, start) == outermost(waiting, at)]
+            if waiting == thread or not open_ or any(is_beside(number, waiting) for number in alike):
+                continue
+            before = [until[number] for number, (start, owner) in enumerate(launches)
+                      if owner == waiting and start <= at]
+            begun = outermost(thread, at)
+            if (at if begun is None else begun) >= max([ranges[open_[-1]]["start_ns"], *before]):
+                expected.add((place, open_[-1]))
+    script = Script()
+    script.launchable()
+    for (start, thread), end in zip(launches, until, strict=True):
+        script.launch(start_ns=start, thread_id=thread, phases=None, end_ns=end)
+    for row in ranges:
+        script.range(**row)
+    found = waits_of_ranges(
+        script.recording(), np.array(times), np.array(until), np.array([thread for _, thread in launches]))
+    assert found is not None
+    assert set(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected and len(found[0]) == len(expected)

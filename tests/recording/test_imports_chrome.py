@@ -252,3 +252,15 @@ def test_text_that_is_not_in_utf_8(tmp_path: Path) -> None:
     assert {row["name"] for row in recording.rows("activities")} == {"ker\ufffdl"}
     (row,) = rows(recording, "health", status="degraded")
     assert "not in UTF-8 from byte" in row["message"] and "which is 0xee" in row["message"]
+
+
+def test_what_autograd_launched_is_beside_the_range_around_it(tmp_path: Path) -> None:
+    events = [event("user_annotation", "ProfilerStep#3", 0, 500), event("user_annotation", "## backward ##", 100, 300),
+              *launched("forward", 10, 1), *launched("loss", 110, 2), *launched("optimizer", 420, 3)]
+    for at in range(3):
+        call, kernel = launched("gradient", 150 + 50 * at, 10 + at)
+        events += [{**call, "tid": 77}, kernel]
+    found = opened(tmp_path, events).by_range().set_index("path")
+    assert found["launches"].to_dict() == {"ProfilerStep#3": 2, "ProfilerStep#3 / ## backward ##": 1}
+    assert found["other_launches"].to_dict() == {"ProfilerStep#3": 0, "ProfilerStep#3 / ## backward ##": 3}
+    assert found.loc["ProfilerStep#3 / ## backward ##", "other_gpu_ns"] == 9_000

@@ -332,7 +332,8 @@ def _ranges(shown: Overview) -> Many:
         return {"path": " / ".join(each.path), "ranges": each.ranges, "unclosed": each.unclosed,
                 "inclusive_ns": each.inclusive_ns, "exclusive_ns": each.exclusive_ns, "median_ns": each.median_ns,
                 "max_ns": each.longest_ns, "launches": each.inclusive_launches, "host_ns": each.inclusive_host_ns,
-                "gpu_ns": each.inclusive_gpu_ns}
+                "gpu_ns": each.inclusive_gpu_ns, "other_launches": each.inclusive_other_launches,
+                "other_host_ns": each.inclusive_other_host_ns, "other_gpu_ns": each.inclusive_other_gpu_ns}
 
     return Many(as_tree(shown.by_range), row)
 

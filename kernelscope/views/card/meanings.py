@@ -79,6 +79,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "host": "the same without the ranges inside",
         "gpu_inclusive": "time of kernels, copies and memsets on the GPU that were requested in these ranges",
         "gpu": "the same without the ranges inside",
+        "others": "launches that other threads made while the range's own thread waited in it, such as autograd's in a "
+                  "backward pass; in no other number of the row",
+        "others_gpu": "time of kernels, copies and memsets on the GPU that other threads requested meanwhile",
         "bars": _PHASES,
     },
     "Function": {

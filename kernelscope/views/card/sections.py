@@ -1320,24 +1320,29 @@ def ranges_section(shown: Overview) -> Section | None:
             "median": duration(each.median_ns), "max": duration(each.longest_ns), "launches": count(each.launches),
             "launches_inclusive": count(each.inclusive_launches), "host": duration(each.host_ns),
             "host_inclusive": duration(each.inclusive_host_ns), "gpu": duration(each.gpu_ns),
-            "gpu_inclusive": duration(each.inclusive_gpu_ns),
+            "gpu_inclusive": duration(each.inclusive_gpu_ns), "others": count(each.inclusive_other_launches or 0),
+            "others_gpu": duration(each.inclusive_other_gpu_ns),
         }, notes=(notes := tuple(labels.range_notes(each))), terminal=notes, bars=phase_bars(each.totals),
             at=f"name:{clean(each.label)}", depth=each.depth)
         for each in as_tree(shown.by_range)[:MOST_ROWS]
     ]
-    is_gpu = shown.gpu is not None
+    is_gpu, has_others = shown.gpu is not None, any(each.other_launches for each in shown.by_range)
+    on_gpu = ("GPU", "others_gpu", "gpu") if is_gpu else ()
+    others = [Column("Other threads", "others", *on_gpu)] if has_others else []
     columns = (
         Column("Ranges", "ranges"), Column("Total", "inclusive", "own", "exclusive", "time"),
         Column("Median", "median", "min", "min", "time"), Column("Max", "max", width="time"),
         Column("Launches", "launches_inclusive", "own", "launches"),
         Column("Host time", "host_inclusive", "own", "host", "time"),
-        *([Column("GPU time", "gpu_inclusive", "own", "gpu", "gpu")] if is_gpu else []), _bars_column(shown),
+        *([Column("GPU time", "gpu_inclusive", "own", "gpu", "gpu")] if is_gpu else []), *others, _bars_column(shown),
     )
     terminal = (*_terminal("ranges", ("total", "inclusive"), ("own", "exclusive")),
                 *(TerminalColumn(each, each, is_wide=True) for each in ("min", "median")),
                 *_terminal("max", ("launches", "launches_inclusive"), ("host", "host_inclusive")),
                 TerminalColumn("own", "host", is_wide=True),
-                *((*_terminal(("GPU", "gpu_inclusive")), TerminalColumn("own", "gpu", is_wide=True)) if is_gpu else ()))
+                *((*_terminal(("GPU", "gpu_inclusive")), TerminalColumn("own", "gpu", is_wide=True)) if is_gpu else ()),
+                *(_terminal("others") if has_others else ()),
+                *(_terminal(("GPU", "others_gpu")) if has_others and is_gpu else ()))
     return Section("ranges", heading, note, _first_and_folded(
         Table(("Range", ""), tuple(rows), columns, terminal), len(shown.by_range), "path"),
         "NVTX ranges as a tree, with the launches and GPU work requested in them; own is without the ranges inside")
