@@ -1154,7 +1154,7 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell:
     is_long[long_ones(np.zeros(rounds, dtype=np.int64), spent, 1)] = True
     long = np.flatnonzero(is_long)
     long_ns = int(spent[long].sum())
-    start, end = (ints(recording, "launches", name)[chosen] for name in ("start_ns", "end_ns"))
+    start, end = (times[chosen] for times in instants(recording, "launches", "start_ns", "end_ns"))
     span_ns = int((end.max(axis=1) - start[:, 0]).sum() - compiling.sum())
     return Repetition(tuple(dispatcher.tolist()), rounds, cell, rounds - len(long), int(spent.sum()) - long_ns, long_ns,
                       span_ns)

@@ -130,16 +130,14 @@ class HostStates:
         """Return `time_in` of each of several sets, which together cost little more than one."""
         start = np.concatenate([each.start for each in sets] or [_NONE])
         end = np.concatenate([each.end for each in sets] or [_NONE])
-        bounds = np.cumsum([0, *(len(each) for each in sets)]).tolist()
-        found = [dict.fromkeys(STATES, 0) for _ in sets]
+        whose = np.repeat(np.arange(len(sets)), [len(each) for each in sets])
+        by_state = dict.fromkeys(STATES, np.zeros(len(sets), dtype=np.int64))
         for state, parts in self.parts.items():
             for part in parts:
-                spent = part.common(start, end)
-                for each, (first, last) in zip(found, pairwise(bounds), strict=True):
-                    each[state] += round(float(spent[first:last].sum()))
-        for each, times in zip(found, sets, strict=True):
-            each["outside"] = times.total_ns - sum(each.values())
-        return found
+                spent = np.bincount(whose, weights=part.common(start, end), minlength=len(sets))
+                by_state[state] = by_state[state] + np.rint(spent).astype(np.int64)
+        by_state["outside"] = np.array([times.total_ns for times in sets], np.int64) - sum(by_state.values())
+        return [dict(zip(STATES, values, strict=True)) for values in np.array([*by_state.values()]).T.tolist()]
 
 
 def host_states(recording: Recording, thread_id: int | Ints | None = None) -> HostStates:

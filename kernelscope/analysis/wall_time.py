@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,15 +19,18 @@ from kernelscope.analysis.columns import (
     joined,
     matches,
     row_count,
+    rows_by,
     sum_by,
     trials,
     tuning_runs,
     union,
+    unique_pairs,
 )
 from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
+from kernelscope.recording.time import INSTANTS
 from kernelscope.schema import UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
@@ -38,6 +42,8 @@ PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "auto
 
 #: So many threads have rows of their own; the others are left out.
 MOST_THREADS = 16
+#: So many main threads, as many as there are processes, are looked into: the busiest.
+MOST_MAIN_THREADS = 2_000
 
 #: Who runs a notebook's cells.
 _MAIN = "MainThread"
@@ -106,55 +112,107 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     cells = np.flatnonzero(end >= start).tolist()
     if not cells:
         return []
-    windows = [_window(int(start[cell]), int(end[cell])) for cell in cells]
-    owner, whose = (ints(recording, table, "process_id").tolist() for table in ("threads", "cells"))
-    active = _active(recording)
     main = _main_threads(recording, cells)
-    watched = dict.fromkeys((*main, *[each for each in active if each not in main][:MOST_THREADS]))
+    active = _active(recording)
+    looked_into = _busiest(main, active)
+    cells = [cell for cell, thread in zip(cells, main, strict=True) if thread is None or thread in looked_into]
+    main = [thread for thread in main if thread is None or thread in looked_into]
+    windows = [_window(int(start[cell]), int(end[cell])) for cell in cells]
+    watched = dict.fromkeys((*looked_into, *[each for each in active if each not in looked_into][:MOST_THREADS]))
     costs = _recording_costs(recording, cells)
     names = {row["thread_id"]: row["name"] or "" for row in recording.rows("threads")}
-    threads = [thread for thread in watched if thread is not None]
-    found: dict[int, list[dict[str, int]]] = {}
-    collected: dict[int, list[dict[str, int]]] = {}
+    threads = [*watched]
+    places_of = _places(recording, cells, main, threads)
+    rows = _RowsOfThreads(recording)
+    own_parts: list[dict[str, int]] = [{} for _ in cells]
+    others: list[list[ThreadTime]] = [[] for _ in cells]
+    collected: dict[int, dict[str, int]] = {}
     ranges: dict[int, dict[str, int]] = {}
     # One thread at a time: the states of all of them would take more memory than the recording.
     is_all_of_one = threads == active and len(threads) == 1 and not _is_any_of_no_thread(recording)
     for thread, states in ([(threads[0], host)] if host is not None and is_all_of_one else
                            host_states_of(recording, threads)):
-        found[thread] = states.times_in(windows)
-        tuning, measuring = _tuning(recording, thread), _measuring(recording, thread)
+        places = places_of[thread]
+        in_places = [windows[place] for place in places]
+        times = states.times_in(in_places)
+        tuning, measuring = _tuning(rows, thread), _measuring(rows, thread)
         for part, held in (("autotuning", tuning.minus(measuring)), ("measuring", measuring)):
-            inside = states.times_in([_inside(held, each) for each in windows]) if len(held) else []
-            for parts, spent in zip(found[thread], inside, strict=len(held) > 0):
+            inside = states.times_in([_inside(held, each) for each in in_places]) if len(held) else []
+            for parts, spent in zip(times, inside, strict=len(held) > 0):
                 del spent["compile"]
                 parts |= {state: parts[state] - value for state, value in spent.items()}
                 parts[part] = sum(spent.values())
-        held = joined(tuning, measuring)
-        own = [place for place, each in enumerate(main) if each == thread]
+        own: list[int] = []
+        for place, parts in zip(places, times, strict=True):
+            if main[place] == thread:
+                own_parts[place] = parts
+                own.append(place)
+            elif some := {state: value for state, value in parts.items() if value and state != "outside"}:
+                others[place].append(ThreadTime(thread, names.get(thread, ""), some))
         if own:
-            garbage = _garbage(recording, thread).minus(held)
-            ranges |= {place: _by_range(recording, thread, windows[place], states, joined(garbage, held))
-                       for place in own}
+            held = joined(tuning, measuring)
+            garbage = _garbage(rows, thread).minus(held)
+            if thread in rows.of("ranges"):
+                ranges |= {place: _by_range(rows, thread, windows[place], states, joined(garbage, held))
+                           for place in own}
             if len(garbage):
-                collected[thread] = states.times_in([_inside(garbage, each) for each in windows])
+                collected |= zip(own, states.times_in([_inside(garbage, windows[place]) for place in own]), strict=True)
     result: list[WallTime] = []
     for place, cell in enumerate(cells):
-        thread, wall = main[place], windows[place].total_ns
-        parts = dict.fromkeys(STATES, 0) | {"outside": wall} if thread is None else dict(found[thread][place])
-        collecting = collected[thread][place] if thread in collected else {}
+        wall = windows[place].total_ns
+        parts = own_parts[place] or dict.fromkeys(STATES, 0) | {"outside": wall}
+        collecting = collected.get(place, {})
         gc = collecting.get("outside", 0)
         rest = parts.pop("outside") - gc
         recorded = min(round(costs[place]), rest)
-        others = [ThreadTime(each, names.get(each, ""), {state: value for state, value in times[place].items()
-                                                         if value and state != "outside"})
-                  for each, times in found.items() if each != thread and _is_same(owner[each], whose[cell])]
-        others = sorted((each for each in others if each.parts), key=lambda each: -each.total_ns)
         result.append(WallTime(
             cell, wall, {part: parts.get(part, 0) for part in PARTS} | {
                 "gc": gc, "recording": recorded, "python": rest - recorded},
             ranges.get(place, {}),
-            tuple(others), sum(collecting.values())))
+            tuple(sorted(others[place], key=lambda each: -each.total_ns)), sum(collecting.values())))
     return result
+
+
+def _busiest(main: Sequence[int | None], active: Sequence[int]) -> dict[int, None]:
+    """Return the main threads that are looked into, in order of their first cell: all, or the busiest."""
+    threads = dict.fromkeys(thread for thread in main if thread is not None)
+    if len(threads) <= MOST_MAIN_THREADS:
+        return threads
+    busiest = {*[*(thread for thread in active if thread in threads), *threads][:MOST_MAIN_THREADS]}
+    return dict.fromkeys(thread for thread in threads if thread in busiest)
+
+
+def _places(recording: Recording, cells: Sequence[int], main: Sequence[int | None],
+            threads: Sequence[int]) -> dict[int, list[int]]:
+    """Return for each thread the places in `cells` where its time is asked for.
+
+    They are those of which it is the main thread, and of the `MOST_THREADS` first of a process, and of others than main
+    threads, all of the process: every thread in every cell would be the product of their numbers.
+    """
+    owner, whose = (ints(recording, table, "process_id").tolist() for table in ("threads", "cells"))
+    of_thread: dict[int, set[int]] = {thread: set() for thread in threads}
+    of_process: dict[int, list[int]] = {}
+    for place, (cell, thread) in enumerate(zip(cells, main, strict=True)):
+        of_process.setdefault(whose[cell], []).append(place)
+        if thread is not None:
+            of_thread[thread].add(place)
+    is_main = {thread for thread in main if thread is not None}
+    mains: dict[int, int] = {}
+    for number, thread in enumerate(threads):
+        process = owner[thread]
+        mains[process] = mains.get(process, 0) + (thread in is_main)
+        if thread not in is_main or mains[process] <= MOST_THREADS:
+            for other in of_process if process == UNKNOWN else (process,):
+                of_thread[thread].update(of_process.get(other, ()))
+        if thread not in is_main or number < MOST_THREADS:
+            of_thread[thread].update(of_process.get(UNKNOWN, ()))
+    return {thread: sorted(places) for thread, places in of_thread.items()}
+
+
+def cells_left_out(recording: Recording, times: Sequence[WallTime]) -> int:
+    """Return how many cells `wall_times` did not look into: those of further main threads than `MOST_MAIN_THREADS`."""
+    start, end = instants(recording, "cells", "start_ns", "end_ns")
+    return int((end >= start).sum()) - len(times)
 
 
 def total(times: Sequence[WallTime]) -> WallTime | None:
@@ -207,24 +265,25 @@ def _main_threads(recording: Recording, cells: Sequence[int]) -> list[int | None
     rows = recording.rows("threads")
     named = [row["thread_id"] for row in rows if row["name"] == _MAIN] or ([0] if len(rows) == 1 else [])
     owner, whose = (ints(recording, table, "process_id").tolist() for table in ("threads", "cells"))
-    of_process: dict[int, list[int]] = {}
-    counts: dict[int, Ints] = {}
     cell_of, thread_of = (ids(recording, "launches", name) for name in ("cell_id", "thread_id"))
+    launched = np.flatnonzero((cell_of >= 0) & np.isin(thread_of, named))
+    pairs, which = unique_pairs(cell_of[launched], thread_of[launched])
+    most: dict[int, tuple[int, int]] = {}
+    for (cell, thread), number in zip(pairs.tolist(), count_by(which, len(pairs)).tolist(), strict=True):
+        if _is_same(owner[thread], whose[cell]):
+            most[cell] = max(most.get(cell, (0, 0)), (number, -thread))
+    # Of a process that launched nothing in a cell the first one; of one that is not known the first of all.
+    first = {owner[thread]: thread for thread in reversed(named)}
+    of_all = min(named, default=None)
 
-    def launches(thread: int, cell: int) -> int:
-        if thread not in counts:
-            counts[thread] = count_by(cell_of[thread_of == thread], max(cells) + 1)
-        return int(counts[thread][cell])
+    def of_cell(cell: int) -> int | None:
+        if cell in most:
+            return -most[cell][1]
+        if whose[cell] == UNKNOWN:
+            return of_all
+        return min([first[process] for process in (whose[cell], UNKNOWN) if process in first], default=None)
 
-    found: list[int | None] = []
-    for cell in cells:
-        process = whose[cell]
-        if process not in of_process:
-            of_process[process] = [each for each in named if _is_same(owner[each], process)]
-        own = of_process[process]
-        found.append(max(own, key=lambda thread, cell=cell: launches(thread, cell)) if len(own) > 1 else
-                     own[0] if own else None)
-    return found
+    return [of_cell(cell) for cell in cells]
 
 
 def _is_same(one: int, other: int) -> bool:
@@ -252,24 +311,59 @@ def _recording_costs(recording: Recording, cells: Sequence[int]) -> list[float]:
     return [stated * int(counts[cell]) / events if events else 0.0 for cell in cells]
 
 
-def _tuning(recording: Recording, thread: int) -> Intervals:
+class _RowsOfThreads:
+    """Which rows of a table are a thread's, and columns of it, looked through once for all threads."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._rows: dict[str, dict[int, Ints | slice]] = {}
+        self._columns: dict[tuple[str, str], Ints] = {}
+
+    def of(self, table: str) -> dict[int, Ints | slice]:
+        """Return the rows of a table by thread: of ``builds`` those that are runs of an autotuner."""
+        if table not in self._rows:
+            thread = ids(self.recording, table, "launch_id" if table == "measurements" else "thread_id")
+            if table == "measurements":
+                thread = np.append(ids(self.recording, "launches", "thread_id"), UNKNOWN)[thread]
+            elif table == "builds":
+                thread = np.where(tuning_runs(self.recording), thread, UNKNOWN)
+            self._rows[table] = rows_by(thread)
+        return self._rows[table]
+
+    def column(self, table: str, name: str) -> Ints:
+        """Return `kernelscope.analysis.columns.instants` or `ints` of a column."""
+        if (table, name) not in self._columns:
+            self._columns[table, name] = (instants(self.recording, table, name)[0] if name in INSTANTS else
+                                          ints(self.recording, table, name))
+        return self._columns[table, name]
+
+    def intervals(self, table: str, thread: int) -> Intervals:
+        """Return when any of a thread's rows of a table was under way."""
+        rows = self.of(table).get(thread, slice(0, 0))
+        return union(*(self.column(table, name)[rows] for name in ("start_ns", "end_ns")))
+
+    @cached_property
+    def range_names(self) -> tuple[Ints, list[str]]:
+        """The name of each range (`common_name`) as a code, and the names."""
+        label, words = codes(self.recording, "ranges", "name")
+        names = [common_name(word) for word in (*words, "")]
+        place = {name: code for code, name in enumerate(dict.fromkeys(names))}
+        return np.array([place[name] for name in names], np.int64)[label], list(place)
+
+
+def _tuning(rows: _RowsOfThreads, thread: int) -> Intervals:
     """Return a thread's runs of an autotuner."""
-    rows = np.flatnonzero(tuning_runs(recording) & (ints(recording, "builds", "thread_id") == thread))
-    return union(*(each[rows] for each in instants(recording, "builds", "start_ns", "end_ns")))
+    return rows.intervals("builds", thread)
 
 
-def _measuring(recording: Recording, thread: int) -> Intervals:
+def _measuring(rows: _RowsOfThreads, thread: int) -> Intervals:
     """Return when a thread's launches were replayed for the GPU's counters."""
-    owner = ints(recording, "launches", "thread_id")
-    rows = [row for row in recording.rows("measurements")
-            if row["launch_id"] is not None and owner[row["launch_id"]] == thread]
-    return union(*(np.array([row[name] for row in rows], np.int64) for name in ("start_ns", "end_ns")))
+    return rows.intervals("measurements", thread)
 
 
-def _garbage(recording: Recording, thread: int) -> Intervals:
+def _garbage(rows: _RowsOfThreads, thread: int) -> Intervals:
     """Return a thread's garbage collections."""
-    rows = np.flatnonzero(ints(recording, "collections", "thread_id") == thread)
-    return union(*(each[rows] for each in instants(recording, "collections", "start_ns", "end_ns")))
+    return rows.intervals("collections", thread)
 
 
 def _inside(held: Intervals, window: Intervals) -> Intervals:
@@ -279,24 +373,28 @@ def _inside(held: Intervals, window: Intervals) -> Intervals:
     return Intervals(held.start[near], held.end[near]).within(window)
 
 
-def _by_range(recording: Recording, thread: int, window: Intervals, states: HostStates,
+def _by_range(rows: _RowsOfThreads, thread: int, window: Intervals, states: HostStates,
               known: Intervals) -> dict[str, int]:
     """Return how much of the time in which a thread did nothing that is known was in which NVTX range."""
-    if not row_count(recording, "ranges") or not len(window):
+    if not len(window):
         return {}
-    opened, closed = instants(recording, "ranges", "start_ns", "end_ns")
-    rows = np.flatnonzero((ints(recording, "ranges", "thread_id") == thread) & (closed > opened))
     begin, finish = int(window.start[0]), int(window.end[0])
-    start, end = np.clip(opened[rows], begin, finish), np.clip(closed[rows], begin, finish)
-    spent = np.zeros(row_count(recording, "ranges"), dtype=np.int64)
-    spent[rows] = np.rint(_rest(window, states).minus(known).common(start, end))
-    parent = ints(recording, "ranges", "parent_range_id")
-    own = np.maximum(spent - sum_by(np.where(spent > 0, parent, -1), spent, len(spent)), 0)
-    label, words = codes(recording, "ranges", "name")
-    names = [common_name(word) for word in (*words, "")]
-    place = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    sums = sum_by(np.array([place[name] for name in names], np.int64)[label], own, len(place)).tolist()
-    return _longest_first({name: value for name, value in zip(place, sums, strict=True) if value})
+    of_thread = rows.of("ranges")[thread]
+    start, end, parent = (rows.column("ranges", name)[of_thread] for name in ("start_ns", "end_ns", "parent_range_id"))
+    near = np.flatnonzero((start < finish) & (end > begin) & (end > start))
+    if not len(near):
+        return {}
+    numbers = near if isinstance(of_thread, slice) else of_thread[near]
+    start, end, parent = np.clip(start[near], begin, finish), np.clip(end[near], begin, finish), parent[near]
+    spent = np.rint(_rest(window, states).minus(known).common(start, end)).astype(np.int64)
+    # A parent that is not near has no time that could be less.
+    place = np.minimum(np.searchsorted(numbers, parent), len(numbers) - 1)
+    inside = np.where((spent > 0) & (numbers[place] == parent), place, UNKNOWN)
+    own = np.maximum(spent - sum_by(inside, spent, len(spent)), 0)
+    code, names = rows.range_names
+    labels, which = np.unique(code[numbers], return_inverse=True)
+    sums = zip(labels.tolist(), sum_by(which, own, len(labels)).tolist(), strict=True)
+    return _longest_first({names[label]: value for label, value in sums if value})
 
 
 def _rest(window: Intervals, states: HostStates) -> Intervals:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from counting import lines_run
 from handmade import Script
 
 import kernelscope
+from kernelscope import Recording
 from kernelscope.analysis.gpu import host_states
 from kernelscope.analysis.wall_time import PARTS, total, wall_times
+from kernelscope.views.card.text import summary
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "notebooks" / "recordings").glob("*.kscope"))
 
@@ -111,6 +114,51 @@ def test_merged_recordings_have_a_main_thread_each() -> None:
         made.now = 100
         made.launch(specialization=None, phases=(10, 0, 10, 10, 10 * cell), thread_id=cell, cell_id=cell)
     assert [each.parts["finish"] for each in wall_times(made.recording())] == [0, 10]
+
+
+def of_processes(count: int, launches: int = 1) -> Recording:
+    """A thread, a cell, launches and a range for each of so many processes; those of higher numbers launch more."""
+    made = made_of(*["MainThread"] * count)
+    for number in range(count):
+        made._add("processes", "process_id", {"pid": number + 1, "status": "ok", "start_ns": 0})
+        made.rows["threads"][number]["process_id"] = number
+        made.cell(start_ns=1_000, end_ns=2_000, process_id=number, name=f"rank {number}")
+    for number in range(count):
+        for _ in range(launches + (number == count - 1)):
+            made.now = 1_100
+            made.launch(specialization=None, phases=(10, 0, 10, 10, 10 + number), thread_id=number, cell_id=number)
+        made.range(f"step {number}", start_ns=1_000, end_ns=2_000, thread_id=number, cell_id=number)
+    return made.recording()
+
+
+def test_work_grows_as_the_number_of_processes_does() -> None:
+    """Not as the product of threads and cells, for times, and not as that of processes and rows, on the card."""
+    for work in (wall_times, summary):
+        some, twice = (lines_run(lambda work=work, count=count: work(of_processes(count))) for count in (100, 200))
+        assert twice < 2.3 * some
+
+
+def test_of_more_processes_than_are_looked_into_the_busiest_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelscope.analysis.wall_time.MOST_MAIN_THREADS", 3)
+    recording = of_processes(5)
+    times = wall_times(recording)
+    assert [each.cell_id for each in times] == [0, 1, 4]
+    assert [each.parts["finish"] for each in times] == [10, 11, 14]
+    text = recording.summary()
+    assert "in 3 cells of 5 processes together, without 2 cells of processes that did less" in " ".join(text.split())
+    assert "without" not in of_processes(3).summary()
+
+
+def test_threads_of_a_process_are_beside_its_cells_only() -> None:
+    made = made_of("MainThread", "MainThread", "worker", "worker")
+    for number in range(2):
+        made._add("processes", "process_id", {"pid": number + 1, "status": "ok", "start_ns": 0})
+        made.cell(start_ns=1_000, end_ns=2_000, process_id=number)
+    for number, row in enumerate(made.rows["threads"]):
+        row["process_id"] = number % 2
+        made.now = 1_100
+        made.launch(specialization=None, phases=(10, 0, 10, 10, 10), thread_id=number, cell_id=number % 2)
+    assert [[thread.thread_id for thread in each.threads] for each in wall_times(made.recording())] == [[2], [3]]
 
 
 def test_the_rest_is_split_by_the_innermost_range() -> None:

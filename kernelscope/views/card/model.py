@@ -38,7 +38,7 @@ from kernelscope.analysis.stalls import by_kernel as by_stalls
 from kernelscope.analysis.tasks import TaskSummary, by_task
 from kernelscope.analysis.torch_reasons import functions_of_kernels
 from kernelscope.analysis.tuning import Tuning, tunings
-from kernelscope.analysis.wall_time import WallTime, total, wall_times
+from kernelscope.analysis.wall_time import WallTime, cells_left_out, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
@@ -135,6 +135,8 @@ class Overview:
         The cells' time from start to end.
     time : WallTime or None
         Where the cells' time went; None where it was not recorded.
+    cells_left_out : int
+        How many cells that leaves out: those of processes that did less than `MOST_MAIN_THREADS` others.
     outliers : Outliers or None
         Launches that stand out by their time; None where none do.
     synchronize_ns : int or None
@@ -211,6 +213,7 @@ class Overview:
     warm_cache: WarmCache | None
     wall_ns: int | None
     time: WallTime | None
+    cells_left_out: int
     outliers: Outliers | None
     synchronize_ns: int | None
     totals: PhaseTotals
@@ -309,6 +312,7 @@ def overview(recording: Recording) -> Overview:
         recording, phases, kernels, compiled, cells, graphs, builds, tuned, wall_ns=wall, host_ns=totals.host_ns,
         gpu=gpu)
     kernel_keys, specialization_keys = link_keys(recording)
+    split_walls = wall_times(recording, host)
     begun = [row["start_ns"] for row in recording.rows("cells")]
     return Overview(
         start_ns=begun[0] if len(begun) == 1 else None,
@@ -339,7 +343,8 @@ def overview(recording: Recording) -> Overview:
         compile_parts=total_parts(times),
         warm_cache=warm_cache(recording, times),
         wall_ns=wall,
-        time=total(wall_times(recording, host)),
+        time=total(split_walls),
+        cells_left_out=cells_left_out(recording, split_walls),
         outliers=outliers(recording, phases),
         synchronize_ns=sum(waits) if waits else None,
         totals=totals,

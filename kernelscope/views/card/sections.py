@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from typing import TypeVar
@@ -538,7 +538,7 @@ def card_from(shown: Overview) -> Card:
         verdict=verdict(
             shown.time, shown.timed_cells, shown.compilations, shown.launches, shown.gpu,
             0 if shown.processes is None else len(shown.processes.processes),
-            [each.name for each in shown.tunings if each.outcome != "disk"]),
+            [each.name for each in shown.tunings if each.outcome != "disk"], shown.cells_left_out),
         stands_out=outliers_line(shown.outliers) if shown.outliers is not None else "",
         stands_out_at=f"launches:{shown.outliers.longest[0].launch_id}" if shown.outliers is not None else "",
         action=_action(shown), figures=() if shown.is_empty else figures(shown),
@@ -898,7 +898,8 @@ def processes_section(shown: Overview) -> Section | None:
     talks = any(each.communication_ns for each in found.processes)
     is_aligned = any(each.row["clock_bound_ns"] is not None for each in found.processes)
     in_order, extremes = _in_sight_first(found)
-    rows = [_process_row(each, found) for each in in_order[:MOST_ROWS]]
+    most = _most_of(found.processes)
+    rows = [_process_row(each, most) for each in in_order[:MOST_ROWS]]
     columns = (
         Column("Launches", "launches", "compiles", "compiles"),
         Column("Host time", "host", "compiling", "compile", "time"),
@@ -939,23 +940,30 @@ def _in_sight_first(found: Comparison) -> tuple[Sequence[ProcessSummary], int]:
     return [*first, *(each for each in order if each.process_id not in shown)], room
 
 
-def _process_bars(each: ProcessSummary, found: Comparison) -> tuple[Bar, ...]:
+_ProcessParts = tuple[tuple[Part, ...], tuple[Part, ...]]
+
+
+def _process_parts(process: ProcessSummary) -> _ProcessParts:
+    """Return the parts of a process's host time, and of its GPUs' time."""
+    return ((Part("launch", "launching", process.launching_ns or 0),
+             Part("compile", "compiling", process.compile_ns or 0)),
+            (Part("kernel", "GPU busy", process.work_ns or 0),
+             Part("copy", "exposed communication", process.exposed_ns or 0)))
+
+
+def _most_of(processes: Iterable[ProcessSummary]) -> tuple[int, ...]:
+    """Return the most host time, and the most time of GPUs, that a process has."""
+    spent = ([sum(part.duration_ns for part in parts) for parts in _process_parts(process)] for process in processes)
+    return tuple(map(max, zip(*spent, strict=True)))
+
+
+def _process_bars(process: ProcessSummary, most: Sequence[int]) -> tuple[Bar, ...]:
     """Return its host time and its GPUs' time, as long as they are of the most that a process has."""
-    def parts(of: ProcessSummary) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-        host = Part("launch", "launching", of.launching_ns or 0), Part("compile", "compiling", of.compile_ns or 0)
-        gpu = (Part("kernel", "GPU busy", of.work_ns or 0),
-               Part("copy", "exposed communication", of.exposed_ns or 0))
-        return host, gpu
-
-    def whole(of: tuple[Part, ...]) -> int:
-        return sum(part.duration_ns for part in of)
-
-    most = [max(map(whole, alike)) for alike in zip(*map(parts, found.processes), strict=True)]
-    return tuple([Bar(tuple([part for part in own if part.duration_ns > 0]), total)
-                  for own, total in zip(parts(each), most, strict=True) if total])
+    return tuple([Bar(tuple([part for part in parts if part.duration_ns > 0]), total)
+                  for parts, total in zip(_process_parts(process), most, strict=True) if total])
 
 
-def _process_row(each: ProcessSummary, found: Comparison) -> Row:
+def _process_row(each: ProcessSummary, most: Sequence[int]) -> Row:
     row = each.row
     hidden = None if each.exposed_ns is None else (each.communication_ns or 0) - each.exposed_ns
     notes = tuple(text for text in (row["message"],) if text)
@@ -969,7 +977,7 @@ def _process_row(each: ProcessSummary, found: Comparison) -> Row:
         "status": row["status"], "clock": duration(row["clock_bound_ns"]),
     }, place=", ".join(text for text in (
         row["host"], None if row["pid"] is None else f"pid {row['pid']}", row["gpu_uuid"]) if text),
-        notes=notes, terminal=notes, bars=_process_bars(each, found))
+        notes=notes, terminal=notes, bars=_process_bars(each, most))
 
 
 def tasks_section(shown: Overview) -> Section | None:

@@ -45,7 +45,8 @@ def groups(time: WallTime) -> list[tuple[str, int]]:
 
 
 def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSummary], launches: int,
-            gpu: GpuSummary | None, processes: int = 0, tuned: Sequence[str] = ()) -> tuple[str, ...]:
+            gpu: GpuSummary | None, processes: int = 0, tuned: Sequence[str] = (), left_out: int = 0
+            ) -> tuple[str, ...]:
     """Return where the time went: a sentence on the host, then one on other threads and one on the GPU.
 
     Parameters
@@ -64,12 +65,19 @@ def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSum
         How many processes there are, where there are several: their times add up.
     tuned : sequence of str
         The kernel of each run of an autotuner.
+    left_out : int
+        How many of the cells were not looked into.
     """
     found: list[str] = []
     if time is not None and time.wall_ns:
-        begin = f"{duration(time.wall_ns)} in {counted(cells, 'cell')}" if cells > 1 else duration(time.wall_ns)
+        looked_into = cells - left_out
+        begin = duration(time.wall_ns)
+        if looked_into > 1:
+            begin += f" in {counted(looked_into, 'cell')}"
         if processes > 1:
             begin += f" of {count(processes)} processes together"
+        if left_out:
+            begin += f", without {counted(left_out, 'cell')} of processes that did less"
         parts = groups(time)
         shown = [each for each in parts if each[1] >= _LEAST * time.wall_ns][:_MOST] or parts[:1]
         said = [f"{percent(value / time.wall_ns)} {_what(name, compiled, launches, tuned)}" for name, value in shown]
