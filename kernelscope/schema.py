@@ -361,8 +361,8 @@ _TABLES = (
           "one cell, of those that gave the GPU work", (
         _id("operator_id", "Row number."),
         _text("name", "As PyTorch calls it, such as aten::addmm.", nullable=False),
-        _text("path", "The names of the operators around it, the outermost first, and its own, joined by ` / `.",
-              nullable=False),
+        _text("path", "The names of the operators around it, the outermost first, and its own, joined by ` / `; of "
+              "more than 32 the first and the last, and between them how many more there are.", nullable=False),
         _count("calls", "How often it was called.", nullable=False),
         _duration("host_ns", "Host time of these calls, what they call included."),
         _duration("own_ns", "The same without the operators that they call."),

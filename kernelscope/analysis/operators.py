@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from kernelscope.analysis.columns import Ints, count_by, data_frame, ids, ran, r
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, kernels_by
 from kernelscope.recording.model import Recording
-from kernelscope.recording.operators import SEPARATOR
+from kernelscope.recording.paths import LEFT_OUT, SEPARATOR
+from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,11 +68,10 @@ def by_operator(recording: Recording, phases: LaunchPhases | None = None) -> lis
     gpu = gpu_by(recording, launches, activities, size)
     kernels = kernels_by(recording, launches, activities, size)
     calls, host = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    paths = {(row["path"], row["cell_id"], row["process_id"]) for row in rows}
-    for row in rows:
+    for row, is_in_itself in zip(rows, _in_themselves(rows), strict=True):
         at = places[row["name"]]
         calls[at] += row["calls"]
-        if not _is_in_itself(row["name"], row["path"], (row["cell_id"], row["process_id"]), paths):
+        if not is_in_itself:
             host[at] += row["host_ns"]
     found = [
         OperatorSummary(
@@ -106,12 +107,22 @@ def operators_of_kernels(recording: Recording) -> dict[int, tuple[str, ...]]:
     return {kernel: tuple(sorted(each, key=lambda name: -each[name])) for kernel, each in found.items()}
 
 
-def _is_in_itself(name: str, path: str, where: tuple[object, object],
-                  paths: set[tuple[str, object, object]]) -> bool:
-    """Whether an operator is called by one of its name that counts already."""
-    around = path[:-len(name)].removesuffix(SEPARATOR)
-    while around:
-        if around.rpartition(SEPARATOR)[2] == name and (around, *where) in paths:
-            return True
-        around = around.rpartition(SEPARATOR)[0]
-    return False
+def _in_themselves(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Return which operators are called by one of their name that counts already.
+
+    Of a path that is not whole every name that it has is taken to count.
+    """
+    numbers: dict[tuple[int, str], int] = {}
+    around: list[list[tuple[str, int]]] = []
+    counted: set[tuple[int, Any, Any]] = set()
+    for row in rows:
+        number, path = UNKNOWN, list[tuple[str, int]]()
+        for name in row["path"].split(SEPARATOR):
+            number = numbers.setdefault((number, name), len(numbers))
+            path.append((name, number))
+        counted.add((number, row["cell_id"], row["process_id"]))
+        around.append(path[:len(path) - row["name"].count(SEPARATOR) - 1])
+    return [any(name == row["name"] and (not is_whole or (number, row["cell_id"], row["process_id"]) in counted)
+                for name, number in path)
+            for row, path in zip(rows, around, strict=True)
+            for is_whole in [not any(LEFT_OUT.fullmatch(name) for name, _ in path)]]

@@ -11,7 +11,6 @@ beside it and is in no sum: see `waits_of_ranges`.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
+from kernelscope.recording.paths import NamePaths
 from kernelscope.recording.ranges import common_name
 from kernelscope.recording.time import FOREVER, UNKNOWN_INSTANT, duration_ns, is_known, otherwise
 from kernelscope.schema import UNKNOWN
@@ -42,8 +42,6 @@ from kernelscope.schema import UNKNOWN
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Between the names of a path.
-SEPARATOR = " / "
 #: What a range is called that was given no message.
 UNNAMED = "(no message)"
 
@@ -56,65 +54,6 @@ _NO_THREAD = -2
 _OTHERS = ("other_launches", "other_host_ns", "other_gpu_ns")
 #: Figures with those of the ranges inside, beside launches.
 _INCLUSIVE = tuple(f"inclusive_{name}" for name in ("host_ns", "gpu_ns", *_OTHERS))
-
-#: Of a path of more names the first and the last are named: in full, the paths of ranges inside each other have as many
-#: names as the square of their number.
-MOST_NAMES = 32
-_FIRST_NAMES = MOST_NAMES // 2
-
-_NO_KEY = bytes(16)
-
-
-@dataclass(frozen=True, eq=False)
-class RangePaths:
-    """The distinct paths of a recording's ranges, in order of their first range: after those around them.
-
-    Attributes
-    ----------
-    labels : list of str
-        The name of the innermost range of each.
-    around : list of int
-        The path around it, -1 for none.
-    depths : list of int
-        How many ranges are around it.
-    keys : list of bytes
-        What paths of the same names have in every recording, and no others.
-    """
-
-    labels: list[str] = field(default_factory=list[str])
-    around: list[int] = field(default_factory=list[int])
-    depths: list[int] = field(default_factory=list[int])
-    keys: list[bytes] = field(default_factory=list[bytes])
-    # The path of the first names of a long one, itself for a short one.
-    _begins: list[int] = field(default_factory=list[int])
-
-    def add(self, name: str, around: int) -> int:
-        """Add the path of ranges of a name inside of another path, -1 for none; return its number."""
-        number = len(self.labels)
-        depth = 0 if around < 0 else self.depths[around] + 1
-        key = hashlib.blake2b(_NO_KEY if around < 0 else self.keys[around], digest_size=len(_NO_KEY))
-        key.update(name.encode())
-        self.labels.append(name or UNNAMED)
-        self.around.append(around)
-        self.depths.append(depth)
-        self.keys.append(key.digest())
-        self._begins.append(number if depth < _FIRST_NAMES else self._begins[around])
-        return number
-
-    def names(self, number: int) -> tuple[str, ...]:
-        """Return the names from the outermost range on; of more than `MOST_NAMES` the first and the last."""
-        left_out = self.depths[number] + 1 - MOST_NAMES
-        if left_out <= 0:
-            return self._last_names(number, self.depths[number] + 1)
-        return (*self._last_names(self._begins[number], _FIRST_NAMES), f"({left_out:,} more)",
-                *self._last_names(number, MOST_NAMES - _FIRST_NAMES))
-
-    def _last_names(self, number: int, count: int) -> tuple[str, ...]:
-        names: list[str] = []
-        for _ in range(count):
-            names.append(self.labels[number])
-            number = self.around[number]
-        return tuple(names[::-1])
 
 
 @dataclass(frozen=True)
@@ -150,7 +89,7 @@ class RangeSummary:
         (`waits_of_ranges`): part of no other figure. None where that is not known.
     inclusive_other_launches, inclusive_other_host_ns, inclusive_other_gpu_ns : int or None
         The same with the ranges inside them.
-    paths : RangePaths
+    paths : NamePaths
         All paths of the recording.
     """
 
@@ -177,11 +116,11 @@ class RangeSummary:
     inclusive_other_launches: int | None = None
     inclusive_other_host_ns: int | None = None
     inclusive_other_gpu_ns: int | None = None
-    paths: RangePaths = field(default_factory=RangePaths, repr=False, compare=False)
+    paths: NamePaths = field(default_factory=NamePaths, repr=False, compare=False)
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Return the names from the outermost range to this one; of more than `MOST_NAMES` the first and the last."""
+        """Return the names from the outermost range to this one; of a long path the first and the last."""
         return self.paths.names(self.number)
 
     @property
@@ -197,7 +136,7 @@ class RangeSummary:
     @property
     def name(self) -> str:
         """Return the path as text."""
-        return SEPARATOR.join(self.path)
+        return self.paths.text(self.number)
 
     @property
     def host_ns(self) -> int | None:
@@ -627,7 +566,7 @@ def _at(launched: Ints, times: Ints, values: Ints) -> Ints:
     return np.repeat(np.concatenate(([UNKNOWN], values)), counts)
 
 
-def _paths(recording: Recording) -> tuple[RangePaths, Ints]:
+def _paths(recording: Recording) -> tuple[NamePaths, Ints]:
     """Return the distinct paths in order of their first range, and each range's path (-1 for marks)."""
     code, words = codes(recording, "ranges", "name")
     words = [*map(common_name, words), ""]
@@ -635,7 +574,7 @@ def _paths(recording: Recording) -> tuple[RangePaths, Ints]:
     parents = ints(recording, "ranges", "parent_range_id").tolist()
     marks = matches(recording, "ranges", "kind", "mark").tolist()
     found: dict[tuple[int, str], int] = {}
-    paths = RangePaths()
+    paths = NamePaths()
     path_of: list[int] = []
     for name, parent, is_mark in zip(names, parents, marks, strict=True):
         if is_mark:
@@ -645,6 +584,6 @@ def _paths(recording: Recording) -> tuple[RangePaths, Ints]:
         key = (around, name)
         number = found.get(key)
         if number is None:
-            number = found[key] = paths.add(name, around)
+            number = found[key] = paths.add(name, around, name or UNNAMED)
         path_of.append(number)
     return paths, np.array(path_of, dtype=np.int64)

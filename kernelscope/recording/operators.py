@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernelscope.recording.columns import THREAD_BITS, Row, cell_finder
+from kernelscope.recording.paths import NamePaths
 from kernelscope.schema import UNKNOWN
-
-#: Between the names of a path.
-SEPARATOR = " / "
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -78,7 +76,7 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
         Rows of the tables of that name.
     """
     rows: list[Row] = []
-    numbers: dict[tuple[str, int], int] = {}
+    numbers: dict[tuple[bytes, int], int] = {}
     tables = [(columns, _submitted(columns)) for columns in (launches, activities) if columns]
     if not raw.threads:
         return rows
@@ -109,11 +107,12 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
             ids = np.empty(len(codes), np.int32)
             for number, code in enumerate(codes.tolist()):
                 in_one, operator = code // width + UNKNOWN, code % width
-                key = paths[operator], in_one
+                key = paths.keys[operator], in_one
                 if key not in numbers:
                     numbers[key] = len(rows)
-                    rows.append({"name": each.nodes[operator][1], "path": paths[operator], "calls": 0, "host_ns": 0,
-                                 "own_ns": 0, "cell_id": None if in_one == UNKNOWN else in_one, "threads": set()})
+                    rows.append({"name": each.nodes[operator][1], "path": paths.text(operator), "calls": 0,
+                                 "host_ns": 0, "own_ns": 0, "cell_id": None if in_one == UNKNOWN else in_one,
+                                 "threads": set()})
                 ids[number] = numbers[key]
                 row = rows[numbers[key]]
                 if (each.ident, operator) not in row["threads"]:
@@ -137,10 +136,10 @@ def _submitted(columns: Mapping[str, Any]) -> Ints:
     return found
 
 
-def _paths(nodes: Sequence[tuple[int, str]]) -> list[str]:
-    paths: list[str] = []
+def _paths(nodes: Sequence[tuple[int, str]]) -> NamePaths:
+    paths = NamePaths()
     for parent, name in nodes:
-        paths.append(name if parent == UNKNOWN else f"{paths[parent]}{SEPARATOR}{name}")
+        paths.add(name, parent)
     return paths
 
 

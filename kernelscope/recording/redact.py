@@ -23,6 +23,7 @@ from kernelscope.recording.api import PREFIXES
 from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import empty_table, table_of_rows
+from kernelscope.recording.paths import LEFT_OUT, SEPARATOR
 from kernelscope.recording.ranges import common_name
 from kernelscope.schema import DETAILS, MODES, TABLES, UNKNOWN, Column
 
@@ -515,7 +516,8 @@ def _operator(names: Names, text: str) -> str:
 
 
 def _operators(names: Names, text: str) -> str:
-    return " / ".join(_operator(names, each) for each in text.split(" / "))
+    return SEPARATOR.join(each if LEFT_OUT.fullmatch(each) else _operator(names, each)
+                          for each in text.split(SEPARATOR))
 
 
 #: Backward nodes that PyTorch makes end in a number; those of the user's functions do not.

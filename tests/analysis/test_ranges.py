@@ -9,7 +9,6 @@ from handmade import Script, many_launches
 
 from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.ranges import (
-    MOST_NAMES,
     MOST_WAITING,
     TASKS,
     UNNAMED,
@@ -22,6 +21,7 @@ from kernelscope.analysis.ranges import (
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
+from kernelscope.recording.paths import MOST_NAMES
 from kernelscope.schema import TABLES
 from kernelscope.views.card.model import overview
 

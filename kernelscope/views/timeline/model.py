@@ -20,9 +20,9 @@ from kernelscope.analysis.columns import Bools, Floats, Intervals, Ints, rows_by
 from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.owners import device_owners, process_names
-from kernelscope.analysis.ranges import SEPARATOR
 from kernelscope.palette import COMPILE_COLOR, KERNEL_COLORS, PHASE_COLORS
 from kernelscope.recording.model import Recording
+from kernelscope.recording.paths import NamePaths
 from kernelscope.recording.time import row_duration_ns
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
@@ -365,20 +365,19 @@ class Timeline:
 
     @cached_property
     def range_paths(self) -> Words:
-        """Return each range's path: the names of the ranges around it, then its own."""
+        """Return each range's path: the names of the ranges around it, then its own; of a long one the ends."""
         names = self.tables["ranges"].look().names
         known: dict[tuple[int, int], int] = {}
-        paths: list[str] = []
+        paths = NamePaths()
         found: list[int] = []
         parents = self.tables["ranges"].columns()["parent_range_id"].values.tolist()
         for row, (name, parent) in enumerate(zip(names.codes.tolist(), parents, strict=True)):
             around = found[parent] if 0 <= parent < row else UNKNOWN
-            number = known.setdefault((around, name), len(paths))
-            if number == len(paths):
-                own = names.values[name]
-                paths.append(own if around == UNKNOWN else f"{paths[around]}{SEPARATOR}{own}")
+            number = known.setdefault((around, name), len(known))
+            if number == len(paths.labels):
+                paths.add(names.values[name], around)
             found.append(number)
-        return Words(np.array(found, dtype=np.int64), paths)
+        return Words(np.array(found, dtype=np.int64), [*map(paths.text, range(len(paths.labels)))])
 
     def segments(self) -> list[Segment]:
         """Return the parts of all launches in order of time: phases, and ``other`` where a bound is not known.
