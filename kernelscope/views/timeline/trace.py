@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Floats, Ints, ints
+from kernelscope.analysis.columns import Bools, Floats, Ints, ints, rows_by
 from kernelscope.analysis.stacks import has_stacks
 from kernelscope.schema import MAX_TIME_NS, UNKNOWN
 from kernelscope.views.base import clean
@@ -30,6 +30,7 @@ from kernelscope.views.timeline.model import (
     TITLES,
     Column,
     Lane,
+    Process,
     Slices,
     Timeline,
     Track,
@@ -38,6 +39,10 @@ from kernelscope.views.timeline.model import (
 
 #: The end of a slice that was still open when recording ended.
 OPEN = int(np.iinfo(np.int64).max)
+
+#: So many rows a lane has; what overlaps more deeply is a point in one more. Rows for all of it may be as many as
+#: there are slices, which no viewer draws.
+MOST_LEVELS = 256
 
 #: What a slice is annotated with.
 Arguments = Mapping[str, "str | int | float"]
@@ -99,6 +104,11 @@ class Part:
         """Return the part of the slices `which`."""
         inner = None if self.inner is None else self.inner.take(which)
         return Part(self.name, self.start[which], self.end[which], inner)
+
+    def without(self, which: Bools) -> Part:
+        """Return the part, which the slices `which` do not have."""
+        start, end = (np.where(which, UNKNOWN, times) for times in (self.start, self.end))
+        return Part(self.name, start, end, None if self.inner is None else self.inner.without(which))
 
 
 @dataclass(frozen=True)
@@ -177,6 +187,11 @@ class TraceSlices:
             values=None if self.values is None else self.values[which],
         )
 
+    def as_points(self, which: Bools) -> TraceSlices:
+        """Return the slices, those of `which` without durations and parts."""
+        return replace(self, end=np.where(which, self.start - 1, self.end),
+                       parts=tuple(part.without(which) for part in self.parts))
+
     def steps(self) -> tuple[Ints, Floats]:
         """Return when the values of samples change, and what they are from then on: 0 where there is no sample."""
         ends = np.flatnonzero(np.append(self.end[:-1] < self.start[1:], True))
@@ -233,6 +248,9 @@ def clock_of(timeline: Timeline) -> tuple[dict[str, Any], int]:
 def lanes(timeline: Timeline) -> Iterator[TraceLane]:
     """Yield every lane that has something in it, group by group, each group's as a whole."""
     tables = _Tables(timeline)
+    devices = timeline.words("devices")
+    places = {process.number: (at, process) for at, process in enumerate(timeline.processes)}
+    are_several_machines = len({process.host for process in timeline.processes}) > 1
     for place, lane in enumerate(timeline.lanes):
         for (table, kind), tracks in groupby(sorted(lane.tracks, key=_order), key=_line):
             slices, found = tables.slices(table), [timeline.rows(track) for track in tracks]
@@ -240,21 +258,21 @@ def lanes(timeline: Timeline) -> Iterator[TraceLane]:
             if is_nested and len(found) > 1:
                 found = [np.concatenate([np.arange(len(slices))[each] for each in found])]
             more = [each for rows in found for each in _rows(slices.take(rows), is_nested)]
-            groups, line = _in_process(timeline, lane, *_place(timeline, lane, place, table, kind))
+            groups, line = _place(devices, lane, place, table, kind)
+            if places:
+                groups, line = _in_process(*places[lane.process], are_several_machines, groups, line)
             for depth, each in enumerate(more):
                 track = line if not depth else replace(
                     line, path=(*line.path[:-1], f"{line.path[-1]}#{depth}"), name=_deeper(table, line.name, depth))
+                if depth == MOST_LEVELS:
+                    track = replace(track, about=f"{track.about} What overlaps more deeply is a point here.".strip())
                 yield TraceLane(track, each, is_nested, groups)
 
 
-def _in_process(timeline: Timeline, lane: Lane, groups: tuple[TraceTrack, ...], line: TraceTrack
-                ) -> tuple[tuple[TraceTrack, ...], TraceTrack]:
-    """Return the groups around a line and the line, in a recording of several processes inside that of its process."""
-    if not timeline.processes:
-        return groups, line
-    at, process = next((at, each) for at, each in enumerate(timeline.processes) if each.number == lane.process)
-    machines = {each.host for each in timeline.processes}
-    name = f"{process.host} {process.label}" if len(machines) > 1 else process.label
+def _in_process(at: int, process: Process, are_several_machines: bool, groups: tuple[TraceTrack, ...],
+                line: TraceTrack) -> tuple[tuple[TraceTrack, ...], TraceTrack]:
+    """Return the groups around a line and the line, inside the group of their process."""
+    name = f"{process.host} {process.label}" if are_several_machines else process.label
     outer = TraceTrack((f"process {process.number}",), clean(name.strip()), at)
     *inner, line = [replace(track, path=(*outer.path, *track.path)) for track in (*groups, line)]
     return (outer, *inner), line
@@ -270,7 +288,7 @@ def _order(track: Track) -> tuple[int, str, int]:
 
 
 def _place(
-    timeline: Timeline, lane: Lane, place: int, table: str, kind: str
+    devices: Sequence[str], lane: Lane, place: int, table: str, kind: str
 ) -> tuple[tuple[TraceTrack, ...], TraceTrack]:
     """Return the groups around a line of the viewer, and the line."""
     number = str(place)
@@ -289,7 +307,7 @@ def _place(
         return (TraceTrack(("garbage",), lane.label, group),), TraceTrack(("garbage", number), clean(lane.note), place)
     if lane.group == "gpu":
         on = int(lane.key[0])
-        name = timeline.words("devices")[on] if on >= 0 else "GPU (device unknown)"
+        name = devices[on] if on >= 0 else "GPU (device unknown)"
         around = (TraceTrack((f"gpu {on}",), clean(name), group + 1 + on),)
         if table == "samples":
             return around, TraceTrack((f"gpu {on}", number), clean(lane.note), place, _ABOUT[table])
@@ -316,7 +334,11 @@ def _rows(slices: TraceSlices, nested: bool) -> list[TraceSlices]:
     if bool((slices.start[1:] >= ends[:-1]).all()):
         return [slices]
     row = _nesting_rows(slices.start, ends) if nested else first_free_rows(slices.start, ends)
-    return [slices.take(np.flatnonzero(row == at)) for at in range(int(row.max()) + 1)]
+    too_deep = row >= MOST_LEVELS
+    if too_deep.any():
+        slices, row = slices.as_points(too_deep), np.minimum(row, MOST_LEVELS)
+    by_row = rows_by(row)
+    return [slices.take(by_row[at]) for at in range(len(by_row))]
 
 
 class _Tables:
@@ -454,16 +476,20 @@ def _said(value: str | int | float | bool) -> str | int | float:
 
 
 def _nesting_rows(starts: Ints, ends: Ints) -> Ints:
-    """Return the row of each slice, so that two slices of a row lie inside each other or apart."""
+    """Return the row of each slice, so that two slices of a row lie inside each other or apart.
+
+    What fits into none of `MOST_LEVELS` rows gets that number.
+    """
     stacks: list[list[int]] = []
     result: list[int] = []
     for begun, ended in zip(starts.tolist(), ends.tolist(), strict=True):
         row = 0
         while row < len(stacks) and not _fits(stacks[row], begun, ended):
             row += 1
-        if row == len(stacks):
-            stacks.append([])
-        stacks[row].append(ended)
+        if row < MOST_LEVELS:
+            if row == len(stacks):
+                stacks.append([])
+            stacks[row].append(ended)
         result.append(row)
     return np.array(result, dtype=np.int64)
 

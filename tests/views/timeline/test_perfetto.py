@@ -17,6 +17,7 @@ from kernelscope import Recording, load
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.views.timeline import perfetto, protobuf
 from kernelscope.views.timeline.perfetto import to_perfetto
+from kernelscope.views.timeline.trace import MOST_LEVELS
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
 
@@ -212,6 +213,27 @@ def test_what_overlaps_is_in_rows_that_a_viewer_can_nest(tmp_path: Path) -> None
     assert lanes("push_pop", (0, 10), (5, 15), (6, 7)) == [[(0, 10), (6, 7)], [(5, 15)]]
     assert lanes("push_pop", (0, None), (5, 15), (20, None)) == [[(0, None), (5, 15), (20, None)]]
     assert lanes("start_end", (0, None), (5, 15), (20, None)) == [[(0, None)], [(5, 15), (20, None)]]
+
+
+@pytest.mark.parametrize("crossing", [False, True])
+def test_what_overlaps_by_the_thousand_is_in_few_tracks(tmp_path: Path, crossing: bool) -> None:
+    """Launches inside each other, and ranges that cross: beyond all rows each is a point, and none is lost."""
+    count = MOST_LEVELS + 50
+    script = Script()
+    script.launchable()
+    for at in range(count):
+        times = {"dispatch_end_ns": at + 10, "submit_start_ns": at + 20, "submit_end_ns": at + 30}
+        if crossing:
+            script.range(f"range {at}", start_ns=at, end_ns=count + at, domain="d")
+        else:
+            script.launch(start_ns=at, phases=None, end_ns=10 * count - at, parent_launch_id=at - 1 if at else None,
+                          **times)
+    trace = written(script.recording(), tmp_path)
+    slices = [each for each in trace.slices if each.name.startswith("range ") or each.category == "launch"]
+    assert len(slices) == count
+    assert sum(each.instant for each in slices) == 50
+    assert len({each.track for each in slices}) == MOST_LEVELS + 1
+    assert sorted(each.start for each in slices) == [*range(count)]
 
 
 def test_the_json_has_the_same_slices(tmp_path: Path) -> None:
