@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
 from kernelscope.analysis.columns import Bools, Floats, Ints
 from kernelscope.schema import UNKNOWN
+from kernelscope.views.timeline.model import Words
 from kernelscope.views.timeline.trace import OPEN, Part, StackFrames, TraceLane, TraceSlices, TraceTrack
 
 # Protobuf's wire format for a million like messages at once: columns of numbers in, bytes out.
@@ -192,6 +194,8 @@ class ProtoWriter:
         """Write a lane, and tell `told` after each chunk how many slices it had."""
         self._describe(lane.track, is_counter=lane.slices.values is not None)
         self._sequence += 1
+        lane = replace(lane, slices=replace(lane.slices, names=_used(lane.slices.names),
+                                            categories=_used(lane.slices.categories)))
         names = _Names(lane.slices)
         base = int(lane.slices.start[0])
         self._open_sequence(lane.track, names, base)
@@ -317,6 +321,15 @@ class _Names:
             else:
                 note.int_value = value
         return event.SerializeToString()
+
+
+def _used(words: Words) -> Words:
+    """Return the words without those that a lane does not have, of more than it has slices."""
+    if len(words.values) <= len(words.codes):
+        return words
+    used, codes = np.unique(words.codes, return_inverse=True)
+    first = int(used[0] < 0)
+    return Words(codes - first, [words.values[code] for code in used[first:].tolist()])
 
 
 def _chunks(lane: TraceLane) -> Iterator[tuple[TraceSlices, Bools, Bools]]:

@@ -264,7 +264,7 @@ def lanes(timeline: Timeline) -> Iterator[TraceLane]:
             for depth, each in enumerate(more):
                 track = line if not depth else replace(
                     line, path=(*line.path[:-1], f"{line.path[-1]}#{depth}"), name=_deeper(table, line.name, depth))
-                if depth == MOST_LEVELS:
+                if depth >= MOST_LEVELS and depth == len(more) - 1:
                     track = replace(track, about=f"{track.about} What overlaps more deeply is a point here.".strip())
                 yield TraceLane(track, each, is_nested, groups)
 

@@ -16,6 +16,7 @@ from perfetto_trace import Read, Slice, odd, written
 from kernelscope import Recording, load
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.views.timeline import perfetto, protobuf
+from kernelscope.views.timeline.build import MOST_ROWS
 from kernelscope.views.timeline.perfetto import to_perfetto
 from kernelscope.views.timeline.trace import MOST_LEVELS
 
@@ -231,9 +232,22 @@ def test_what_overlaps_by_the_thousand_is_in_few_tracks(tmp_path: Path, crossing
     trace = written(script.recording(), tmp_path)
     slices = [each for each in trace.slices if each.name.startswith("range ") or each.category == "launch"]
     assert len(slices) == count
-    assert sum(each.instant for each in slices) == 50
-    assert len({each.track for each in slices}) == MOST_LEVELS + 1
+    tracks = len({each.track for each in slices})
+    assert tracks < MOST_LEVELS + MOST_ROWS + 1 and sum(each.instant for each in slices) == count - tracks + 1
     assert sorted(each.start for each in slices) == [*range(count)]
+
+
+def test_a_track_names_what_it_has_only(tmp_path: Path) -> None:
+    """Of ranges in domains of their own each track would name those of all others."""
+    def names(count: int) -> int:
+        script = Script()
+        for at in range(count):
+            script.range(f"range {at}", start_ns=at * 10, end_ns=at * 10 + 5, domain=f"domain {at}")
+        path = to_perfetto(script.recording(), tmp_path / "out.pftrace")
+        trace = proto.Trace.FromString(path.read_bytes())
+        return sum(len(packet.interned_data.event_names) for packet in trace.packet)
+
+    assert (names(20), names(40)) == (20, 40)
 
 
 def test_the_json_has_the_same_slices(tmp_path: Path) -> None:
