@@ -210,6 +210,16 @@ def in_order(recording: Recording, table: str, rows: Sequence[int]) -> Iterator[
     yield from ((row, held[row]) for row in rows)
 
 
+class _MadeRows(Generic[_Row]):
+    """Returns rows by id that were made before."""
+
+    def __init__(self, rows: dict[int, _Row]) -> None:
+        self._rows = rows
+
+    def __call__(self, ids: list[int]) -> list[_Row]:
+        return [self._rows[each] for each in ids]
+
+
 class Rows(Sequence[_Row], Generic[_Row]):
     """Rows that are made when they are asked for: of a million kernels a view shows some, and sums up all.
 
@@ -227,6 +237,10 @@ class Rows(Sequence[_Row], Generic[_Row]):
         self.ids = ids
         self._make = make
         self._columns = columns
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the rows themselves, all of which are made for it."""
+        return Rows, (self.ids, _MadeRows(dict(zip(self.ids.tolist(), self, strict=True))), dict(self._columns))
 
     def __len__(self) -> int:
         """Return their number."""

@@ -90,6 +90,13 @@ class Recorder(RecordsOnce):
         self._children: Children | None = None
         self._has_passes = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied and pickled; raises `RecorderStateError` while it records."""
+        if self._session is not None:
+            raise RecorderStateError(
+                "a recorder cannot be copied or pickled while it records: its recording can, after stop()")
+        return dict(vars(self))
+
     @property
     def is_recording(self) -> bool:
         """Return whether it has started and not stopped."""

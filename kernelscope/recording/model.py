@@ -108,6 +108,14 @@ class Recording:
         #: What `kernelscope.recording.redact.shareable` made of it, None for itself, and for which folders.
         self.without_paths: tuple[Any, Recording | None] | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle tables and metadata, for another process of the same version; `save` writes what is to last."""
+        return Recording, (dict(self.tables), dict(self._metadata))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Recording:
+        """Return a recording with the same tables, which nobody can change, and a copy of the metadata."""
+        return Recording(self.tables, self._metadata)
+
     @property
     def metadata(self) -> Mapping[str, Any]:
         """What was on: a read-only mapping of JSON values."""
