@@ -23,6 +23,7 @@ from kernelscope.errors import KernelScopeError, RecordingFileError, StudyArgume
 from kernelscope.progress import Progress
 from kernelscope.recording.file import load, load_cells
 from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
 from kernelscope.suggestions import did_you_mean
 from kernelscope.views.answer import DEFAULT_LIMIT, Many, written
 from kernelscope.views.base import clean
@@ -261,6 +262,7 @@ def history_of(cell: str | int | None, sources: Sequence[Source], missing: Seque
     UnknownCellError
         There is no such cell.
     """
+    sources = [replace(source, cells=shareable(source.cells)) for source in sources]
     cells = [source.cells for source in sources]
     _, row = find_cell_row(cells, None if cell is None else str(cell))
     result = runs_of(row, sources, most, progress)

@@ -34,19 +34,21 @@ from kernelscope.schema import DETAILS, MODES, TABLES, UNKNOWN, Column
 # for one text of code.
 #
 # - Columns that the schema marks as paths keep the file's name.
-# - In JSON, in messages (errors, reasons, fixes, health) and in the metadata, a path keeps the file's name.
+# - In every other text, in JSON and in the metadata too, a path keeps the file's name: in messages (errors, reasons,
+#   fixes, health), and in names that a program gave (of cells, ranges, threads, workers).
 # - Code keeps of each source file the name: PTX, SASS, LLVM, MLIR and types. What a debugger needs is left out of PTX,
 #   and so is a cubin with line information: both hold paths that cannot be cut.
-# - In every text, the source of cells and kernels included, the home folder becomes ``~`` and the working one ``.``.
+# - Source, of cells, lines and kernels, keeps what its author typed, but for the home folder, which becomes ``~``, and
+#   the working one, which becomes ``.``: as in every text.
 #
-# So source keeps a path that its author typed, unless it leads into one of these two folders;
 # ``source_sha256`` stays that of the source as it was. A path with blanks is found where it is quoted, or leads into
 # one of the two folders. A user's or host's name is not looked for outside of paths.
 #
 # A recording of one process for itself leaves out its machine's name and boot. With a launcher or with other processes
 # they stay: they tell machines apart when recordings are merged, and who reads one wants to know which was slow.
 
-_MESSAGES = ("error", "reason", "fix", "message")
+#: Columns of source.
+_SOURCE = (("cells", "source"), ("lines", "text"), ("code", "text"))
 
 # The folders of a path, not of a URL and not of a ratio such as ns/op; what follows is the file's name.
 _POSIX_FOLDERS = re.compile(r"""(?<![\w/~.])(?:file://|[~.])?/(?:[^\s/"'`<>|:;,()\[\]{}]+/)+(?=[^\s/])""")
@@ -159,7 +161,7 @@ def _cut_table(name: str, table: pa.Table, folders: list[tuple[re.Pattern[str], 
     for index, column in enumerate(TABLES[name].columns):
         if column.dtype not in ("string", "category") or table.column(index).null_count == table.num_rows:
             continue
-        cut = _cut_column(table.column(index), _cutter(column, folders))
+        cut = _cut_column(table.column(index), _cutter(name, column, folders))
         if cut is not None:
             table = table.set_column(index, table.schema.field(index), cut)
     return table
@@ -196,14 +198,12 @@ def _cut_mlir(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
     return _cut_prose(folders, text)
 
 
-def _cutter(column: Column, folders: list[tuple[re.Pattern[str], str]]) -> Callable[[str], str]:
+def _cutter(table: str, column: Column, folders: list[tuple[re.Pattern[str], str]]) -> Callable[[str], str]:
     if column.is_path:
         return _file_name
     if column.name in JSON_COLUMNS:
         return partial(_cut_json, folders)
-    if column.name in _MESSAGES:
-        return partial(_cut_prose, folders)
-    return partial(_cut_folders, folders)
+    return partial(_cut_folders if (table, column.name) in _SOURCE else _cut_prose, folders)
 
 
 def _cut_column(column: pa.ChunkedArray, cut: Callable[[str], str]) -> pa.ChunkedArray | None:

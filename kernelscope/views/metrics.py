@@ -9,6 +9,7 @@ from kernelscope.analysis.counters import KernelCounters, arguments_of
 from kernelscope.counter_sets import unit_of
 from kernelscope.errors import UnknownKernelError
 from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, counted, duration, listed, percent, scaled
 from kernelscope.views.answer import Long, Many, answer
 from kernelscope.views.base import clean, columns, escape, table, with_notice, wrap
@@ -100,7 +101,8 @@ class MetricsView:
 
     def __init__(self, recording: Recording, kernel: str | None = None) -> None:
         self.recording = recording
-        self._evidence = CounterEvidence(recording)
+        self._shown = shareable(recording)
+        self._evidence = CounterEvidence(self._shown)
         found = self._evidence.measured
         self.kernels: list[KernelCounters] = [
             each for each in found if kernel is None or kernel in (each.kernel, each.kernel.rpartition(".")[2])]
@@ -128,7 +130,7 @@ class MetricsView:
         names = listed([clean(each.kernel) for each in self.kernels])
         return answer("metrics", {
             "verdict": f"{counted(len(self.kernels), 'kernel specialization')} measured: {names}." if self.kernels
-            else self._nothing(), "health": health_of(self.recording),
+            else self._nothing(), "health": health_of(self._shown),
             "kernels": Many(self.kernels, lambda each: {
                 "kernel": each.kernel, "specialization_id": each.specialization_id, "launches": each.count,
                 "duration_ns": each.duration_ns,
@@ -141,8 +143,8 @@ class MetricsView:
     def __repr__(self) -> str:
         width = columns(None)
         if not self.kernels:
-            return with_notice(self.recording.notice, wrap(self._nothing(), width, hanging=0))
-        return with_notice(self.recording.notice, "\n\n".join(
+            return with_notice(self._shown.notice, wrap(self._nothing(), width, hanging=0))
+        return with_notice(self._shown.notice, "\n\n".join(
             _text(self._title(each), each, _advice(self._evidence.of(each)), width) for each in self.kernels))
 
     def __str__(self) -> str:
@@ -151,18 +153,18 @@ class MetricsView:
     def _repr_html_(self) -> str:
         inside = "".join(_html(self._title(each), each, _advice(self._evidence.of(each)), len(self.kernels) <= _OPEN)
                          for each in self.kernels) or sentence(self._nothing())
-        notice = f'<div class="ks-notice">{escape(self.recording.notice)}</div>' if self.recording.notice else ""
+        notice = f'<div class="ks-notice">{escape(self._shown.notice)}</div>' if self._shown.notice else ""
         return f'{style_element(style(), _STYLE)}<div class="kscope">{notice}{inside}</div>'
 
 
     def _nothing(self) -> str:
         """Return why nothing was measured, where it was asked for; else how to ask."""
         said = [f"{row['message']}" + (f"; {row['fix']}" if row["fix"] else "")
-                for row in self.recording.rows("health") if row["probe"] == "metrics" and row["message"]]
+                for row in self._shown.rows("health") if row["probe"] == "metrics" and row["message"]]
         return f"No kernel's counters were measured: {'; '.join(said)}." if said else _NOTHING
 
     def _title(self, each: KernelCounters) -> tuple[str, str]:
-        arguments = arguments_of(self.recording, each)
+        arguments = arguments_of(self._shown, each)
         peak = each.value("dram__bytes.sum.pct_of_peak_sustained_elapsed")
         said = [*([duration(each.duration_ns)] if each.duration_ns else []),
                 *([f"{percent(peak / 100)} of DRAM's peak"] if peak is not None else []),

@@ -98,22 +98,27 @@ def test_path_columns_keep_the_file_name(path: str, name: str, rows: Rows, recor
     ("~/of hers/x.npy ~/her/x.npy ./sub/x.npy ./x.npy", "~/of hers/x.npy x.npy x.npy ./x.npy"),
     ("", ""),
 ])
-def test_messages_json_and_metadata_keep_the_file_name(said: str, kept: str, rows: Rows, recording_of: Make) -> None:
-    for table, column in (("cells", "error"), ("compilations", "fix"), ("health", "message"), ("launches", "error")):
+def test_texts_json_and_metadata_keep_the_file_name(said: str, kept: str, rows: Rows, recording_of: Make) -> None:
+    texts = (("cells", "error"), ("compilations", "fix"), ("health", "message"), ("launches", "error"),
+             ("cells", "name"), ("ranges", "name"), ("ranges", "domain"), ("ranges", "payload"), ("threads", "name"),
+             ("processes", "worker"), ("processes", "host"), ("operators", "name"), ("dispatchers", "module"))
+    for table, column in texts:
         rows[table][0][column] = said
     rows["dispatchers"][0]["options"] = json.dumps({"a": [said]})
     recording = recording_of(rows, deep={"x": [said, 1, None, True]})
     cut = shareable(recording)
-    for table, column in (("cells", "error"), ("compilations", "fix"), ("health", "message"), ("launches", "error")):
-        assert cut.rows(table)[0][column] == kept
+    assert {f"{table}.{column}": cut.rows(table)[0][column] for table, column in texts} == {
+        f"{table}.{column}": kept for table, column in texts}
     assert json.loads(cut.rows("dispatchers")[0]["options"]) == {"a": [kept]}
     assert cut.metadata["deep"] == {"x": [kept, 1, None, True]}
 
 
 def test_source_keeps_what_its_author_typed(rows: Rows, recording_of: Make, folders: tuple[str, str]) -> None:
     rows["cells"][0]["source"] = f"a = load('/data/set/a.npy')\nb = load('{folders[0]}/b.npy')"
+    rows["lines"][0]["text"] = rows["cells"][0]["source"]
     cut = shareable(recording_of(rows))
-    assert cut.rows("cells")[0]["source"] == "a = load('/data/set/a.npy')\nb = load('~/b.npy')"
+    for text in (cut.rows("cells")[0]["source"], cut.rows("lines")[0]["text"]):
+        assert text == "a = load('/data/set/a.npy')\nb = load('~/b.npy')"
 
 
 def test_a_recording_without_paths_is_itself(full: Recording) -> None:
