@@ -8,6 +8,7 @@ from typing import Any
 
 from kernelscope import palette
 from kernelscope.units import MISSING
+from kernelscope.views.parts import phase_label
 from kernelscope.views.timeline import model
 
 TARGET = Path(__file__).parent / "shared" / "generated.ts"
@@ -21,7 +22,7 @@ def generated() -> str:
     parts = [
         "// Written by frontend/generate.py out of the Python package: `make frontend` writes it anew.\n",
         _constant("MISSING", MISSING, "What stands for a value that was not recorded."),
-        _constant("PHASES", [*palette.PHASE_COLORS, "other"],
+        _constant("PHASES", [*map(phase_label, palette.PHASE_COLORS), "other"],
                   "The phases of a launch's host time; the last one is time of which the phase is not known."),
         _constant("PHASE_COLORS", [*palette.PHASE_COLORS.values(), palette.OTHER_COLOR], "Their colors."),
         _constant("PHASE_UNKNOWN", len(palette.PHASE_COLORS), "The place of the last one."),

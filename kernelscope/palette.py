@@ -11,6 +11,7 @@ from __future__ import annotations
 PHASE_COLORS = {
     "dispatch": "#2b7bba",
     "compile": "#e69f00",
+    "compile_wait": "#742d86",
     "prepare": "#5bbcea",
     "submit": "#a74882",
     "finish": "#8d8685",

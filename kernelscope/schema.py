@@ -454,8 +454,8 @@ _TABLES = (
         _id("device_id", "The device; null where none was reached.", nullable=True),
         *(_time(field.name, field.meaning, nullable=field.name != RECORD_TIMES[0])
           for field in LAUNCH_RECORD if field.name in RECORD_TIMES),
-        _duration("compile_ns", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
-                  nullable=True),
+        _duration("compile_ns", "Time in compiles, disk-cache loads, and waits for a compile of another thread inside "
+                  "dispatch; 0 for a memory hit.", nullable=True),
         _enumeration("cache", {"memory": "", "disk": "", "compiled": "", "wait": "another thread was compiling it"},
                      lead="Where the specialization came from: ", end="; null where unknown", nullable=True),
         _id("compilation_id", "The compile or disk load inside this launch.", nullable=True),

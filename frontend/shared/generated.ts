@@ -7,6 +7,7 @@ export const MISSING = "–";
 export const PHASES = [
   "dispatch",
   "compile",
+  "compile wait",
   "prepare",
   "submit",
   "finish",
@@ -17,6 +18,7 @@ export const PHASES = [
 export const PHASE_COLORS = [
   "#2b7bba",
   "#e69f00",
+  "#742d86",
   "#5bbcea",
   "#a74882",
   "#8d8685",
@@ -24,7 +26,7 @@ export const PHASE_COLORS = [
 ];
 
 /** The place of the last one. */
-export const PHASE_UNKNOWN = 5;
+export const PHASE_UNKNOWN = 6;
 
 /** Kernels by their name. */
 export const KERNEL_COLORS = [

@@ -3,7 +3,7 @@
 import { NO_CALL, NO_END, NO_START, PARTS, PHASES, PHASE_COLORS } from "../shared/generated";
 import { clean, count, duration, exact, line, moment, size } from "../shared/text";
 import { ENDED, type Model, type Table } from "./model";
-import { LaunchTrack, type Track } from "./tracks";
+import { LaunchTrack, SEGMENTS, type Track } from "./tracks";
 import type { TimelineEvent } from "./view";
 import type { Compile, TableName } from "./wire";
 
@@ -288,8 +288,8 @@ function span(model: Model, table: TableName, row: number, add: Add) {
 function phases(track: Track, index: number, add: Add) {
   if (!(track instanceof LaunchTrack)) return;
   track.segments(index);
-  const spent = new Float64Array(6);
-  for (let at = 0; at < 6; at++) spent[track.kinds[at]] += track.times[at + 1] - track.times[at];
+  const spent = new Float64Array(PHASES.length);
+  for (let at = 0; at < SEGMENTS; at++) spent[track.kinds[at]] += track.times[at + 1] - track.times[at];
   PHASES.forEach((name, phase) => { if (spent[phase] > 0) add(name, duration(spent[phase]), PHASE_COLORS[phase]); });
 }
 

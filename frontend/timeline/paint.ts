@@ -7,7 +7,7 @@ import { nameOf } from "./describe";
 import { busyColumns } from "./groups";
 import type { Lane, Row } from "./layout";
 import type { Model } from "./model";
-import { AreaTrack, LaunchTrack, type Track } from "./tracks";
+import { AreaTrack, LaunchTrack, SEGMENTS, type Track } from "./tracks";
 import type { Raster, TimelineEvent, View } from "./view";
 import type { TableName } from "./wire";
 
@@ -304,7 +304,7 @@ function paintSegments(
   isHollow: boolean,
 ) {
   const { theme, width } = view;
-  for (let at = 0; at < 6; at++) {
+  for (let at = 0; at < SEGMENTS; at++) {
     if (times[at + 1] <= times[at]) continue;
     const x0 = Math.max(-4, view.x(times[at])), x1 = Math.min(width + 4, view.x(times[at + 1]));
     if (x1 <= x0) continue;
@@ -324,7 +324,7 @@ function paintSegments(
 
 function longestSegment(track: LaunchTrack) {
   let best = PHASE_UNKNOWN, most = -1;
-  for (let at = 0; at < 6; at++) {
+  for (let at = 0; at < SEGMENTS; at++) {
     const lasting = track.times[at + 1] - track.times[at];
     if (lasting > most) { most = lasting; best = track.kinds[at]; }
   }
@@ -393,7 +393,7 @@ function phaseColumns(
 ) {
   const colors = PHASE_COLORS.map((hex) => view.theme.color(hex)), left = t0 + from * step;
   let begun = track.begunBy(left), first = track.firstOpen(left, begun);
-  let now = new Float64Array(6), next = new Float64Array(6);
+  let now = new Float64Array(PHASES.length), next = new Float64Array(PHASES.length);
   track.phasesUntil(left, now, begun - 1);
   for (let x = from; x < to; x++) {
     const time = t0 + (x + 1) * step, after = track.begunBy(time, begun);
@@ -403,13 +403,13 @@ function phaseColumns(
       track.phasesUntil(isWhole ? Infinity : time, next, after - 1);
       const dim = view.search !== null && !view.search.between(track, first, after);
       let total = 0;
-      for (let phase = 0; phase < 6; phase++) total += next[phase] - now[phase];
+      for (let phase = 0; phase < PHASES.length; phase++) total += next[phase] - now[phase];
       const tall = Math.max(2, Math.min(1, total / step) * high);
       let y = high, filled = 0;
       // Where anything is, the column is faint above its share.
       const faint = colors[0].faintPixel;
       for (let at = 0; at < high; at++) pixels[at * wide + x] = faint;
-      for (let phase = 0; phase < 6 && total > 0; phase++) {
+      for (let phase = 0; phase < PHASES.length && total > 0; phase++) {
         const spent = next[phase] - now[phase];
         if (spent <= 0) continue;
         filled += spent;

@@ -6,6 +6,7 @@ import { COLORS, KERNEL_COLORS, PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../s
 import { count, counted, duration, line, moment, percent, size } from "../shared/text";
 import { type Description, describe, shortName } from "./describe";
 import type { Sums } from "./sums";
+import { COMPILE_WAIT } from "./tracks";
 import type { TimelineEvent, View } from "./view";
 
 /** Fill a tooltip with what is known of an event, or of a group. */
@@ -176,8 +177,9 @@ export function legend(view: View): HTMLElement[] {
     keys.push(element("span", "", mark, text));
   };
   if (model.table("launches").rows) {
+    const hasWaits = model.table("launches").col("compile_wait_ns").some((each) => each > 0);
     PHASES.forEach((name, phase) => {
-      if (phase !== PHASE_UNKNOWN) key(PHASE_COLORS[phase], name);
+      if (phase !== PHASE_UNKNOWN && (phase !== COMPILE_WAIT || hasWaits)) key(PHASE_COLORS[phase], name);
     });
     key(PHASE_COLORS[PHASE_UNKNOWN], "phase unknown", "kst-striped");
     const captured = model.table("launches").spec("capture");

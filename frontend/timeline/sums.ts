@@ -4,7 +4,7 @@ import { PHASES } from "../shared/generated";
 import type { Model } from "./model";
 import type { EventPlace } from "./search";
 import { above } from "./axis";
-import { LaunchTrack, type Track } from "./tracks";
+import { LaunchTrack, SEGMENTS, type Track } from "./tracks";
 import type { TableName } from "./wire";
 
 const MOST = 8;
@@ -53,15 +53,15 @@ export function sumsOf(view: Summed, from: number, to: number): Sums {
 }
 
 function hostSums(view: Summed, from: number, to: number): HostSums {
-  const { model } = view, table = model.table("launches"), kernels = model.facts.kernels;
-  const spent = new Float64Array(6), before = new Float64Array(6), inside = new Float64Array(6);
+  const { model } = view, table = model.table("launches"), kernels = model.facts.kernels, count = PHASES.length;
+  const spent = new Float64Array(count), before = new Float64Array(count), inside = new Float64Array(count);
   const counts = new Float64Array(kernels.length), host = new Float64Array(kernels.length);
   const kernel = table.col("dispatcher_id"), parent = table.col("parent_launch_id"), capture = table.col("capture");
   for (const track of view.tracks.values()) {
     if (!(track instanceof LaunchTrack)) continue;
     track.phasesUntil(from, before);
     track.phasesUntil(to, inside);
-    for (let phase = 0; phase < 6; phase++) spent[phase] += inside[phase] - before[phase];
+    for (let phase = 0; phase < count; phase++) spent[phase] += inside[phase] - before[phase];
     const [first, after] = track.visible(from, to), { start, end, ids } = track;
     for (let i = first; i < after; i++) {
       const id = ids ? ids[i] : i, isCaptured = capture[id] >= 0;
@@ -96,7 +96,7 @@ function takeFromParent(
 function takeOut(track: LaunchTrack, index: number, from: number, to: number, spent: Float64Array) {
   let taken = 0;
   track.segments(index);
-  for (let at = 0; at < 6; at++) {
+  for (let at = 0; at < SEGMENTS; at++) {
     const shared = Math.min(to, track.times[at + 1]) - Math.max(from, track.times[at]);
     if (shared <= 0) continue;
     spent[track.kinds[at]] -= shared;

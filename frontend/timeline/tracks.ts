@@ -1,7 +1,7 @@
 // Tracks and their levels of detail: how busy a track is in a stretch of time from sums that were made once, and what
 // lasted longest in it from a pyramid. A frame costs what its pixels cost, however many events lie in them.
 
-import { NO_END, NO_START, PARTS } from "../shared/generated";
+import { NO_END, NO_START, PARTS, PHASES, PHASE_UNKNOWN } from "../shared/generated";
 import { above } from "./axis";
 import { ENDED, type Model, type Table } from "./model";
 import type { TableName, TrackSpec } from "./wire";
@@ -9,6 +9,9 @@ import type { TableName, TrackSpec } from "./wire";
 const FAN = 16, STRIDE = 16;
 /** So many events a column are gone through one by one. */
 const FEW = 40;
+/** The phases by their places in `PHASES`, and how many segments a launch has: the dispatch is on both sides. */
+const DISPATCH = 0, COMPILE = 1, PREPARE = 3, SUBMIT = 4, FINISH = 5;
+export const COMPILE_WAIT = 2, SEGMENTS = 7;
 
 type Ids = Int32Array | null;
 
@@ -188,11 +191,12 @@ export class Track {
 /** Launches of one track, with their phases. */
 export class LaunchTrack extends Track {
   /** Bounds of the segments that `segments` filled in last, and their phases. */
-  readonly times = new Float64Array(7);
-  readonly kinds = new Uint8Array(6);
+  readonly times = new Float64Array(SEGMENTS + 1);
+  readonly kinds = new Uint8Array(SEGMENTS);
   private readonly parts: Float64Array[];
   private readonly flags: Float64Array;
   private readonly compiling: Float64Array;
+  private readonly waiting: Float64Array;
   private phaseSums?: Float64Array;
 
   constructor(model: Model, spec: TrackSpec, ids: Ids, start: Float64Array) {
@@ -201,31 +205,33 @@ export class LaunchTrack extends Track {
     this.parts = ["part0", "part1", "part2", "part3"].map((name) => table.col(name));
     this.flags = table.col("flags");
     this.compiling = table.col("compile_ns");
+    this.waiting = table.col("compile_wait_ns");
   }
 
-  /** Fill `times` with the bounds of a launch's segments and `kinds` with their phases: there are six. */
+  /** Fill `times` with the bounds of a launch's segments and `kinds` with their phases. */
   segments(i: number) {
     const { times, kinds, parts } = this, id = this.id(i), flags = this.flags[id];
     const start = this.start[i], compiling = this.compiling[id];
     let at = start;
     times[0] = at;
     at += parts[0][id];
-    times[3] = at;
+    times[4] = at;
     const compile = Math.min(Math.max(0, compiling), parts[0][id]);
     times[1] = compile ? this.compileStart(id, start, at, compile) : at;
-    times[2] = times[1] + compile;
+    times[2] = times[1] + Math.min(this.waiting[id], compile);
+    times[3] = times[1] + compile;
     at += parts[1][id];
-    times[4] = at;
-    at += parts[2][id];
     times[5] = at;
-    times[6] = flags & ENDED ? at + parts[3][id] : this.end[i];
-    kinds[0] = kinds[2] = compiling >= 0 ? 0 : 5;
-    kinds[1] = 1; kinds[3] = 2; kinds[4] = 3; kinds[5] = 4;
+    at += parts[2][id];
+    times[6] = at;
+    times[7] = flags & ENDED ? at + parts[3][id] : this.end[i];
+    kinds[0] = kinds[3] = compiling >= 0 ? DISPATCH : PHASE_UNKNOWN;
+    kinds[1] = COMPILE_WAIT; kinds[2] = COMPILE; kinds[4] = PREPARE; kinds[5] = SUBMIT; kinds[6] = FINISH;
     if (flags !== 15) {
-      if (!(flags & 1)) kinds[0] = kinds[2] = kinds[3] = 5;
-      if (!(flags & 2)) kinds[3] = kinds[4] = 5;
-      if (!(flags & 4)) kinds[4] = kinds[5] = 5;
-      if (!(flags & 8)) kinds[5] = 5;
+      if (!(flags & 1)) kinds[0] = kinds[3] = kinds[4] = PHASE_UNKNOWN;
+      if (!(flags & 2)) kinds[4] = kinds[5] = PHASE_UNKNOWN;
+      if (!(flags & 4)) kinds[5] = kinds[6] = PHASE_UNKNOWN;
+      if (!(flags & 8)) kinds[6] = PHASE_UNKNOWN;
     }
   }
 
@@ -241,12 +247,13 @@ export class LaunchTrack extends Track {
     this.phaseSums ??= this.sumPhases();
     if (i < 0) { out.fill(0); return; }
     const block = Math.floor(i / STRIDE);
-    for (let phase = 0; phase < 6; phase++) out[phase] = this.phaseSums[6 * block + phase];
+    const count = PHASES.length;
+    for (let phase = 0; phase < count; phase++) out[phase] = this.phaseSums[count * block + phase];
     for (let at = block * STRIDE; at < i; at++) this.addPhases(at, out);
     if (time >= this.end[i]) { this.addPhases(i, out); return; }
     this.segments(i);
     const { times, kinds } = this;
-    for (let at = 0; at < 6; at++) {
+    for (let at = 0; at < SEGMENTS; at++) {
       const spent = Math.min(time, times[at + 1]) - times[at];
       if (spent > 0) out[kinds[at]] += spent;
     }
@@ -254,25 +261,27 @@ export class LaunchTrack extends Track {
 
   /** Add the nanoseconds of each phase of a launch. */
   private addPhases(i: number, out: Float64Array) {
-    const { flags, compiling, parts, times, kinds } = this, id = this.id(i), compile = compiling[id];
+    const { flags, compiling, waiting, parts, times, kinds } = this, id = this.id(i), compile = compiling[id];
     const dispatched = parts[0][id];
     if (flags[id] === 15 && compile >= 0 && compile <= dispatched) {
-      out[0] += dispatched - compile;
-      out[1] += compile;
-      out[2] += parts[1][id];
-      out[3] += parts[2][id];
-      out[4] += parts[3][id];
+      out[DISPATCH] += dispatched - compile;
+      out[COMPILE] += compile - waiting[id];
+      out[COMPILE_WAIT] += waiting[id];
+      out[PREPARE] += parts[1][id];
+      out[SUBMIT] += parts[2][id];
+      out[FINISH] += parts[3][id];
       return;
     }
     this.segments(i);
-    for (let at = 0; at < 6; at++) out[kinds[at]] += Math.max(0, times[at + 1] - times[at]);
+    for (let at = 0; at < SEGMENTS; at++) out[kinds[at]] += Math.max(0, times[at + 1] - times[at]);
   }
 
-  /** Sums of each phase before each `STRIDE`-th launch: six numbers each. */
+  /** Sums of each phase before each `STRIDE`-th launch, of all phases together. */
   private sumPhases() {
-    const { n } = this, sums = new Float64Array(6 * Math.ceil(n / STRIDE)), spent = new Float64Array(6);
+    const { n } = this, count = PHASES.length;
+    const sums = new Float64Array(count * Math.ceil(n / STRIDE)), spent = new Float64Array(count);
     for (let i = 0; i < n; i++) {
-      if (i % STRIDE === 0) sums.set(spent, (i / STRIDE) * 6);
+      if (i % STRIDE === 0) sums.set(spent, (i / STRIDE) * count);
       this.addPhases(i, spent);
     }
     return sums;

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from kernelscope.analysis.caches import is_cacheable
 from kernelscope.analysis.columns import rows_at
+from kernelscope.analysis.compiling import compile_times_of
 from kernelscope.recording.model import Recording
-from kernelscope.recording.time import row_duration_ns
 
 #: Names of a compile's parts, in the order in which they run; an unknown phase comes before ``other``.
 PART_NAMES = ("wait for the compiler lock", "passes", "mlir", "nvvm", "lto", "link", "load", "other")
@@ -61,7 +63,8 @@ class CompileTime:
     outcome, trigger, signature : str
         As in ``compilations``; ``load`` and no trigger for a module loaded later.
     duration_ns : int
-        How long it took, without compiles inside it in the same thread: these are rows of their own.
+        How long it took, without compiles inside it in the same thread: these are rows of their own. Waiting for a
+        compile of another thread is one of its parts.
     parts : tuple of Part
         They take `duration_ns` together.
     """
@@ -113,12 +116,11 @@ def compile_times(recording: Recording) -> list[CompileTime]:
     steps: dict[int | None, list[dict[str, Any]]] = {}
     for row in recording.rows("passes"):
         steps.setdefault(row["compilation_id"], []).append(row)
-    rows = recording.rows("compilations")
-    inside = _inside(rows)
+    spent = compile_times_of(recording)
+    took_ns = (np.maximum(spent.own_ns, 0) + np.maximum(spent.wait_ns, 0)).tolist()
     times: list[CompileTime] = []
-    for row in rows:
+    for row, took in zip(recording.rows("compilations"), took_ns, strict=True):
         at = int(row["compilation_id"])
-        took = _length(row) - inside.get(at, 0)
         times.append(CompileTime(
             at, row["dispatcher_id"], row["specialization_id"], row["outcome"], row["trigger"], row["signature"], took,
             _parts(row, took, steps.get(at, [])),
@@ -184,25 +186,6 @@ def _busy(each: CompileTime) -> int:
 
 def _named(each: CompileTime, name: str) -> int:
     return sum(part.duration_ns for part in each.parts if part.name == name)
-
-
-def _length(row: dict[str, Any]) -> int:
-    return row_duration_ns(row) or 0
-
-
-def _inside(rows: list[dict[str, Any]]) -> dict[int, int]:
-    """Return, for each compile, the time of the compiles nested directly inside it in its thread."""
-    found: dict[int, int] = {}
-    open_by_thread: dict[int, list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: (row["start_ns"], -_length(row))):
-        stack = open_by_thread.setdefault(row["thread_id"], [])
-        while stack and stack[-1]["start_ns"] + _length(stack[-1]) < row["start_ns"] + _length(row):
-            stack.pop()
-        if stack:
-            outer = int(stack[-1]["compilation_id"])
-            found[outer] = found.get(outer, 0) + _length(row)
-        stack.append(row)
-    return found
 
 
 def _parts(row: dict[str, Any], took: int, steps: list[dict[str, Any]]) -> tuple[Part, ...]:

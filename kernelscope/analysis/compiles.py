@@ -8,22 +8,23 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import numpy as np
+
 from kernelscope.analysis import cache_keys, caches, torch_reasons, triton, tuning
 from kernelscope.analysis.caches import CODES, fix_for_cache
 from kernelscope.analysis.columns import (
-    instants,
-    ints,
     items,
     json_object,
     launch_counts,
     mapping,
+    matches,
     owner_of,
     rows_at,
     texts,
-    union_ns,
     with_columns,
 )
 from kernelscope.analysis.common_types import Conversion, common_signature, conversions, holds
+from kernelscope.analysis.compiling import compile_times_of
 from kernelscope.analysis.signatures import (
     ArgumentType,
     Difference,
@@ -44,7 +45,6 @@ from kernelscope.analysis.signatures import (
     shape_of,
 )
 from kernelscope.recording.model import Recording
-from kernelscope.recording.time import row_duration_ns
 from kernelscope.units import listed
 
 
@@ -64,9 +64,10 @@ class CompilationSummary:
         Who asked for it (launch, eager, specialize, recompile...), and what came of it (compiled, disk, wait,
         failed).
     duration_ns : int
-        From asking to the end; 0 where the end was not seen.
+        What the compile or load itself took (`kernelscope.analysis.compiling`); of a thread that waited for another's
+        compile, how long it waited. 0 where the end was not seen.
     wait_ns : int or None
-        Of that, waiting for numba's global compiler lock.
+        How long it waited for numba's global compiler lock.
     configuration_id : int or None
         The launch configuration seen while compiling.
     reason_code : str
@@ -122,14 +123,15 @@ _AS_RECORDED = ("compilation_id", "dispatcher_id", "signature", "trigger", "outc
 def compilations(recording: Recording) -> list[CompilationSummary]:
     """Return every compile and disk-cache load with its reason, longest first."""
     recording = explain(recording)
-    rows = recording.rows("compilations")
+    rows, times = recording.rows("compilations"), compile_times_of(recording)
+    took = np.where(matches(recording, "compilations", "outcome", "wait"), times.wait_ns, times.own_ns).tolist()
     dispatchers = rows_at(recording, "dispatchers", [row["dispatcher_id"] for row in rows])
     arguments = {at: argument_names(row["arguments"]) for at, row in dispatchers.items()}
     summaries = [
         CompilationSummary(
             **{name: row[name] for name in _AS_RECORDED},
             name=str(dispatchers[row["dispatcher_id"]]["name"]),
-            duration_ns=row_duration_ns(row) or 0,
+            duration_ns=max(spent, 0),
             reason=row["reason"] or "",
             change="" if dispatchers[row["dispatcher_id"]]["framework"] in cache_keys.FRAMEWORKS else _changes(
                 dispatchers[row["dispatcher_id"]])(
@@ -141,7 +143,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             owner=owner_of(dispatchers[row["dispatcher_id"]]),
             is_trial=run >= 0,
         )
-        for row, run in zip(rows, tuning.asking_runs(recording), strict=True)
+        for row, spent, run in zip(rows, took, tuning.asking_runs(recording), strict=True)
     ]
     return sorted(summaries, key=lambda each: (-each.duration_ns, each.compilation_id))
 
@@ -157,9 +159,8 @@ def knows_compiles(recording: Recording) -> bool:
 
 
 def compile_ns(recording: Recording) -> int:
-    """Return the time in which a thread was compiling or loading, a compile inside another counted once."""
-    start, end = instants(recording, "compilations", "start_ns", "end_ns")
-    return union_ns(start, end, ints(recording, "compilations", "thread_id"))
+    """Return the time of all compiles and loads: a compile inside another counts once, waiting for one does not."""
+    return compile_times_of(recording).total_ns
 
 
 # How arguments differ, as words: what each one was and what it is, by its Python name.

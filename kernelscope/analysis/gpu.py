@@ -50,6 +50,7 @@ from kernelscope.analysis.columns import (
     tuning_runs,
     union,
 )
+from kernelscope.analysis.compiling import compile_times_of
 from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.owners import device_names, device_processes, has_processes, processes_of
 from kernelscope.recording.api import kind_of
@@ -64,11 +65,11 @@ if TYPE_CHECKING:
 # What the host was doing at each moment: the phases of launches on any thread, compiles, driver calls and waits.
 #
 # Every moment has one state. Where several threads are in different ones, or a launch is made inside another one,
-# it is the one nearest to the GPU: submit, prepare, dispatch, finish, compile, a launch without known phases
-# (*unsplit*), work on graphs (*graph*: building, updating, launching them), a copy, an allocation (*memory*), another
-# call of the driver or the runtime (*call*), a wait for the device (*wait*). The rest is *outside*: Python and other
-# code. The dispatch of a launch that compiles is without all compiles, whichever launch they are of. What a library
-# builds for its cache is a compile too.
+# it is the one nearest to the GPU: submit, prepare, dispatch, finish, compile, waiting for a compile of another thread
+# (*compile_wait*), a launch without known phases (*unsplit*), work on graphs (*graph*: building, updating, launching
+# them), a copy, an allocation (*memory*), another call of the driver or the runtime (*call*), a wait for the device
+# (*wait*). The rest is *outside*: Python and other code. The dispatch of a launch that compiles is without all
+# compiles, whichever launch they are of. What a library builds for its cache is a compile too.
 
 #: The states of calls that are no recorded launches.
 _CALLS = ("graph", "copy", "memory", "wait", "call")
@@ -86,7 +87,8 @@ LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unspli
 
 _NONE = np.empty(0, dtype=np.int64)
 #: Of two states at one moment the earlier one here counts.
-_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "graph", "copy", "memory", "call", "wait")
+_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "compile_wait", "unsplit", "graph", "copy", "memory",
+          "call", "wait")
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,8 @@ class _Host:
         self.bounds = instants(recording, "launches", *RECORD_TIMES)
         self.compile_ns = ints(recording, "launches", "compile_ns")
         self.compiled = (self.compile_ns > 0) & is_known(self.bounds[1])
+        self.waiting = matches(recording, "launches", "cache", "wait")
+        self.compile_wait_ns = compile_times_of(recording).wait_ns
         #: False; for whoever needs a mark on some launches, and takes it away.
         self.marked = np.zeros(len(self.compiled), dtype=np.bool_)
         self._rows: dict[str, dict[int, Ints | slice]] = {}
@@ -232,15 +236,15 @@ def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
     rows = host.rows("launches", thread_id)
     bounds = [each[rows] for each in host.bounds]
     start, end = bounds[0], bounds[-1]
-    compiled, compiling = _compiles(host, thread_id, rows)
+    compiled, compiling, waiting = _compiles(host, thread_id, rows)
     calls = _calls(host, thread_id)
     if _follow_one_another(start, end):
-        if not len(compiling) and not any([bool(is_known(each).any()) for each in bounds[1:4]]):
+        if not len(compiling) and not len(waiting) and not any([bool(is_known(each).any()) for each in bounds[1:4]]):
             parts = {"unsplit": [Intervals(start, end)]}
-            return HostStates(_outside_launches(parts, start, end, compiling, calls))
+            return HostStates(_outside_launches(parts, start, end, calls))
         if all(_in_order(left, right) for left, right in pairwise(bounds)):
-            return HostStates(_regular(bounds, np.flatnonzero(compiled), compiling, calls))
-    return HostStates(_by_priority(bounds, compiled, compiling, calls))
+            return HostStates(_regular(bounds, np.flatnonzero(compiled), compiling, waiting, calls))
+    return HostStates(_by_priority(bounds, compiled, compiling, waiting, calls))
 
 
 def dominant(by_state: dict[str, int]) -> str | None:
@@ -249,7 +253,7 @@ def dominant(by_state: dict[str, int]) -> str | None:
     return state if by_state.get(state, 0) > 0 else None
 
 
-def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals,
+def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, waiting: Intervals,
              calls: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
     """Return the states of launches that do not overlap and have all phases, without sorting."""
     start, dispatched, submitting, submitted, end = bounds
@@ -259,29 +263,30 @@ def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals,
         dispatch = union(start[compiled], dispatched[compiled])
         begin = start.copy()
         begin[compiled] = dispatched[compiled]
-        extra = [dispatch.minus(compiling)]
+        extra = [dispatch.minus(joined(compiling, waiting))]
         parts["compile"] = [dispatch.within(compiling)]
+        parts["compile_wait"] = [dispatch.within(waiting)]
     parts |= {
         "dispatch": [Intervals(begin, dispatched), *extra],
         "prepare": [Intervals(dispatched, submitting)],
         "submit": [Intervals(submitting, submitted)],
         "finish": [Intervals(submitted, end)],
     }
-    return _outside_launches(parts, start, end, compiling, calls)
+    return _outside_launches(parts, start, end, {"compile": compiling, "compile_wait": waiting, **calls})
 
 
-def _outside_launches(parts: dict[str, list[Intervals]], start: Ints, end: Ints, compiling: Intervals,
-                      calls: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
+def _outside_launches(parts: dict[str, list[Intervals]], start: Ints, end: Ints,
+                      others: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
     """Add what the host did where no launch was under way."""
-    found = {state: each for state, each in (("compile", compiling), *calls.items()) if len(each)}
-    cover = union(start, end) if found else compiling
+    found = {state: each for state, each in others.items() if len(each)}
+    cover = union(start, end) if found else Intervals(_NONE, _NONE)
     for state, each in found.items():
         parts[state] = [*parts.get(state, []), each.minus(cover)]
         cover = joined(cover, each)
     return parts
 
 
-def _by_priority(bounds: Sequence[Ints], compiled: Bools, compiling: Intervals,
+def _by_priority(bounds: Sequence[Ints], compiled: Bools, compiling: Intervals, waiting: Intervals,
                  calls: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
     """Return the states of launches that overlap or lack phases, by priority."""
     start, dispatched, submitting, submitted, end = bounds
@@ -291,9 +296,10 @@ def _by_priority(bounds: Sequence[Ints], compiled: Bools, compiling: Intervals,
     sets = {
         "submit": _known(submitting, submitted),
         "prepare": _known(dispatched, submitting),
-        "dispatch": joined(plain, inside.minus(compiling)) if compiled.any() else dispatch,
+        "dispatch": joined(plain, inside.minus(joined(compiling, waiting))) if compiled.any() else dispatch,
         "finish": _known(submitted, end),
         "compile": compiling,
+        "compile_wait": waiting,
         "unsplit": _known(start, end),
         **calls,
     }
@@ -324,12 +330,17 @@ def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Int
     return start[known], end[known]
 
 
-def _compiles(host: _Host, thread_id: int | Ints | None, launches: Ints | slice) -> tuple[Bools, Intervals]:
-    """Return which of a thread's launches compiled or loaded something, and the intervals of all its compiles."""
+def _compiles(host: _Host, thread_id: int | Ints | None,
+              launches: Ints | slice) -> tuple[Bools, Intervals, Intervals]:
+    """Return which of a thread's launches compiled or waited for a compile, and the intervals of all its compiles.
+
+    The last are those in which it waited for a compile of another thread and, of several threads, none compiled.
+    """
     recording, (start, dispatched, *_), spent = host.recording, host.bounds, host.compile_ns
     rows = host.rows("compilations", thread_id)
-    begun, ended = (each[rows] for each in instants(recording, "compilations", "start_ns", "end_ns"))
+    begun, ended = (times[rows] for times in instants(recording, "compilations", "start_ns", "end_ns"))
     asked = ints(recording, "compilations", "launch_id")[rows]
+    waited = np.maximum(host.compile_wait_ns[rows], 0)
     timed = is_known(begun) & (ended > begun)
     inside = asked[timed & (asked >= 0) & (asked < len(start))]
     host.marked[inside] = True
@@ -338,13 +349,18 @@ def _compiles(host: _Host, thread_id: int | Ints | None, launches: Ints | slice)
     alone = host.rows("launches", thread_id, host.compiled)
     alone = alone[~host.marked[alone]]
     host.marked[inside] = False
+    is_waiting = host.waiting[alone]
+    asked_alone = np.maximum(dispatched[alone] - spent[alone], start[alone])
     requests = host.rows("builds", thread_id, host.built)
     start_of_build, end_of_build = instants(recording, "builds", "start_ns", "end_ns")
     asked_for = _both(start_of_build[requests], end_of_build[requests])
-    return compiled, union(
-        np.concatenate((begun[timed], np.maximum(dispatched[alone] - spent[alone], start[alone]), asked_for[0])),
-        np.concatenate((ended[timed], dispatched[alone], asked_for[1])),
-    )
+    # Who waits for another's compile asks for the compiler lock first of all.
+    compiling = union(
+        np.concatenate(((begun + waited)[timed], asked_alone[~is_waiting], asked_for[0])),
+        np.concatenate((ended[timed], dispatched[alone[~is_waiting]], asked_for[1])))
+    waiting = union(np.concatenate((begun[timed], asked_alone[is_waiting])),
+                    np.concatenate(((begun + waited)[timed], dispatched[alone[is_waiting]])))
+    return compiled, compiling, waiting.minus(compiling)
 
 
 def _calls(host: _Host, thread_id: int | Ints | None) -> dict[str, Intervals]:

@@ -41,6 +41,7 @@ from kernelscope.analysis.columns import (
     unfinished,
     unique_pairs,
 )
+from kernelscope.analysis.compiling import compile_times_of, launch_waits
 from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
@@ -49,8 +50,9 @@ from kernelscope.schema import MODES, RECORD_TIMES, UNKNOWN
 
 # Host phases of each launch, and their totals by group.
 #
-# A launch's host time runs from ``start_ns`` to ``end_ns`` and has five phases, in order: dispatch (without the
-# compile inside it), compile, prepare, submit, finish. Where all boundaries are known they add up to it exactly.
+# A launch's host time runs from ``start_ns`` to ``end_ns`` and has six phases, in order: dispatch (without the
+# compile inside it), compile, compile_wait (in which another thread compiled, and this one waited for it), prepare,
+# submit, finish. Where all boundaries are known they add up to it exactly.
 #
 # A launch can be made inside another one (``parent_launch_id``): from a pre-launch callback, or while a kernel
 # compiles. Its time is inside its parent's. So that totals count each nanosecond once, what is summed is a
@@ -65,7 +67,10 @@ from kernelscope.schema import MODES, RECORD_TIMES, UNKNOWN
 # summed by itself.
 
 #: The phases of a launch's host time, in order.
-PHASES = ("dispatch", "compile", "prepare", "submit", "finish")
+PHASES = ("dispatch", "compile", "compile_wait", "prepare", "submit", "finish")
+
+#: Those that a launch does not have that finds its specialization in memory.
+COMPILING = ("compile", "compile_wait")
 
 #: What takes more than so many times the median is long.
 LONG = 5
@@ -79,7 +84,7 @@ class PhaseTotals:
     ----------
     host_ns : int or None
         All of it; None where no launch's end was recorded.
-    dispatch_ns, compile_ns, prepare_ns, submit_ns, finish_ns : int or None
+    dispatch_ns, compile_ns, compile_wait_ns, prepare_ns, submit_ns, finish_ns : int or None
         The phases.
     unsplit_ns : int
         What is in `host_ns` and in no phase: launches whose boundaries were not recorded, or that failed.
@@ -88,6 +93,7 @@ class PhaseTotals:
     host_ns: int | None = None
     dispatch_ns: int | None = None
     compile_ns: int | None = None
+    compile_wait_ns: int | None = None
     prepare_ns: int | None = None
     submit_ns: int | None = None
     finish_ns: int | None = None
@@ -100,8 +106,8 @@ class PhaseTotals:
 
     @property
     def launching_ns(self) -> int | None:
-        """Return the host time without compiles."""
-        return None if self.host_ns is None else self.host_ns - (self.compile_ns or 0)
+        """Return the host time without compiles, and without waiting for those of other threads."""
+        return None if self.host_ns is None else self.host_ns - sum(self.phase(name) or 0 for name in COMPILING)
 
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:
@@ -143,8 +149,8 @@ class PhaseSums:
 
     @property
     def launching_ns(self) -> Ints:
-        """Return the host time of each group without compiles."""
-        return _less(self.host_ns, np.maximum(self.phases["compile"], 0))
+        """Return the host time of each group without compiles, and without waiting for those of other threads."""
+        return _without_compiles(self.host_ns, self.phases)
 
     def less(self, part: PhaseSums) -> PhaseSums:
         """Return the sums of the other launches, given those of some of them."""
@@ -181,15 +187,15 @@ class LaunchPhases:
 
     @cached_property
     def launching_ns(self) -> Ints:
-        """Return own time of each launch without compiles; -1 where it is unknown."""
-        return _less(self.own_ns, np.maximum(self.own_phases["compile"], 0))
+        """Return own time of each launch without compiles and waiting for those of others; -1 where it is unknown."""
+        return _without_compiles(self.own_ns, self.own_phases)
 
     def longest(self, row: int) -> tuple[str | None, int]:
-        """Return the phase in which a launch spent the most of its own time, compile excepted, and how much that is.
+        """Return the phase in which a launch spent the most of its own time, and how much: none of `COMPILING`.
 
         It is None, and 0, where phases were not recorded.
         """
-        spent = {name: int(self.own_phases[name][row]) for name in PHASES if name != "compile"}
+        spent = {name: int(self.own_phases[name][row]) for name in PHASES if name not in COMPILING}
         phase = max(spent, key=lambda name: spent[name])
         return (phase, spent[phase]) if spent[phase] >= 0 else (None, 0)
 
@@ -224,10 +230,10 @@ class LaunchPhases:
 def launch_phases(recording: Recording) -> LaunchPhases:
     """Return the phases of every launch of the recording."""
     bounds = instants(recording, "launches", *RECORD_TIMES)
-    compiling = ints(recording, "launches", "compile_ns")
+    compiling, waiting = ints(recording, "launches", "compile_ns"), launch_waits(recording)
     found = np.empty((1 + len(PHASES), len(compiling)), dtype=np.int32)
     for part in parts(len(compiling)):
-        spent = _phases([each[part] for each in bounds], compiling[part])
+        spent = _phases([each[part] for each in bounds], compiling[part], 0 if waiting is None else waiting[part])
         if max(int(each.max()) for each in spent) > np.iinfo(found.dtype).max:
             found = found.astype(np.int64)
         for row, each in zip(found, spent, strict=True):
@@ -247,12 +253,13 @@ def launch_phases(recording: Recording) -> LaunchPhases:
     return LaunchPhases(host_ns=host, own_ns=own, phases=phases, own_phases=own_phases)
 
 
-def _phases(bounds: Sequence[Ints], compiling: Ints) -> list[Ints]:
-    """Return the host time of some launches, and the time in each of `PHASES`."""
+def _phases(bounds: Sequence[Ints], compiling: Ints, waiting: Ints | int) -> list[Ints]:
+    """Return the host time of some launches, and the time in each of `PHASES`; `compiling` holds `waiting`."""
     start, dispatched, submitting, submitted, end, compiling = _in_order(bounds, compiling)
     dispatch = duration_ns(start, dispatched)
     return [
-        duration_ns(start, end), np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN), compiling,
+        duration_ns(start, end), np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN),
+        np.where(compiling >= 0, compiling - waiting, UNKNOWN), np.where(compiling >= 0, waiting, UNKNOWN),
         duration_ns(dispatched, submitting), duration_ns(submitting, submitted), duration_ns(submitted, end)]
 
 
@@ -290,6 +297,11 @@ def _out_of_order(bounds: Sequence[Ints], compiling: Ints) -> Bools:
         reach = np.maximum(reach, bound)
     inside = duration_ns(bounds[0], otherwise(bounds[1], bounds[-1]))
     return torn | ((inside >= 0) & (compiling > inside))
+
+
+def _without_compiles(values: Ints, phases: Mapping[str, Ints]) -> Ints:
+    compiling, waiting = (np.maximum(phases[name], 0) for name in COMPILING)
+    return _less(values, compiling + waiting)
 
 
 def _less(values: Ints, taken: Ints) -> Ints:
@@ -422,11 +434,11 @@ class KernelSummary:
     failed_compiles, errors, unfinished : int
         Compiles and launches that raised; launches that had not returned when the process died.
     compile_ns : int
-        Duration of its compiles and disk-cache loads, inside launches and outside.
+        Own time of its compiles and disk-cache loads, inside launches and outside.
     totals : PhaseTotals
         Own host time of its launches and its phases.
     median_ns, p99_ns, max_ns : float or None
-        Own host time a launch, without compiles.
+        Own host time a launch, without compiles and without waiting for those of other threads.
     histogram : tuple of int
         How many launches took how long: counts in `kernelscope.analysis.columns.BINS` bins of equal ratio, from the
         shortest launch of all kernels to the longest.
@@ -615,8 +627,7 @@ class _Long:
 
 
 def _compile_ns(recording: Recording, size: int) -> Ints:
-    asked = ints(recording, "compilations", "dispatcher_id")
-    return sum_by(asked, duration_ns(*instants(recording, "compilations", "start_ns", "end_ns")), size)
+    return sum_by(ints(recording, "compilations", "dispatcher_id"), compile_times_of(recording).own_ns, size)
 
 
 def _shared(recording: Recording, used: Configurations, size: int) -> Extremes:
@@ -747,9 +758,8 @@ class Specializations:
         # Threads that waited meanwhile did not compile.
         waited = matches(recording, "compilations", "outcome", "wait")
         made = np.where(waited, -1, ints(recording, "compilations", "specialization_id"))
-        spent = duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
         self._compiled = count_by(made, size)
-        self._compile_ns = sum_by(made, spent, size)
+        self._compile_ns = sum_by(made, compile_times_of(recording).own_ns, size)
         owner = ints(recording, "specializations", "dispatcher_id")
         self._order = np.lexsort((-self._counts["launches"], owner))
         self._ends = np.cumsum(np.bincount(owner, minlength=row_count(recording, "dispatchers")))

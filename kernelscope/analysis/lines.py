@@ -32,6 +32,7 @@ from kernelscope.analysis.columns import (
     rows_by,
     sum_by,
 )
+from kernelscope.analysis.compiling import compile_times_of, compiles_of
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns
@@ -68,9 +69,9 @@ class LineSummary:
     totals : PhaseTotals
         Own host time of the launches, and its phases.
     compiles : int
-        Compiles and loads from the disk cache that it caused.
+        Compiles that it caused.
     compile_ns : int or None
-        How long those took; None where the end of none is known.
+        What those, and loads from a disk cache, took themselves; None where the end of none is known.
     call_ns : int or None
         How long its other CUDA calls took that gave work to the GPU: copies, memsets, graph launches, and launches that
         only CUPTI saw. None where the GPU was not recorded.
@@ -105,10 +106,10 @@ class LineSummary:
         return self.totals.host_ns
 
     @property
-    def parts(self) -> tuple[int, int, int, int]:
-        """Return how long it compiled, launched without that, made other CUDA calls, and waited, in nanoseconds."""
-        inside = self.totals.compile_ns or 0
-        return (max(self.compile_ns or 0, inside), (self.host_ns or 0) - inside, self.call_ns or 0, self.wait_ns or 0)
+    def parts(self) -> tuple[int, int, int, int, int]:
+        """Return the time of compiles, of waiting for one, of launches, of other CUDA calls, of waiting for the GPU."""
+        return (max(self.compile_ns or 0, self.totals.compile_ns or 0), self.totals.compile_wait_ns or 0,
+                self.totals.launching_ns or 0, self.call_ns or 0, self.wait_ns or 0)
 
     @property
     def cost_ns(self) -> int:
@@ -127,11 +128,10 @@ def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[Li
         return []
     launches = count_by(lines["launches"], size, ran(recording))
     totals = (phases or launch_phases(recording)).totals_by(lines["launches"], size)
-    compiling = duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
-    compiles = count_by(lines["compilations"], size)
-    compile_ns = known_sums(lines["compilations"], compiling, size)
+    compiles = count_by(lines["compilations"], size, compiles_of(recording))
+    compile_ns = known_sums(lines["compilations"], compile_times_of(recording).own_ns, size)
     gpu = gpu_by(recording, lines["launches"], lines["activities"], size)
-    used = launches + compiles + count_by(lines["activities"], size)
+    used = launches + count_by(lines["compilations"], size) + count_by(lines["activities"], size)
     names = kernels_by(recording, lines["launches"], lines["activities"], size)
     rows: list[dict[str, Any]] = [*recording.rows("lines"), dict.fromkeys(("line_id", "file", "line", "function"))]
     texts = line_texts(recording)
@@ -150,9 +150,9 @@ def line_table(recording: Recording) -> pd.DataFrame:
     """Return `by_line` as a DataFrame.
 
     Its columns are ``file``, ``line``, ``function``, ``text``, ``launches``, ``kernels``, ``host_ns`` with the phases
-    ``dispatch_ns``, ``prepare_ns``, ``submit_ns``, ``finish_ns`` and ``unsplit_ns``, ``compiles``, ``compile_ns`` (of
-    all compiles: those of launches are in ``host_ns`` too), ``call_ns`` (other CUDA calls), ``gpu_ns``, ``wait_ns`` and
-    ``copied_bytes``. The index is the line's id.
+    ``dispatch_ns``, ``compile_wait_ns``, ``prepare_ns``, ``submit_ns``, ``finish_ns`` and ``unsplit_ns``, ``compiles``,
+    ``compile_ns`` (of all compiles: those of launches are in ``host_ns`` too), ``call_ns`` (other CUDA calls),
+    ``gpu_ns``, ``wait_ns`` and ``copied_bytes``. The index is the line's id.
     """
     phases = {f"{name}_ns": f"totals.{name}_ns" for name in (*PHASES, "unsplit") if name != "compile"}
     numbers = ("host_ns", *phases, "compiles", "compile_ns", "call_ns", "gpu_ns", "wait_ns", "copied_bytes")

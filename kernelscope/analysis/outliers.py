@@ -209,7 +209,8 @@ def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
             during("collections", "start_ns", "end_ns", where, kind,
                    generation=ints(recording, "collections", "generation"))
     if row_count(recording, "compilations"):
-        during("compilations", "start_ns", "end_ns", other("compilations"), "compile")
+        did_compile = ~matches(recording, "compilations", "outcome", "wait")
+        during("compilations", "start_ns", "end_ns", other("compilations") & did_compile, "compile")
     threads = ints(recording, "launches", "thread_id")
     others, _, took = within("launches", "start_ns", "end_ns", other("launches"))
     if took:

@@ -22,6 +22,7 @@ from kernelscope.analysis.columns import (
     union,
 )
 from kernelscope.analysis.compiles import knows_compiles
+from kernelscope.analysis.compiling import compile_times_of, compiles_of
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.owners import process_label, processes_of
@@ -29,7 +30,6 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.time import (
     FOREVER,
     UNKNOWN_INSTANT,
-    duration_ns,
     instant_or_none,
     is_known,
     otherwise,
@@ -54,11 +54,11 @@ class ProcessSummary:
     host_ns : int or None
         Own host time of them; None where it is known of none.
     launching_ns : int or None
-        Of that, what is no compile.
+        Of that, what is no compile, and no waiting for one of another thread.
     compiles : int or None
-        Compiles and loads from the disk cache; None where another tool's trace does not say.
+        Compiles; None where another tool's trace does not say.
     compile_ns : int or None
-        How long those took; None where the end of none is known.
+        What those, and loads from a disk cache, took themselves; None where the end of none is known.
     gpu_ns : int or None
         How long its kernels, copies and memsets ran, each for itself; None where the GPU was not recorded.
     wait_ns : int or None
@@ -211,8 +211,8 @@ def repeated_compiles(recording: Recording) -> list[RepeatedCompile]:
     process = processes_of(recording, "compilations")
     start, end = instants(recording, "compilations", "start_ns", "end_ns")
     specialization = ints(recording, "compilations", "specialization_id")
-    known = np.flatnonzero((process >= 0) & (specialization >= 0) & (end > start)
-                           & matches(recording, "compilations", "outcome", "compiled"))
+    spent = compile_times_of(recording).own_ns
+    known = np.flatnonzero((process >= 0) & (specialization >= 0) & (end > start) & compiles_of(recording))
     known = known[np.argsort(specialization[known], kind="stable")]
     rows, kernels = recording.rows("specializations"), recording.rows("dispatchers")
     found: list[RepeatedCompile] = []
@@ -220,7 +220,7 @@ def repeated_compiles(recording: Recording) -> list[RepeatedCompile]:
         count = len(np.unique(process[own]))
         if count < 2:
             continue
-        took, row = end[own] - start[own], rows[int(specialization[own[0]])]
+        took, row = spent[own], rows[int(specialization[own[0]])]
         first = own[start[own] < end[own].min()]
         kernel = kernels[row["dispatcher_id"]]
         found.append(RepeatedCompile(
@@ -273,10 +273,9 @@ def by_process(recording: Recording, phases: LaunchPhases | None = None) -> list
         found = processes_of(recording, table)
         groups[table] = np.where(found >= 0, found, size - 1) if found.min(initial=0) < 0 else found
     totals = (phases or launch_phases(recording)).totals_by(groups["launches"], size)
-    compiling = duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
-    compile_ns = known_sums(groups["compilations"], compiling, size)
+    compile_ns = known_sums(groups["compilations"], compile_times_of(recording).own_ns, size)
     launches = count_by(groups["launches"], size, ran(recording))
-    compiles = count_by(groups["compilations"], size)
+    compiles = count_by(groups["compilations"], size, compiles_of(recording))
     is_known = knows_compiles(recording)
     gpu = gpu_by(recording, groups["launches"], groups["activities"], size)
     first, last = _ends(recording, groups, size)
@@ -284,16 +283,12 @@ def by_process(recording: Recording, phases: LaunchPhases | None = None) -> list
     return [
         ProcessSummary(
             process_id=at, row=row, launches=int(launches[at]), host_ns=totals[at].host_ns,
-            launching_ns=_less(totals[at].host_ns, totals[at].compile_ns),
+            launching_ns=totals[at].launching_ns,
             compiles=int(compiles[at]) if is_known else None, compile_ns=compile_ns[at] if is_known else None,
             gpu_ns=gpu[at][0], wait_ns=gpu[at][2], first_ns=first[at], last_ns=last[at], busy_ns=busy[at][0],
             communication_ns=busy[at][1], hidden_ns=busy[at][2])
         for at, row in enumerate(rows)
     ]
-
-
-def _less(whole: int | None, part: int | None) -> int | None:
-    return None if whole is None else max(whole - (part or 0), 0)
 
 
 def process_table(recording: Recording) -> pd.DataFrame:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelscope.analysis.activities import GRAPH, KERNEL, is_gpu_recorded
-from kernelscope.analysis.columns import Ints, codes, instants, ints, matches, ran, row_count, sum_by
+from kernelscope.analysis.columns import Ints, codes, ints, matches, ran, row_count, sum_by
+from kernelscope.analysis.compiling import compile_times_of
 from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.analysis.lines import gpu_times
 from kernelscope.recording.model import Recording
-from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
 
-#: What a call tree is weighted by: own host time of launches, time of kernels, copies and memsets on the GPU, time of
-#: compiles and of loads from the disk cache, and launches that ran.
+#: What a call tree is weighted by: own host time of launches, time of kernels, copies and memsets on the GPU, own time
+#: of compiles and of loads from the disk cache, and launches that ran.
 METRICS = ("host", "gpu", "compile", "launches")
 #: The most places of a table of pairs; of more, the pairs are sorted.
 _LARGEST_TABLE = 1 << 25
@@ -104,9 +104,9 @@ def call_tree(recording: Recording) -> CallTree | None:
     pairs = [launches * width + dispatcher, compiles * width + compiled, activities * width + activity]
     keys, (launched, compiling, ran_on_gpu) = _distinct(pairs, (unknown + 1) * width)
     size = len(keys)
-    phases, compiled = launch_phases(recording), duration_ns(*instants(recording, "compilations", "start_ns", "end_ns"))
+    phases = launch_phases(recording)
     weights = {"host": sum_by(launched, phases.own_ns, size),
-               "compile": sum_by(compiling, compiled, size),
+               "compile": sum_by(compiling, compile_times_of(recording).own_ns, size),
                "launches": np.bincount(launched[ran(recording)], minlength=size)}
     if is_gpu_recorded(recording):
         lasted, executed = gpu_times(recording)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelscope.analysis.columns import Ints, count_by, data_frame, instants, ints, matches, ran
+from kernelscope.analysis.compiling import compile_times_of, compiles_of
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.processes import processes_of
@@ -43,9 +44,9 @@ class TaskSummary:
     host_ns : int or None
         Own host time of these; None where it is known of none.
     compiles : int
-        Compiles and loads from the disk cache.
+        Compiles.
     compile_ns : int or None
-        How long those took; None where the end of none is known.
+        What those, and loads from a disk cache, took themselves; None where the end of none is known.
     gpu_ns : int or None
         How long their kernels, copies and memsets ran; None where the GPU was not recorded.
     """
@@ -83,16 +84,16 @@ def by_task(recording: Recording, phases: LaunchPhases | None = None) -> list[Ta
     group_at[group_at < 0] = size - 1
     innermost = attribute(recording)
     launches, activities = group_at[innermost], group_at[attribute_activities(recording, innermost)]
-    compiled, ended = instants(recording, "compilations", "start_ns", "end_ns")
-    compilations = group_at[open_at(recording, compiled, ints(recording, "compilations", "thread_id"))]
+    begun, = instants(recording, "compilations", "start_ns")
+    compilations = group_at[open_at(recording, begun, ints(recording, "compilations", "thread_id"))]
     of_task = group_at[tasks]
     lasted = duration_ns(*instants(recording, "ranges", "start_ns", "end_ns"))[tasks]
     counts, unfinished = count_by(of_task, size), count_by(of_task, size, lasted < 0)
     task_ns = known_sums(of_task, lasted, size)
     launched = count_by(launches, size, ran(recording))
     totals = (phases or launch_phases(recording)).totals_by(launches, size)
-    compiles = count_by(compilations, size)
-    compile_ns = known_sums(compilations, duration_ns(compiled, ended), size)
+    compiles = count_by(compilations, size, compiles_of(recording))
+    compile_ns = known_sums(compilations, compile_times_of(recording).own_ns, size)
     gpu = gpu_by(recording, launches, activities, size)
     workers = [row["worker"] for row in recording.rows("processes")]
     found = [

@@ -27,6 +27,7 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
+from kernelscope.analysis.launches import COMPILING
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
@@ -139,7 +140,8 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
         for part, held in (("autotuning", tuning.minus(measuring)), ("measuring", measuring)):
             inside = states.times_in([_inside(held, each) for each in in_places]) if len(held) else []
             for parts, spent in zip(times, inside, strict=len(held) > 0):
-                del spent["compile"]
+                for state in COMPILING:
+                    del spent[state]
                 parts |= {state: parts[state] - value for state, value in spent.items()}
                 parts[part] = sum(spent.values())
         own: list[int] = []

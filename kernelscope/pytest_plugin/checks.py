@@ -407,8 +407,7 @@ def entry(recording: Recording) -> dict[str, Any]:
         "captured": sum(each.captured for each in used),
         "refused": sum(each.refused for each in used),
         "compiles": outcomes["compiled"],
-        "compile_ns": sum(each.duration_ns for each in found
-                          if each.outcome == "compiled" and each.compilation_id not in inside),
+        "compile_ns": sum(each.duration_ns for each in found if each.outcome == "compiled"),
         "disk_loads": outcomes["disk"],
         "waits": outcomes["wait"],
         "failed_compiles": outcomes["failed"],

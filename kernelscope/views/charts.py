@@ -33,6 +33,7 @@ from kernelscope.recording.time import duration_ns
 from kernelscope.units import counted, duration, percent
 from kernelscope.views.base import clean, escape, shorten
 from kernelscope.views.html import style_element
+from kernelscope.views.parts import phase_label
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -148,9 +149,10 @@ def time_by_phase(recording: Recording) -> go.Figure:
     for part in [*PHASES, "unsplit"]:
         if any(values[part]):
             figure.add_bar(
-                x=[value / scale for value in values[part]], y=list(range(len(labels))), name=part, orientation="h",
+                x=[value / scale for value in values[part]], y=list(range(len(labels))), name=phase_label(part),
+                orientation="h",
                 marker={"color": PHASE_COLORS.get(part, UNSPLIT), "line": {"width": 0}}, customdata=labels,
-                hovertemplate=f"%{{customdata}}<br>{part}: %{{x:,.4~g}} {unit}<extra></extra>")
+                hovertemplate=f"%{{customdata}}<br>{phase_label(part)}: %{{x:,.4~g}} {unit}<extra></extra>")
     figure.update_layout(barmode="stack", bargap=0.35)
     kernel_lines(figure, labels)
     figure.update_xaxes(title_text=unit, rangemode="tozero")
@@ -301,13 +303,14 @@ _LEAST_SHARE = 0.001
 def compile_time(recording: Recording) -> go.Figure:
     """Return where compile time went: of the session, by kernel longest first, and by pass of numba's pipeline.
 
-    Disk-cache loads and modules loaded later are in it. Link is without the lto inside it, and a pass is with the
-    pipelines of device functions that ran inside it, so that the parts of a bar add up to the compiles' time; *other*
-    is what no pass and no phase accounts for. Of the kernels, the 20 that took longest are shown.
+    Disk-cache loads and modules loaded later are in it; threads that waited for a compile of another are not. Link is
+    without the lto inside it, and a pass is with the pipelines of device functions that ran inside it, so that the
+    parts of a bar add up to the compiles' time; *other* is what no pass and no phase accounts for. Of the kernels, the
+    20 that took longest are shown.
     """
     title = "Compile time, by kernel and part"
     recording = shareable(recording)
-    times = [each for each in compile_times(recording) if each.duration_ns]
+    times = [each for each in compile_times(recording) if each.duration_ns and each.outcome != "wait"]
     if not times:
         return sentence(title, "Nothing was compiled or loaded, so there is no compile time to show.")
     rows = _kernels(recording, times)

@@ -44,6 +44,7 @@ from kernelscope.views.html import (
     style_element,
     table_of,
 )
+from kernelscope.views.parts import part_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -355,11 +356,11 @@ def _time(changes: Changes) -> list[tuple[str, str, float, float]]:
     """Return where the wall time went before and after, by the parts that the card has: name, label, nanoseconds."""
     held = {row.name: row for row in changes.time.rows}
     rows: list[tuple[str, str, float, float]] = []
-    for name, (parts, label) in GROUPS.items():
+    for name, parts in GROUPS.items():
         old, new = (sum(side[0] or 0 for part in parts if part in held and (side := _side(held[part], at)) is not None)
                     for at in (0, 1))
         if old or new:
-            rows.append((name, label, old, new))
+            rows.append((name, part_label(name), old, new))
     return rows
 
 

@@ -16,6 +16,7 @@ from kernelscope.views.card.answer import health_of
 from kernelscope.views.card.verdict import GROUPS
 from kernelscope.views.compare import summary_line
 from kernelscope.views.html import document
+from kernelscope.views.parts import part_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,7 +143,7 @@ def _seen(run: CellRun, sign: int) -> int:
 
 def _parts(run: CellRun) -> list[tuple[str, str, int]]:
     """Return the parts of the wall time as the card has them: name, label, nanoseconds."""
-    return [(name, label, sum(run.parts.get(part, 0) for part in parts)) for name, (parts, label) in GROUPS.items()]
+    return [(name, part_label(name), sum(run.parts.get(part, 0) for part in parts)) for name, parts in GROUPS.items()]
 
 
 def _text(view: HistoryView) -> str:

@@ -82,13 +82,6 @@ def test_ranges_ignore_unknown_values() -> None:
     assert [found[group] for group in range(3)] == [(3.0, 5.0), None, None]
 
 
-def test_union_counts_an_overlap_once_in_a_thread_and_twice_in_two() -> None:
-    start, end = np.array([0, 2, 20, 0]), np.array([10, 5, 30, 10])
-    assert columns.union_ns(start, end, np.array([0, 0, 0, 1])) == 30
-    assert columns.union_ns(start, end, np.array([0, 0, 0, 0])) == 20
-    assert columns.union_ns(start[:0], end[:0], start[:0]) == 0
-
-
 def test_columns_of_tables() -> None:
     made = Script()
     made.launchable()

@@ -9,8 +9,8 @@ import pytest
 from handmade import MS, Script
 
 from kernelscope import Recording, load
-from kernelscope.analysis.columns import union_ns
 from kernelscope.analysis.compile_time import Part, compile_times, total_parts, warm_cache
+from kernelscope.analysis.compiles import compile_ns
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 PIPELINE = ("cuda_translate_bytecode", "nopython_type_inference", "cuda_native_lowering")
@@ -95,8 +95,7 @@ def test_a_compile_inside_another_counts_once() -> None:
     recording = script.recording()
     times = compile_times(recording)
     assert [time.duration_ns / MS for time in times] == [70, 20, 10, 50]
-    starts, ends, threads = (recording.column("compilations", name) for name in ("start_ns", "end_ns", "thread_id"))
-    assert sum(time.duration_ns for time in times) == union_ns(starts, ends, threads)
+    assert sum(time.duration_ns for time in times) == compile_ns(recording) == 150 * MS
 
 
 def test_waits_failures_and_later_loads() -> None:

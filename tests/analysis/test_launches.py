@@ -54,7 +54,7 @@ def test_compile_is_taken_out_of_dispatch() -> None:
     made = _base()
     made.launch(phases=(3, 100, 4, 5, 6))
     total = phase_totals(made.recording())
-    assert total == PhaseTotals(118, 3, 100, 4, 5, 6, 0)
+    assert total == PhaseTotals(118, 3, 100, 0, 4, 5, 6, 0)
     assert total.segments == (("dispatch", 3), ("compile", 100), ("prepare", 4), ("submit", 5), ("finish", 6))
 
 
@@ -63,7 +63,7 @@ def test_what_was_not_recorded_is_none_and_its_time_unsplit() -> None:
     made.launch(phases=None)
     total = phase_totals(made.recording())
     assert (total.host_ns, total.unsplit_ns, total.is_split) == (10_000, 10_000, False)
-    assert [total.phase(name) for name in PHASES] == [None] * 5
+    assert [total.phase(name) for name in PHASES] == [None] * len(PHASES)
     assert total.segments == (("unsplit", 10_000),)
 
 

@@ -22,6 +22,7 @@ class Script:
         self.metadata = metadata
         self.rows: dict[str, list[dict[str, Any]]] = {}
         self.now = 1_000 * MS
+        self.compiled = 0
 
     def _add(self, table: str, key: str | None, row: dict[str, Any]) -> int:
         rows = self.rows.setdefault(table, [])
@@ -85,9 +86,13 @@ class Script:
         return self._add("launches", "launch_id", held)
 
     def compilation(self, dispatcher: int = 0, duration_ns: int = 250 * MS, **row: Any) -> int:
+        """Add a compile that begins now, or behind the one before: a thread compiles one after the other."""
+        start = max(self.now, self.compiled)
+        if "start_ns" not in row:
+            self.compiled = start + duration_ns
         row = {
             "dispatcher_id": dispatcher, "thread_id": 0, "trigger": "launch", "outcome": "compiled",
-            "signature": "(array(float32, 1d, C),)", "start_ns": self.now, "end_ns": self.now + duration_ns,
+            "signature": "(array(float32, 1d, C),)", "start_ns": start, "end_ns": start + duration_ns,
         } | row
         return self._add("compilations", "compilation_id", row)
 

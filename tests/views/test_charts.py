@@ -13,7 +13,7 @@ from browsing import chromiums
 from handmade import MS, Script, many_launches
 
 from kernelscope import Recording
-from kernelscope.analysis.columns import union_ns
+from kernelscope.analysis.columns import union
 from kernelscope.views import charts
 from kernelscope.views.charts import charts_html
 
@@ -80,7 +80,7 @@ def test_gpu_busy(gpu: Recording) -> None:
     assert max(figure.data[0].x) < 10
     rows = [row for row in gpu.rows("activities") if row["device_id"] == 1]
     start, end = (np.array([row[name] for row in rows]) for name in ("start_ns", "end_ns"))
-    assert sum(figure.data[1].y) / 100 * length == pytest.approx(union_ns(start, end, np.zeros(len(rows))))
+    assert sum(figure.data[1].y) / 100 * length == pytest.approx(union(start, end).total_ns)
     assert marks(charts.gpu_busy(gpu, bins=10**9)) == 2_000
     with pytest.raises(ValueError, match="bins must be at least 1, not 0"):
         charts.gpu_busy(gpu, bins=0)

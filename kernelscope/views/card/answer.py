@@ -30,7 +30,8 @@ from kernelscope.views.base import defined_at
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import HealthRow, Overview, overview
 from kernelscope.views.card.sections import Card, alike_compiles, card_from, ranked_lines
-from kernelscope.views.card.verdict import GROUPS, groups
+from kernelscope.views.card.verdict import groups
+from kernelscope.views.parts import part_label
 
 Members = dict[str, Any]
 
@@ -117,7 +118,8 @@ def _probe(row: HealthRow) -> Members:
 
 def _counts(shown: Overview) -> Members:
     names = ("launches", "kernels", "specializations", "configurations", "compiles", "failed_compiles", "memory_hits",
-             "disk_hits", "waits", "errors", "captured", "trials", "nested", "graph_launches", "threads", "compile_ns")
+             "disk_hits", "waits", "errors", "captured", "trials", "nested", "graph_launches", "threads", "compile_ns",
+             "compile_wait_ns")
     unknown = dict.fromkeys(_OF_COMPILES) if shown.is_imported else {}
     return {name: getattr(shown, name) for name in names} | unknown | {
         "launch_host_ns": shown.totals.host_ns, "gpu_kernels": None if shown.gpu is None else shown.gpu.kernels,
@@ -125,7 +127,7 @@ def _counts(shown: Overview) -> Members:
 
 
 #: Counts of what the trace of another tool does not say.
-_OF_COMPILES = ("compiles", "failed_compiles", "memory_hits", "disk_hits", "compile_ns")
+_OF_COMPILES = ("compiles", "failed_compiles", "memory_hits", "disk_hits", "compile_ns", "compile_wait_ns")
 
 
 def _time(shown: Overview) -> Members | None:
@@ -134,7 +136,7 @@ def _time(shown: Overview) -> Members | None:
     if time is None or not time.wall_ns:
         return None
     return {"wall_ns": time.wall_ns, "parts": Many(groups(time), lambda each: {
-        "part": each[0], "what": GROUPS[each[0]][1], "duration_ns": each[1], "share": each[1] / time.wall_ns})}
+        "part": each[0], "what": part_label(each[0]), "duration_ns": each[1], "share": each[1] / time.wall_ns})}
 
 
 def _compiles(shown: Overview) -> Many:

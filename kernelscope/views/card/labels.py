@@ -12,6 +12,7 @@ from kernelscope.analysis.builds import BuildSummary, Miss
 from kernelscope.analysis.cache_keys import FRAMEWORKS
 from kernelscope.analysis.columns import Rows
 from kernelscope.analysis.compiles import CompilationSummary
+from kernelscope.analysis.compiling import LOCK_WAIT_NS
 from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
@@ -27,20 +28,18 @@ from kernelscope.views.card.model import HealthRow, Overview
 PHASE_MEANINGS = {
     "dispatch": "finding the specialization for the argument types",
     "compile": "compiling the specialization, or loading it from the disk cache",
+    "compile_wait": "waiting until another thread had compiled the specialization, or released the compiler",
     "prepare": "marshalling the arguments, and copying host arrays to the device",
     "submit": "the driver's launch call",
     "finish": "copying host arrays back to the host, and debug checks",
     "unsplit": "host time of which no phase was recorded",
 }
 
-#: What a part of host time is called, where that is not its name.
-_PART_LABELS = {"unsplit": "launches without phases", "wait": "waiting for the GPU",
-                "outside": "Python outside launches"}
-
 #: What each part of the cells' time is.
 TIME_MEANINGS = {
     "python": "what the main thread did outside of launches and CUDA calls: Python, and libraries",
     "compile": "compiling kernels, and loading them from a disk cache",
+    "compile_wait": "waiting until another thread had compiled a kernel",
     "launch": "launches without compiles: dispatch, prepare, submit and finish",
     "autotuning": "runs of an autotuner without their compiles: benchmarks of the configurations",
     "measuring": "launches that were replayed for the GPU's counters",
@@ -56,13 +55,9 @@ TIME_MEANINGS = {
 
 #: What is a smaller share of the wall time is not noted.
 _LEAST_NOTED = 0.01
-_LONG_WAIT_NS = 1_000_000
+#: A part of a compile that took less is not noted.
+_LEAST_PART_NS = 1_000_000
 _NAMED = 5
-
-
-def part_label(name: str, *, is_imported: bool = False) -> str:
-    """Return what a part of host time, or of the GPU's time, is called; what is imported may be of any language."""
-    return "outside launches" if is_imported and name == "outside" else _PART_LABELS.get(name, name)
 
 
 def launch_figures(shown: Overview) -> tuple[tuple[int, str, str], ...]:
@@ -278,15 +273,24 @@ def trigger(each: CompilationSummary) -> str:
         "device": "by a launch",
     }
     asked = "by forall" if each.reason_code == "forall" else words.get(each.trigger, f"by {each.trigger}")
-    if each.wait_ns is not None and each.wait_ns >= _LONG_WAIT_NS:
+    if each.outcome != "wait" and each.wait_ns is not None and each.wait_ns >= LOCK_WAIT_NS:
         asked += f" ({duration(each.wait_ns)} waiting for the compiler lock)"
     return asked
+
+
+def compile_counts(shown: Overview) -> str:
+    """Return how many compiles there were, and what else asked for one: loads, failed ones, waits for another's."""
+    others = ((shown.disk_hits, f"{count(shown.disk_hits)} from disk"),
+              (shown.failed_compiles, f"{count(shown.failed_compiles)} failed"),
+              (shown.waits, counted(shown.waits, "wait")))
+    first = [count(shown.compiles)] if shown.compiles or shown.failed_compiles else []
+    return ", ".join([*first, *(text for number, text in others if number)])
 
 
 def compile_notes(shown: Overview) -> list[str]:
     """Return what compile time went into, and what a warm disk cache would have saved: a sentence each."""
     notes: list[str] = []
-    known = [part for part in shown.compile_parts if part.duration_ns >= _LONG_WAIT_NS]
+    known = [part for part in shown.compile_parts if part.duration_ns >= _LEAST_PART_NS]
     if any(part.kind != "other" for part in known):
         known.sort(key=lambda part: (part.kind == "other", -part.duration_ns))
         notes.append("time went into " + ", ".join(f"{part.name} {duration(part.duration_ns)}" for part in known))
@@ -353,6 +357,7 @@ def cell_problem(cell: CellSummary) -> str:
 DOING = {
     "dispatch": "in dispatch",
     "compile": "compiling",
+    "compile_wait": "waiting for a compile of another thread",
     "prepare": "preparing arguments",
     "submit": "submitting launches",
     "finish": "finishing launches",

@@ -25,9 +25,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "Process": {
         "": "the process: its worker's name, its rank or its pid, with its machine below",
         "launches": "kernel launches that it made",
-        "compiles": "its compiles and loads from a disk cache",
+        "compiles": "its compiles",
         "host": _HOST,
-        "compile": "time of these compiles and loads",
+        "compile": "time of these compiles, and of loads from a disk cache",
         "busy": "time in which any of its kernels, copies or memsets ran on the GPU",
         "wait": "time in which its threads waited for the GPU",
         "communication": "time in which any of its NCCL kernels, or copies between GPUs, ran",
@@ -40,9 +40,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "tasks": "how many of them ran; one that was repeated counts each time",
         "time": "time from start to end of all of them",
         "launches": "kernel launches that they made",
-        "compiles": "compiles and loads from a disk cache in them",
+        "compiles": "compiles in them",
         "host": _HOST,
-        "compile": "time of these compiles and loads",
+        "compile": "time of these compiles, and of loads from a disk cache",
         "gpu": "time of their kernels, copies and memsets on the GPU",
     },
     "Kernel": {

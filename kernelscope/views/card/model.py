@@ -12,7 +12,8 @@ from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.columns import Rows, captured, codes, distinct, ids, ints, raised, ran, trials
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
-from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
+from kernelscope.analysis.compiles import CompilationSummary, compilations
+from kernelscope.analysis.compiling import compile_times_of
 from kernelscope.analysis.gpu import CallSummary, GpuSummary, by_call, gpu_summary, host_states
 from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, graph_runs
 from kernelscope.analysis.launches import (
@@ -126,7 +127,9 @@ class Overview:
     compiles, disk_hits, memory_hits, waits, failed_compiles, errors, threads : int
         Sums over the kernels; launches that raised; host threads that launched.
     compile_ns : int
-        Time in compiles and disk-cache loads, inside launches and outside.
+        Own time of compiles and disk-cache loads, inside launches and outside.
+    compile_wait_ns : int
+        How long threads waited for compiles of others.
     compile_parts : tuple of Part
         What that time went into: passes, nvvm, lto, link, load, other.
     warm_cache : WarmCache or None
@@ -209,6 +212,7 @@ class Overview:
     errors: int
     threads: int
     compile_ns: int
+    compile_wait_ns: int
     compile_parts: tuple[Part, ...]
     warm_cache: WarmCache | None
     wall_ns: int | None
@@ -287,7 +291,7 @@ def overview(recording: Recording) -> Overview:
     kernels = kernels.where(np.logical_or.reduce([kernels.column(name) > 0 for name in happened]))
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
-    times, processes = compile_times(recording), process_names(recording)
+    compiling, times, processes = compile_times_of(recording), compile_times(recording), process_names(recording)
     health = tuple(
         HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"],
                   row["clock_error_ns"],
@@ -339,8 +343,9 @@ def overview(recording: Recording) -> Overview:
         failed_compiles=kernels.total("failed_compiles"),
         errors=int(raised(recording).sum()),
         threads=len(distinct(ids(recording, "launches", "thread_id"))),
-        compile_ns=compile_ns(recording),
-        compile_parts=total_parts(times),
+        compile_ns=compiling.total_ns,
+        compile_wait_ns=int(np.maximum(compiling.wait_ns, 0).sum()),
+        compile_parts=tuple([part for part in total_parts(times) if part.kind != "wait"]),
         warm_cache=warm_cache(recording, times),
         wall_ns=wall,
         time=total(split_walls),

@@ -20,7 +20,7 @@ from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import told_devices
 from kernelscope.analysis.graphs import GraphSummary
-from kernelscope.analysis.launches import PHASES, CellSummary, KernelSummary, PhaseTotals
+from kernelscope.analysis.launches import COMPILING, PHASES, CellSummary, KernelSummary, PhaseTotals
 from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import as_tree
@@ -33,9 +33,10 @@ from kernelscope.units import MISSING, count, counted, duration, listed, percent
 from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
-from kernelscope.views.card.verdict import GROUPS, groups, outliers_line, verdict
+from kernelscope.views.card.verdict import groups, outliers_line, verdict
 from kernelscope.views.flame import text as flame_text
 from kernelscope.views.flame.model import LABELS, Flame
+from kernelscope.views.parts import GPU_LABELS, part_label, phase_label
 from kernelscope.views.stalls import stall_sentences
 
 #: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
@@ -550,8 +551,8 @@ def card_from(shown: Overview) -> Card:
 
 
 #: The section about each part of the wall time.
-_ABOUT = {"compile": "compiles", "launch": "kernels", "autotuning": "tunings", "graph": "graphs", "python": "ranges",
-          "wait": "lines"}
+_ABOUT = {"compile": "compiles", "launch": "kernels", "compile_wait": "compiles", "autotuning": "tunings",
+          "graph": "graphs", "python": "ranges", "wait": "lines"}
 #: A part that is less of the wall time has its section folded.
 _OPEN_SHARE = 0.25
 
@@ -593,7 +594,7 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
     time = shown.time
     if time is None or not time.wall_ns:
         return ()
-    parts = tuple([Part(name, GROUPS[name][1], value) for name, value in groups(time)])
+    parts = tuple([Part(name, part_label(name), value) for name, value in groups(time)])
     legend = tuple([(each.name, each.label, f"{duration(each.duration_ns)}, {_share(each.duration_ns, time.wall_ns)}",
                      labels.TIME_MEANINGS[each.name]) for each in parts])
     spent = [f"{each.label} {duration(each.duration_ns)}" for each in parts]
@@ -629,8 +630,8 @@ def figures(shown: Overview) -> tuple[Figure, ...]:
         found.append(Figure(f"{count(shown.disk_hits)} from disk",
                             "specializations that were loaded from a disk cache instead of being compiled"))
     if shown.waits:
-        found.append(Figure(counted(shown.waits, "wait"),
-                            "requests that waited while another thread compiled the same"))
+        found.append(Figure(counted(shown.waits, "wait"), "requests that waited while another thread compiled the "
+                            f"same, {duration(shown.compile_wait_ns)} together: these are no compiles"))
     if shown.launches:
         found.append(Figure(f"{duration(shown.totals.host_ns)} in launches",
                             f"host time inside launches, from each call to its return: {labels.share_note(shown)}"))
@@ -671,18 +672,18 @@ def phases_section(shown: Overview) -> Section | None:
     kernels = shown.by_kernel if len(shown.by_kernel) > 1 else ()
     rows = [Row("all", _phase_values(totals)),
             *(Row(kernel.name, _phase_values(kernel.totals)) for kernel in kernels[:FIRST_ROWS])]
-    table = Table(("kernel", ""), tuple(rows), terminal=_phase_columns(bool(totals.unsplit_ns)))
+    table = Table(("kernel", ""), tuple(rows), terminal=_phase_columns(totals))
     if not totals.segments:
         return Section("phases", "Host time by phase", duration(totals.host_ns), (table,), _PHASES_EXPLANATION)
     legend: list[tuple[str, str, str, str]] = []
-    for name in (*PHASES, *(["unsplit"] if totals.unsplit_ns else [])):
+    for name in _phase_names(totals):
         value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
         share = "not recorded" if value is None else "none"
         if value:
             share = f"{duration(value)}, {_share(value, totals.host_ns)}"
-        legend.append((name, labels.part_label(name), share, labels.PHASE_MEANINGS[name]))
-    rest = totals.host_ns - (totals.compile_ns or 0)
-    note = f"{_WITHOUT_COMPILE}: {duration(rest)}" if totals.compile_ns and rest > 0 else ""
+        legend.append((name, phase_label(name), share, labels.PHASE_MEANINGS[name]))
+    rest = totals.launching_ns or 0
+    note = f"{_WITHOUT_COMPILE}: {duration(rest)}" if 0 < rest < totals.host_ns else ""
     return Section("phases", "Host time by phase", duration(totals.host_ns),
                    (Shares("", phase_bars(totals), tuple(legend), note), table),
                    _PHASES_EXPLANATION)
@@ -696,8 +697,8 @@ def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
 
     A compile is so long that next to it nothing else of a launch can be seen.
     """
-    parts = _parts(totals.segments)
-    rest = tuple(each for each in parts if each.name != "compile")
+    parts = tuple([Part(name, phase_label(name), value) for name, value in totals.segments])
+    rest = tuple(each for each in parts if each.name not in COMPILING)
     bars = (Bar(parts, totals.host_ns or 0),) if parts else ()
     if rest and len(rest) < len(parts):
         bars = (*bars, Bar(rest, sum(each.duration_ns for each in rest), f"{_WITHOUT_COMPILE}: "))
@@ -705,7 +706,7 @@ def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
 
 
 def _parts(segments: Sequence[tuple[str, int]], *, is_imported: bool = False) -> tuple[Part, ...]:
-    return tuple([Part(name, labels.part_label(name, is_imported=is_imported), value) for name, value in segments])
+    return tuple([Part(name, part_label(name, is_imported=is_imported), value) for name, value in segments])
 
 
 def _phase_values(totals: PhaseTotals) -> dict[str, str]:
@@ -713,9 +714,14 @@ def _phase_values(totals: PhaseTotals) -> dict[str, str]:
             for name in (*PHASES, "unsplit")}
 
 
-def _phase_columns(with_others: bool, *, is_wide: bool = False) -> tuple[TerminalColumn, ...]:
-    names = (*PHASES, "unsplit") if with_others else PHASES
-    return tuple([TerminalColumn(labels.part_label(name), name, is_wide=is_wide) for name in names])
+def _phase_names(totals: PhaseTotals) -> tuple[str, ...]:
+    """Return the phases that a table shows: not the rare ones where there is nothing of them."""
+    rare = {"compile_wait": totals.compile_wait_ns, "unsplit": totals.unsplit_ns}
+    return tuple([name for name in (*PHASES, "unsplit") if name not in rare or rare[name]])
+
+
+def _phase_columns(totals: PhaseTotals, *, is_wide: bool = False) -> tuple[TerminalColumn, ...]:
+    return tuple([TerminalColumn(phase_label(name), name, is_wide=is_wide) for name in _phase_names(totals)])
 
 
 def _bars_column(shown: Overview | None = None, *, is_compiled: bool = False) -> Column:
@@ -739,7 +745,8 @@ def _gpu_shares(shown: Overview) -> tuple[Shares, ...]:
     idle = {each.device_id: each for each in gpu.idle}
     told = told_devices(gpu.busy)
     for at, busy in enumerate(told):
-        where, parts = labels.device_name(shown, busy.device_id), _parts(labels.gpu_parts(busy))
+        where = labels.device_name(shown, busy.device_id)
+        parts = tuple([Part(name, GPU_LABELS[name], value) for name, value in labels.gpu_parts(busy)])
         if len(told) < len(gpu.busy):
             where = f"{('least', 'most')[at]} busy of {len(gpu.busy)}, {where}"
         shares = [(each, _share(each.duration_ns, busy.window_ns)) for each in parts]
@@ -1221,7 +1228,7 @@ def _line_columns(total: LineSummary) -> tuple[Column, ...]:
     """Return the gutter's columns: those in which anything is."""
     return tuple([Column(label, key) for label, key, value in (
         ("Launches", "launches", total.launches), ("Host", "host", total.launches),
-        ("Compiling", "compile", total.compiles), ("CUDA calls", "call", total.call_ns), ("GPU", "gpu", total.gpu_ns),
+        ("Compiling", "compile", total.compile_ns), ("CUDA calls", "call", total.call_ns), ("GPU", "gpu", total.gpu_ns),
         ("Waiting", "wait", total.wait_ns)) if value])
 
 
@@ -1296,9 +1303,9 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
     if not rows:
         return None
     done = together(rows)
-    compiling, launching, calling, waiting = done.parts
-    meanings = {"launches": listed(done.kernels), "compile": "" if done.compiles < 2 else counted(
-        done.compiles, "compile or load from a disk cache", "compiles and loads from a disk cache")}
+    compiling, compile_wait, launching, calling, waiting = done.parts
+    meanings = {"launches": listed(done.kernels),
+                "compile": "" if done.compiles < 2 else counted(done.compiles, "compile")}
     if done.host_ns is None and done.launches:
         meanings["host"] = "not known: the end of none of its launches was recorded"
     if done.compile_ns is None:
@@ -1310,7 +1317,8 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
     if done.wait_ns is None:
         meanings["wait"] = _NO_WAIT
     return CodeLine(None, text, line_values(done), {key: each for key, each in meanings.items() if each},
-                    _parts([("compile", compiling), ("launch", launching), ("call", calling), ("wait", waiting)]))
+                    _parts([("compile", compiling), ("compile_wait", compile_wait), ("launch", launching),
+                            ("call", calling), ("wait", waiting)]))
 
 
 def ranges_section(shown: Overview) -> Section | None:
@@ -1362,7 +1370,7 @@ def compiles_section(shown: Overview) -> Section | None:
     """Return the compiles, longest first, with why they were needed and what would avoid them."""
     if not shown.compilations:
         return None
-    number = f"{count(len(shown.compilations))}, {duration(shown.compile_ns)}"
+    number = f"{labels.compile_counts(shown)}, {duration(shown.compile_ns)}"
     notes = tuple(labels.compile_notes(shown))
     alike = alike_compiles(shown)
     rest = [each for own in alike[FIRST_FINDINGS:] for each in own]

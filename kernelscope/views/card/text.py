@@ -34,6 +34,7 @@ from kernelscope.views.card.sections import (
     Table,
     card_of,
 )
+from kernelscope.views.parts import phase_label
 
 #: So many columns have room for all columns of a table.
 _WIDE = 96
@@ -153,6 +154,7 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
     if not total:
         return with_notice(recording.notice, EMPTY)
     phases = launch_phases(recording)
+    names = [name for name in PHASES if name != "compile_wait" or (phases.phases[name][:shown] > 0).any()]
     rows = recording.arrow("launches").slice(0, shown).to_pylist()
     kernels = rows_at(recording, "dispatchers", [row["dispatcher_id"] for row in rows])
     configurations = rows_at(recording, "configurations", [row["configuration_id"] for row in rows])
@@ -160,7 +162,7 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
     for row in rows:
         at = int(row["launch_id"])
         used = configurations[row["configuration_id"]]
-        times = [phases.host_ns[at], *(phases.phases[name][at] for name in PHASES)]
+        times = [phases.host_ns[at], *(phases.phases[name][at] for name in names)]
         lines.append([
             count(at),
             clean(str(kernels[row["dispatcher_id"]]["name"])),
@@ -168,7 +170,7 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
             *(duration(None if time < 0 else float(time)) for time in times),
             clean(row["error"] or ("captured" if row["capture_event_id"] is not None else row["cache"]) or ""),
         ])
-    headers = ["launch", "kernel", "grid", "block", "host", *PHASES, "from"]
+    headers = ["launch", "kernel", "grid", "block", "host", *map(phase_label, names), "from"]
     text = table(headers, lines, columns(width), left=(1, 10), flexible=1)
     if shown < total:
         text += f"\n{INDENT}and {counted(total - shown, 'more launch', 'more launches')}"

@@ -11,22 +11,13 @@ from kernelscope.analysis.wall_time import WallTime
 from kernelscope.units import count, counted, duration, percent, size
 from kernelscope.views.base import clean, shorten
 from kernelscope.views.card.labels import NEW
+from kernelscope.views.parts import part_label
 
-#: Parts of the wall time that a reader tells apart, in the order in which equal ones are listed, and what a sentence
-#: calls them.
-GROUPS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "python": (("python",), "Python outside launches"),
-    "compile": (("compile",), "compiling"),
-    "launch": (LAUNCHING, "launching"),
-    "autotuning": (("autotuning",), "autotuning"),
-    "measuring": (("measuring",), "measuring with the GPU's counters"),
-    "wait": (("wait",), "waiting for the GPU"),
-    "copy": (("copy",), "copying"),
-    "memory": (("memory",), "allocating and freeing memory"),
-    "graph": (("graph",), "working on graphs"),
-    "call": (("call",), "other CUDA calls"),
-    "gc": (("gc",), "garbage collection"),
-    "recording": (("recording",), "recording"),
+#: The parts of the wall time that a reader tells apart, in the order in which equal ones are listed.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    **{part: (part,) for part in ("python", "compile", "compile_wait")}, "launch": LAUNCHING,
+    **{part: (part,) for part in ("autotuning", "measuring", "wait", "copy", "memory", "graph", "call", "gc",
+                                  "recording")},
 }
 
 #: What is a smaller share of the wall time is not mentioned, but for the largest part.
@@ -40,7 +31,7 @@ _TIMES = {1: "", 2: " twice"}
 
 def groups(time: WallTime) -> list[tuple[str, int]]:
     """Return the parts of a wall time as a reader tells them apart (`GROUPS`), those that took time, longest first."""
-    found = [(name, sum(time.parts[part] for part in parts)) for name, (parts, _) in GROUPS.items()]
+    found = [(name, sum(time.parts[part] for part in parts)) for name, parts in GROUPS.items()]
     return sorted(((name, value) for name, value in found if value > 0), key=lambda each: -each[1])
 
 
@@ -95,7 +86,7 @@ def verdict(time: WallTime | None, cells: int, compiled: Sequence[CompilationSum
 
 
 def _what(name: str, compiled: Sequence[CompilationSummary], launches: int, tuned: Sequence[str]) -> str:
-    text = GROUPS[name][1]
+    text = part_label(name)
     if name == "autotuning":
         return f"{text}{_kernels(tuned)}"
     if name == "launch" and launches:

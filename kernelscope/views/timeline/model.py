@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Intervals, Ints, rows_by, union
-from kernelscope.analysis.launches import cell_label
+from kernelscope.analysis.launches import COMPILING, cell_label
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.palette import COMPILE_COLOR, KERNEL_COLORS, PHASE_COLORS
@@ -126,8 +126,9 @@ class Slices:
     bounds : tuple of (ndarray, ndarray)
         Of launches: the ends of dispatch, prepare, submit and finish, and which of them are known; an unknown one is
         that of the phase before it.
-    compiling : tuple of (ndarray, ndarray), optional
-        Of launches: how long each compiled, and the row of ``compiles``; -1 where that is unknown, or none.
+    compiling : tuple of (ndarray, ndarray, ndarray), optional
+        Of launches: how long each compiled or waited for a compile of another thread, of that how long it waited, and
+        the row of ``compiles``; -1 where that is unknown, or none.
     instant : ndarray of bool, optional
         Which of them are points in time.
     """
@@ -140,7 +141,7 @@ class Slices:
     look: Callable[[], Look]
     columns: Callable[[], dict[str, Column]]
     bounds: tuple[tuple[Ints, Bools], ...] = ()
-    compiling: tuple[Ints, Ints] | None = None
+    compiling: tuple[Ints, Ints, Ints] | None = None
     instant: Bools | None = None
 
     def __len__(self) -> int:
@@ -383,31 +384,34 @@ class Timeline:
         """Return the parts of all launches in order of time: phases, and ``other`` where a bound is not known.
 
         A compile lies inside the dispatch, which is two parts then: where its own row says that it began, else just
-        before the dispatch ended.
+        before the dispatch ended. Waiting for another thread's comes before it.
         """
         launches = self.tables["launches"]
         (dispatched, has_dispatch), (submitting, has_submit), (submitted, has_submitted), (end, ended) = launches.bounds
         start = launches.start
-        took, compilation = launches.compiling or (0 * start, 0 * start - 1)
-        compiled = begun = dispatched
+        took, waited, compilation = launches.compiling or (0 * start, 0 * start, 0 * start - 1)
+        compiled = begun = waiting = dispatched
         is_compiled = (took > 0) & (dispatched > start)
         if is_compiled.any():
             spent = np.where(is_compiled, np.minimum(took, dispatched - start), 0)
             told = np.append(self.tables["compiles"].start, EXACT)[compilation]
             begun = np.where(is_compiled, np.maximum(start, np.minimum(told, dispatched - spent)), dispatched)
             compiled = begun + spent
+            waiting = begun + np.minimum(np.maximum(waited, 0), spent)
         is_split = has_dispatch & (took >= 0)
         last = np.maximum(end, start)
         found: list[Segment] = []
         for name, begin, finish, known in (
-            ("dispatch", start, begun, is_split), ("compile", begun, compiled, is_compiled),
+            ("dispatch", start, begun, is_split),
+            ("compile_wait", begun, waiting, is_compiled & (waiting > begun)),
+            ("compile", waiting, compiled, is_compiled & (compiled > waiting)),
             ("dispatch", compiled, dispatched, is_split & is_compiled),
             ("prepare", dispatched, submitting, has_dispatch & has_submit),
             ("submit", submitting, submitted, has_submit & has_submitted),
             ("finish", submitted, end, has_submitted & ended),
         ):
             there = (begin <= finish) & (begin >= start) & (finish <= last)
-            gray = there & (begin < finish) & ~known & (name != "compile")
+            gray = there & (begin < finish) & ~known & (name not in COMPILING)
             for called, which in ((name, known & there), ("other", gray)):
                 if which.all():
                     found.append(Segment(called, begin, finish))

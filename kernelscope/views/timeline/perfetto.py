@@ -153,7 +153,7 @@ def _parts(parts: tuple[Part, ...]) -> list[tuple[str, list[int], list[int]]]:
     found: list[tuple[str, list[int], list[int]]] = []
     for part in parts:
         found.append((part.name, part.start.tolist(), part.end.tolist()))
-        found += _parts((part.inner,)) if part.inner is not None else []
+        found += _parts(part.inner)
     return found
 
 

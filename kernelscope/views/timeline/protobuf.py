@@ -376,8 +376,7 @@ def _counted(slices: TraceSlices, base: int, sequence: int) -> list[Piece]:
 
 
 def _part_times(part: Part) -> list[Ints]:
-    inner = [] if part.inner is None else _part_times(part.inner)
-    return [part.start, *inner, part.end]
+    return [part.start, *(times for inner in part.inner for times in _part_times(inner)), part.end]
 
 
 def _part_pieces(
@@ -387,8 +386,8 @@ def _part_pieces(
     event = _EVENT(type=_EVENT.TYPE_SLICE_BEGIN, name_iid=number + 1, category_iids=[category])
     pieces += _same_packet(event, next(column), sequence)
     number += 1
-    if part.inner is not None:
-        number = _part_pieces(pieces, part.inner, number, category, column, sequence)
+    for inner in part.inner:
+        number = _part_pieces(pieces, inner, number, category, column, sequence)
     pieces += _same_packet(_EVENT(type=_EVENT.TYPE_SLICE_END), next(column), sequence)
     return number
 
@@ -458,7 +457,7 @@ def _one_on(codes: Ints) -> Ints:
 def _flat(parts: Sequence[Part]) -> list[Part]:
     found: list[Part] = []
     for part in parts:
-        found += [part, *_flat([] if part.inner is None else [part.inner])]
+        found += [part, *_flat(part.inner)]
     return found
 
 

@@ -20,6 +20,7 @@ from kernelscope.palette import OTHER_COLOR, PHASE_COLORS, SAMPLE_COLOR
 from kernelscope.units import counted, duration
 from kernelscope.views import html
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
+from kernelscope.views.parts import phase_label
 from kernelscope.views.timeline.model import (
     BUSY_COLORS,
     NO_END,
@@ -307,7 +308,10 @@ def _drawn(timeline: Timeline, rows: list[Row], left_out: str, columns: int) -> 
             bars += _bars(row.below, edges, middle + high / 4 + 0.5, high / 2)
         inside += _labels(row, span, bottom - _ROW)
     is_dense = any(each is not None for each in counts)
-    legend = _OF_PROCESSES if timeline.is_folded else PHASE_COLORS
+    compiling = timeline.tables["launches"].compiling
+    waits = compiling is not None and bool((compiling[1] > 0).any())
+    legend = _OF_PROCESSES if timeline.is_folded else {
+        phase_label(phase): color for phase, color in PHASE_COLORS.items() if phase != "compile_wait" or waits}
     foot = [*_foot(legend, _remarks(timeline, left_out, span / columns if is_dense else 0.0), tops[-1])]
     height = tops[-1] + _LINE * len(foot) + 9
     title = escape(describe(timeline))

@@ -91,24 +91,24 @@ class Part:
         What it is called.
     start, end : ndarray of int64
         One value a slice, in nanoseconds; -1 where the slice has no such part.
-    inner : Part or None
-        A part inside this one.
+    inner : tuple of Part
+        The parts inside this one, in order of time.
     """
 
     name: str
     start: Ints
     end: Ints
-    inner: Part | None = None
+    inner: tuple[Part, ...] = ()
 
     def take(self, which: Ints | slice) -> Part:
         """Return the part of the slices `which`."""
-        inner = None if self.inner is None else self.inner.take(which)
+        inner = tuple([part.take(which) for part in self.inner])
         return Part(self.name, self.start[which], self.end[which], inner)
 
     def without(self, which: Bools) -> Part:
         """Return the part, which the slices `which` do not have."""
         start, end = (np.where(which, UNKNOWN, times) for times in (self.start, self.end))
-        return Part(self.name, start, end, None if self.inner is None else self.inner.without(which))
+        return Part(self.name, start, end, tuple([part.without(which) for part in self.inner]))
 
 
 @dataclass(frozen=True)
@@ -442,7 +442,7 @@ class _Tables:
         return found
 
     def _phases(self) -> tuple[Part, ...]:
-        """Return the phases of launches; a compile is nested in its dispatch, unknown phases are left out."""
+        """Return the phases of launches: compiles and waits for them lie inside dispatch, unknown ones are left out."""
         first, parts = self._first_ns, dict[str, Part]()
         for each in self._timeline.segments():
             start, end = (np.where(times >= 0, times + first, UNKNOWN) for times in (each.start, each.end))
@@ -451,8 +451,8 @@ class _Tables:
                 start = parts[each.name].start
             if each.name != "other":
                 parts[each.name] = Part(each.name, start, end)
-        inside = parts.pop("compile", None)
-        if inside is not None and "dispatch" in parts:
+        inside = tuple([parts.pop(name) for name in ("compile_wait", "compile") if name in parts])
+        if inside and "dispatch" in parts:
             parts["dispatch"] = replace(parts["dispatch"], inner=inside)
         return tuple(parts.values())
 

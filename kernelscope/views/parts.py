@@ -1,0 +1,51 @@
+"""What parts of time are called, each by one name: in headlines, bars, legends, tables, timelines and charts.
+
+Launches have phases (`PHASE_LABELS`); the wall time of cells, and the time in which a GPU idles, have parts
+(`PART_LABELS`), of which those of launches without compiles together are *launching*; and a GPU's time has parts
+(`GPU_LABELS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernelscope.analysis.launches import COMPILING
+
+#: The phases of a launch's host time, and what of it is in none.
+PHASE_LABELS: Mapping[str, str] = {
+    "dispatch": "dispatch", "compile": "compile", "compile_wait": "compile wait", "prepare": "prepare",
+    "submit": "submit", "finish": "finish", "unsplit": "launches without phases",
+}
+
+#: The parts of a cell's wall time, and of the host's time while a GPU idles. Those of a launch are called like its
+#: phases where they stand by themselves.
+PART_LABELS: Mapping[str, str] = {
+    **{name: label for name, label in PHASE_LABELS.items() if name not in COMPILING},
+    "python": "Python outside launches",
+    "outside": "Python outside launches",
+    "compile": "compiling",
+    "compile_wait": "waiting for a compile",
+    "launch": "launching",
+    "autotuning": "autotuning",
+    "measuring": "measuring with the GPU's counters",
+    "wait": "waiting for the GPU",
+    "copy": "copying",
+    "memory": "allocating and freeing memory",
+    "graph": "working on graphs",
+    "call": "other CUDA calls",
+    "gc": "garbage collection",
+    "recording": "recording",
+}
+
+#: What a GPU did with its time.
+GPU_LABELS: Mapping[str, str] = {"kernel": "kernel", "copy": "copy", "idle": "idle"}
+
+
+def phase_label(name: str) -> str:
+    """Return what a phase of launches is called."""
+    return PHASE_LABELS[name]
+
+
+def part_label(name: str, *, is_imported: bool = False) -> str:
+    """Return what a part of time is called; what is imported may be of any language."""
+    return "outside launches" if is_imported and name == "outside" else PART_LABELS[name]
