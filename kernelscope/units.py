@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
-#: Shown for a value that was not recorded.
+#: Shown for a value that was not recorded, and for what is no number.
 MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
 
 _TOKENS = r"[<>()]|[^<>()]+"
@@ -15,7 +16,7 @@ _NAME = 40
 
 def count(value: float | None) -> str:
     """Return a count: ``1,234``."""
-    return MISSING if value is None else f"{round(value):,}"
+    return _special(value) if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
 def counted(value: int, noun: str, plural: str | None = None) -> str:
@@ -34,52 +35,55 @@ def listed(texts: Sequence[str], most: int = 3, more: int | None = None, between
 
 
 def duration(value: float | None) -> str:
-    """Return nanoseconds in the unit that suits: ``850 ns``, ``12.3 µs``, ``1.23 ms``, ``4.56 s``."""
-    if value is None:
-        return MISSING
+    """Return nanoseconds in the unit that suits: ``850 ns``, ``12.3 µs``, ``-1.23 ms``, ``4.56 s``."""
+    if value is None or not math.isfinite(value):
+        return _special(value)
+    sign, value = _signed(value, 0.5)
     if round(value) < 1000:
-        return f"{round(value)} ns"
+        return f"{sign}{round(value)} ns"
     for scale, unit in ((1e3, "µs"), (1e6, "ms")):
         text = _three_digits(value / scale)
         if float(text) < 1000:
-            return f"{text} {unit}"
+            return f"{sign}{text} {unit}"
     seconds = value / 1e9
-    return f"{_three_digits(seconds)} s" if seconds < 1000 else f"{seconds:,.0f} s"
+    return f"{sign}{_three_digits(seconds)} s" if seconds < 1000 else f"{sign}{seconds:,.0f} s"
 
 
 def size(value: float | None) -> str:
-    """Return bytes in the unit that suits: ``96 B``, ``4.1 KiB``."""
-    if value is None:
-        return MISSING
-    if value < 1024:
-        return f"{round(value)} B"
+    """Return bytes in the unit that suits: ``96 B``, ``4.1 KiB``, ``-2.0 MiB``."""
+    if value is None or not math.isfinite(value):
+        return _special(value)
+    sign, value = _signed(value, 0.5)
+    if round(value) < 1024:
+        return f"{sign}{round(value)} B"
     for unit in ("KiB", "MiB"):
         value /= 1024
         if value < 1023.95:
-            return f"{value:,.1f} {unit}"
-    return f"{value / 1024:,.1f} GiB"
+            return f"{sign}{value:,.1f} {unit}"
+    return f"{sign}{value / 1024:,.1f} GiB"
 
 
 def percent(share: float | None) -> str:
-    """Return a share of 1 in percent: ``0.4 %``, ``62 %``."""
-    if share is None:
-        return MISSING
-    value = share * 100
+    """Return a share of 1 in percent: ``0.4 %``, ``-62 %``; of what is next to nothing ``< 0.1 %`` or ``> -0.1 %``."""
+    if share is None or not math.isfinite(share):
+        return _special(share)
+    sign, value = _signed(share * 100)
     if 0 < value < 0.1:
-        return "< 0.1 %"
-    return f"{value:.1f} %" if value < 9.95 and value != 0 else f"{value:,.0f} %"
+        return "> -0.1 %" if sign else "< 0.1 %"
+    return f"{sign}{value:.1f} %" if value < 9.95 and value != 0 else f"{sign}{value:,.0f} %"
 
 
 def scaled(value: float | None, unit: str) -> str:
     """Return a number of some unit with the decimal prefix that suits: ``2.16 TB/s``, ``51.2 GFLOP/s``."""
-    if value is None:
-        return MISSING
+    if value is None or not math.isfinite(value):
+        return _special(value)
+    sign, value = _signed(value, 0.005)
     for prefix in ("", "k", "M", "G", "T"):
         text = _three_digits(value)
         if float(text) < 1000:
-            return f"{text} {prefix}{unit}"
+            return f"{sign}{text} {prefix}{unit}"
         value /= 1000
-    return f"{value:,.0f} P{unit}"
+    return f"{sign}{value:,.0f} P{unit}"
 
 
 def cut(name: str) -> str:
@@ -111,8 +115,18 @@ def brief(message: str, lines: int = 3) -> str:
     return " ".join(said[:lines]) + (" ..." if len(said) > lines else "")
 
 
+def _special(value: float | None) -> str:
+    """Return what stands for what is unknown, no number, or infinite."""
+    return MISSING if value is None or math.isnan(value) else "∞" if value > 0 else "-∞"
+
+
+def _signed(value: float, least: float = 0) -> tuple[str, float]:
+    """Return the sign and the amount; what is not more than `least` is printed as a zero, which has no sign."""
+    return "-" if value < -least else "", abs(value)
+
+
 def _three_digits(value: float) -> str:
-    """Return a number below 1000 with three significant digits; 1000 where it rounds up to that."""
+    """Return a positive number below 1000 with three significant digits; 1000 where it rounds up to that."""
     for decimals, limit in ((2, 9.995), (1, 99.95)):
         if value < limit:
             return f"{value:.{decimals}f}"

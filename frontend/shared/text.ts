@@ -6,10 +6,17 @@ function three(value: number): string {
   return value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0);
 }
 
+/** What is unknown, no number, or infinite: a dash, or ∞. */
+function special(value: number | null | undefined): string | null {
+  if (value === null || value === undefined || Number.isNaN(value)) return MISSING;
+  return Number.isFinite(value) ? null : value > 0 ? "∞" : "-∞";
+}
+
 export function duration(ns: number | null | undefined): string {
-  if (ns === null || ns === undefined || Number.isNaN(ns)) return MISSING;
-  if (ns < 0) return `−${duration(-ns)}`;
-  if (Math.round(ns) < 1000) return `${Math.round(ns)} ns`;
+  const said = special(ns);
+  if (said !== null || ns === null || ns === undefined) return said ?? MISSING;
+  if (ns < -0.5) return `-${duration(-ns)}`;
+  if (Math.round(ns) < 1000) return `${Math.round(Math.max(ns, 0))} ns`;
   for (const [scale, unit] of [[1e3, "µs"], [1e6, "ms"]] as const) {
     const text = three(ns / scale);
     if (Number(text) < 1000) return `${text} ${unit}`;
@@ -21,7 +28,12 @@ export function duration(ns: number | null | undefined): string {
 /** Nanoseconds in full: `1,234,567 ns`. */
 export function exact(ns: number) { return `${count(ns)} ns`; }
 
-export function count(value: number) { return grouped(String(Math.round(value))); }
+export function count(value: number) {
+  const said = special(value);
+  if (said !== null) return said;
+  const whole = Math.round(value);
+  return grouped(String(Number.isSafeInteger(whole) ? whole : BigInt(whole)));
+}
 
 /** Digits in groups of three; quicker than the browser's own, which takes part of a frame. */
 function grouped(digits: string) { return digits.replace(/\B(?=(\d{3})+$)/g, ","); }
@@ -30,20 +42,31 @@ export function counted(value: number, noun: string, plural?: string) {
   return `${count(value)} ${value === 1 ? noun : plural ?? `${noun}s`}`;
 }
 
-export function size(bytes: number | null | undefined) {
-  if (bytes === null || bytes === undefined || bytes < 0) return MISSING;
-  if (bytes < 1024) return `${bytes} B`;
+/** Bytes; those of a column are -1 where they were not recorded. */
+export function size(bytes: number | null | undefined): string {
+  const said = special(bytes);
+  if (said !== null || bytes === null || bytes === undefined || bytes === -1) return said ?? MISSING;
+  if (bytes < -0.5) return `-${size(-bytes)}`;
+  if (Math.round(bytes) < 1024) return `${Math.round(Math.max(bytes, 0))} B`;
   for (const unit of ["KiB", "MiB"]) {
     bytes /= 1024;
-    if (bytes < 1023.95) return `${bytes.toFixed(1)} ${unit}`;
+    if (bytes < 1023.95) return `${decimal(bytes)} ${unit}`;
   }
-  return `${(bytes / 1024).toFixed(1)} GiB`;
+  return `${decimal(bytes / 1024)} GiB`;
 }
 
-export function percent(share: number) {
-  const value = share * 100;
-  if (value > 0 && value < 0.1) return "< 0.1 %";
-  return value < 9.95 && value !== 0 ? `${value.toFixed(1)} %` : `${Math.round(value)} %`;
+/** A number with one decimal. */
+function decimal(value: number) {
+  const tenths = Math.round(value * 10);
+  return `${count(Math.floor(tenths / 10))}.${tenths % 10}`;
+}
+
+export function percent(share: number): string {
+  const said = special(share);
+  if (said !== null) return said;
+  const value = Math.abs(share * 100), sign = share < 0 ? "-" : "";
+  if (value > 0 && value < 0.1) return sign ? "> -0.1 %" : "< 0.1 %";
+  return value < 9.95 && value !== 0 ? `${sign}${value.toFixed(1)} %` : `${sign}${count(value)} %`;
 }
 
 // Control characters, line separators, invisible characters and bidi overrides, which show a name as something

@@ -314,7 +314,7 @@ def cost(shown: Overview) -> str:
     if held.launch_ns is not None:
         each = f"{duration(held.launch_ns)} a launch"
         if held.interval_ns is not None:
-            low, high = (f"{'-' if end < 0 else ''}{duration(abs(end))}" for end in held.interval_ns)
+            low, high = map(duration, held.interval_ns)
             each += f" ({low} to {high}{'' if held.is_seen else ': no difference seen'})"
         parts.append(each)
     if held.share is not None:
