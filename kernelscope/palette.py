@@ -79,10 +79,12 @@ PART_COLORS = {
     "measuring": "#36634d",
     "wait": WAIT_COLOR,
     "copy": GPU_COLORS["copy"],
+    "memset": "#2525f4",
     "memory": "#b1a090",
     "graph": GRAPH_COLOR,
     "call": CALL_COLOR,
     "gc": GARBAGE_COLOR,
+    "threads": "#364549",
     "recording": "#d5cc8e",
     "python": "#c3c8d0",
 }

@@ -428,6 +428,8 @@ class Busy:
         Of that, time in which a graph ran that was traced as a whole, and no kernel that is known.
     busy_ns : int
         Of that, time in which a kernel, a graph, a copy or a memset ran.
+    memset_ns : int
+        Of that, time in which memsets ran, and no kernel, graph or copy.
     """
 
     device_id: int | None
@@ -435,6 +437,7 @@ class Busy:
     kernel_ns: int
     graph_ns: int
     busy_ns: int
+    memset_ns: int = 0
 
     @property
     def share(self) -> float | None:
@@ -493,8 +496,10 @@ def busy(
         alone = anything if len(kernels) == len(own) else kernels.busy
         busy_ns = within.common_ns(anything)
         kernel_ns = busy_ns if alone is anything else within.common_ns(alone)
+        others = own.where(own.is_kernel | own.is_copy | own.is_graph)
+        memset_ns = 0 if len(others) == len(own) else busy_ns - within.common_ns(others.busy)
         found.append(Busy(known_id(device), within.total_ns, kernel_ns, within.common_ns(own.busy_with_graphs),
-                          busy_ns))
+                          busy_ns, memset_ns))
     return found
 
 
@@ -820,6 +825,42 @@ def overlap(recording: Recording, *, activities: Activities | None = None) -> li
             pageable_ns=paged.busy.total_ns if len(paged) else None,
         ))
     return sorted(found, key=lambda each: (-(each.copy_ns or 0), -(each.size_bytes or 0), each.direction))
+
+
+@dataclass(frozen=True)
+class MemsetSummary:
+    """The memsets on one device.
+
+    Attributes
+    ----------
+    device_id : int or None
+        The device; None where it is unknown.
+    memsets : int
+        How many there are.
+    size_bytes : int or None
+        How much they set; None where that is known of none.
+    memset_ns : int or None
+        Time in which any of them ran; None where none was timed.
+    """
+
+    device_id: int | None
+    memsets: int
+    size_bytes: int | None
+    memset_ns: int | None
+
+
+def memsets(recording: Recording, *, activities: Activities | None = None) -> list[MemsetSummary]:
+    """Summarize the memsets on each device, in order of devices; `activities` as of `overlap`."""
+    rows = np.flatnonzero(matches(recording, "activities", "kind", SET))
+    if not len(rows):
+        return []
+    size, device = (ints(recording, "activities", name)[rows] for name in ("size_bytes", "device_id"))
+    activities = gpu_activities(recording) if activities is None else activities
+    timed = {which: own.where(~(own.is_kernel | own.is_copy | own.is_graph)) for which, own in activities.by_device()}
+    return [MemsetSummary(
+        known_id(which), int((device == which).sum()), _known_sum(size[device == which]),
+        timed[which].busy.total_ns if which in timed and len(timed[which]) else None)
+        for which in np.unique(device).tolist()]
 
 
 def copied_in_launches(recording: Recording) -> dict[int, int]:

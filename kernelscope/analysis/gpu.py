@@ -16,6 +16,7 @@ from kernelscope.analysis.activities import (
     CopySummary,
     Joined,
     KernelExecution,
+    MemsetSummary,
     Spread,
     busy,
     busy_by_cell,
@@ -24,12 +25,14 @@ from kernelscope.analysis.activities import (
     is_gpu_recorded,
     join,
     known_id,
+    memsets,
     overlap,
     spread,
     spreads_by,
     windows,
     without_trials,
 )
+from kernelscope.analysis.calls import CALL_STATES, call_state
 from kernelscope.analysis.columns import (
     Bools,
     Floats,
@@ -53,7 +56,6 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.compiling import compile_times_of
 from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.owners import device_names, device_processes, has_processes, processes_of
-from kernelscope.recording.api import kind_of
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns, is_known
 from kernelscope.schema import RECORD_TIMES
@@ -67,17 +69,12 @@ if TYPE_CHECKING:
 # Every moment has one state. Where several threads are in different ones, or a launch is made inside another one,
 # it is the one nearest to the GPU: submit, prepare, dispatch, finish, compile, waiting for a compile of another thread
 # (*compile_wait*), a launch without known phases (*unsplit*), work on graphs (*graph*: building, updating, launching
-# them), a copy, an allocation (*memory*), another call of the driver or the runtime (*call*), a wait for the device
-# (*wait*). The rest is *outside*: Python and other code. The dispatch of a launch that compiles is without all
+# them), a copy, a memset, an allocation (*memory*), another call of the driver or the runtime (*call*), a wait for the
+# device (*wait*). The rest is *outside*: Python and other code. The dispatch of a launch that compiles is without all
 # compiles, whichever launch they are of. What a library builds for its cache is a compile too.
 
-#: The states of calls that are no recorded launches.
-_CALLS = ("graph", "copy", "memory", "wait", "call")
-#: Of two of the kinds of `kind_of`; the others are named like the state.
-_STATE_OF_KIND = {"launch": "call", "graph launch": "graph"}
-
 #: States in the order in which tables list them.
-STATES: tuple[str, ...] = (*PHASES, "unsplit", "graph", "copy", "memory", "call", "wait", "outside")
+STATES: tuple[str, ...] = (*PHASES, "unsplit", "graph", "copy", "memset", "memory", "call", "wait", "outside")
 
 #: Of so many devices a summary tells one by one.
 MOST_DEVICES = 4
@@ -87,8 +84,8 @@ LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unspli
 
 _NONE = np.empty(0, dtype=np.int64)
 #: Of two states at one moment the earlier one here counts.
-_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "compile_wait", "unsplit", "graph", "copy", "memory",
-          "call", "wait")
+_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "compile_wait", "unsplit", "graph", "copy", "memset",
+          "memory", "call", "wait")
 
 
 @dataclass(frozen=True)
@@ -369,7 +366,7 @@ def _calls(host: _Host, thread_id: int | Ints | None) -> dict[str, Intervals]:
     The recorder's own waits for the device, after a cell's end, are of no thread but of the cell's process.
     """
     recording = host.recording
-    found: dict[str, list[tuple[Ints, Ints]]] = {state: [] for state in _CALLS}
+    found: dict[str, list[tuple[Ints, Ints]]] = {state: [] for state in CALL_STATES}
 
     def add(state: str, table: str, rows: Ints | Bools | slice, start: str = "start_ns",
             end: str = "end_ns") -> None:
@@ -440,7 +437,7 @@ def by_call(recording: Recording) -> tuple[CallSummary, ...]:
 def _by_state(recording: Recording, table: str, column: str) -> dict[str, Bools]:
     """Return by the state that a call's name tells which rows are of it."""
     called, names = codes(recording, table, column)
-    states = [_STATE_OF_KIND.get(kind, kind) for kind in map(kind_of, (*names, ""))]
+    states = [call_state(name) for name in (*names, "")]
     return {} if not len(called) else {
         state: np.isin(called, [place if place < len(names) else -1
                                 for place, each in enumerate(states) if each == state])
@@ -663,6 +660,8 @@ class GpuSummary:
         By kernel, in order of total execution time.
     copies : tuple of CopySummary
         By direction.
+    memsets : tuple of MemsetSummary
+        By device.
     trials_ns : int
         How long kernels of an autotuner's benchmarks ran; they are part of `busy`, and else nowhere.
     reversed, untimed : int
@@ -682,6 +681,7 @@ class GpuSummary:
     queue: Spread | None
     execution: Rows[KernelExecution]
     copies: tuple[CopySummary, ...]
+    memsets: tuple[MemsetSummary, ...]
     trials_ns: int
     reversed: int
     untimed: int
@@ -732,6 +732,7 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
         queue=spread(joined.queue_ns),
         execution=execution,
         copies=tuple(overlap(recording, activities=activities)),
+        memsets=tuple(memsets(recording, activities=activities)),
         trials_ns=int(tried[tried >= 0].sum()),
         reversed=activities.reversed,
         untimed=activities.untimed,

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from kernelscope.analysis.calls import call_state
 from kernelscope.analysis.columns import (
     Bools,
     Intervals,
@@ -44,9 +45,10 @@ class Meanwhile:
     Attributes
     ----------
     kind : str
-        ``load`` (its thread loaded code into the device), ``copy`` (it copied), ``memory`` (it allocated or freed),
-        ``gc`` (Python collected garbage on its thread), ``other_gc`` (on another thread, for which Python's own code
-        waits), ``compile`` (another thread compiled), ``threads`` (other threads launched); all of its own process.
+        ``load`` (its thread loaded code into the device), ``copy`` (it copied), ``memset`` (it filled memory),
+        ``memory`` (it allocated or freed), ``gc`` (Python collected garbage on its thread), ``other_gc`` (on another
+        thread, for which Python's own code waits), ``compile`` (another thread compiled), ``threads`` (other threads
+        launched); all of its own process.
     count : int
         How often; of ``threads``, how many of them.
     duration_ns : int
@@ -198,12 +200,13 @@ def _meanwhile(recording: Recording, row: int) -> tuple[Meanwhile, ...]:
         called, names = codes(recording, "api_calls", "name")
         loads = _named(called, names, _LOADING)
         during("api_calls", "start_ns", "end_ns", own("api_calls") & loads, "load")
-        memory = own("api_calls") & ~loads & _named(called, names, ("Mem", "Malloc", "Free"))
-        during("api_calls", "start_ns", "end_ns", memory, "memory")
+        memory = np.isin(called, [at for at, name in enumerate(names) if call_state(name) == "memory"])
+        during("api_calls", "start_ns", "end_ns", own("api_calls") & memory, "memory")
     if row_count(recording, "activities"):
-        copies = matches(recording, "activities", "kind", "memcpy") & own("activities")
-        during("activities", "submit_start_ns", "submit_end_ns", copies, "copy",
-               ints(recording, "activities", "size_bytes"))
+        for kind, what in (("memcpy", "copy"), ("memset", "memset")):
+            during("activities", "submit_start_ns", "submit_end_ns",
+                   matches(recording, "activities", "kind", kind) & own("activities"), what,
+                   ints(recording, "activities", "size_bytes"))
     if row_count(recording, "collections"):
         for kind, where in (("gc", own("collections")), ("other_gc", other("collections"))):
             during("collections", "start_ns", "end_ns", where, kind,

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kernelscope.analysis.calls import call_state
 from kernelscope.analysis.columns import (
     Intervals,
     Ints,
@@ -31,15 +32,19 @@ from kernelscope.analysis.launches import COMPILING
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
-from kernelscope.recording.time import INSTANTS
+from kernelscope.recording.time import INSTANTS, is_known
 from kernelscope.schema import UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
 #: other CUDA calls (`kernelscope.analysis.gpu.STATES`), runs of an autotuner without their compiles (``autotuning``),
-#: measurements with the GPU's counters (``measuring``), Python's garbage collections outside of those (``gc``), what
-#: recording cost, and the rest: Python and libraries.
-PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "autotuning", "measuring", "gc", "recording",
-                          "python")
+#: measurements with the GPU's counters (``measuring``), Python's garbage collections outside of those (``gc``), what it
+#: did or waited for while other threads of its process worked (``threads``), what recording cost, and the rest: Python
+#: and libraries.
+PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "autotuning", "measuring", "gc", "threads",
+                          "recording", "python")
+
+#: What other threads did for less than so long between two launches or calls is taken for one piece of work.
+NEAR_NS = 1_000_000
 
 #: So many threads have rows of their own; the others are left out.
 MOST_THREADS = 16
@@ -49,6 +54,10 @@ MOST_MAIN_THREADS = 2_000
 #: Who runs a notebook's cells.
 _MAIN = "MainThread"
 _EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events")
+#: Where what a thread did is, and the columns of its times.
+_WORK = tuple((table, *(("submit_start_ns", "submit_end_ns") if table == "activities" else ("start_ns", "end_ns")))
+              for table in _EVENTS)
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -77,8 +86,10 @@ class WallTime:
         From start to end.
     parts : dict of str to int
         Nanoseconds of the main thread by part (`PARTS`); they add up to `wall_ns`. A garbage collection inside a
-        launch, a compile, autotuning, measuring or a CUDA call is time of that, as in all other tables. ``recording``
-        is an estimate that is taken out of ``python``.
+        launch, a compile, autotuning, measuring or a CUDA call is time of that, as in all other tables. ``threads`` is
+        time in which nothing is known of the main thread, while other threads of its process launched, compiled or
+        called CUDA: it may have waited for them, as in PyTorch's ``backward()``. ``recording`` is an estimate that is
+        taken out of ``python``.
     ranges : dict of str to int
         How much of ``python`` was in which NVTX range, by the name of the innermost one; the longest first.
     threads : tuple of ThreadTime
@@ -128,6 +139,7 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     own_parts: list[dict[str, int]] = [{} for _ in cells]
     others: list[list[ThreadTime]] = [[] for _ in cells]
     collected: dict[int, dict[str, int]] = {}
+    beside: dict[int, int] = {}
     ranges: dict[int, dict[str, int]] = {}
     # One thread at a time: the states of all of them would take more memory than the recording.
     is_all_of_one = threads == active and len(threads) == 1 and not _is_any_of_no_thread(recording)
@@ -153,10 +165,14 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
                 others[place].append(ThreadTime(thread, names.get(thread, ""), some))
         if own:
             held = joined(tuning, measuring)
-            garbage = _garbage(rows, thread).minus(held)
-            if thread in rows.of("ranges"):
-                ranges |= {place: _by_range(rows, thread, windows[place], states, joined(garbage, held))
-                           for place in own}
+            garbage, working = _garbage(rows, thread).minus(held), _others(recording, thread)
+            for place in own:
+                inside, covered = _inside(working, windows[place]), joined(garbage, held)
+                if len(inside):
+                    beside[place] = _rest(windows[place], states).minus(covered).common_ns(inside)
+                    covered = joined(covered, inside)
+                if thread in rows.of("ranges"):
+                    ranges[place] = _by_range(rows, thread, windows[place], states, covered)
             if len(garbage):
                 collected |= zip(own, states.times_in([_inside(garbage, windows[place]) for place in own]), strict=True)
     result: list[WallTime] = []
@@ -165,11 +181,11 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
         parts = own_parts[place] or dict.fromkeys(STATES, 0) | {"outside": wall}
         collecting = collected.get(place, {})
         gc = collecting.get("outside", 0)
-        rest = parts.pop("outside") - gc
+        rest = parts.pop("outside") - gc - beside.get(place, 0)
         recorded = min(round(costs[place]), rest)
         result.append(WallTime(
             cell, wall, {part: parts.get(part, 0) for part in PARTS} | {
-                "gc": gc, "recording": recorded, "python": rest - recorded},
+                "gc": gc, "threads": beside.get(place, 0), "recording": recorded, "python": rest - recorded},
             ranges.get(place, {}),
             tuple(sorted(others[place], key=lambda each: -each.total_ns)), sum(collecting.values())))
     return result
@@ -361,6 +377,38 @@ def _tuning(rows: _RowsOfThreads, thread: int) -> Intervals:
 def _measuring(rows: _RowsOfThreads, thread: int) -> Intervals:
     """Return when a thread's launches were replayed for the GPU's counters."""
     return rows.intervals("measurements", thread)
+
+
+def _others(recording: Recording, thread: int) -> Intervals:
+    """Return when other threads of a thread's process worked: what is less than `NEAR_NS` apart is together.
+
+    Waits are no work. A thread whose process is not known is taken to be of the same.
+    """
+    owner = ints(recording, "threads", "process_id")
+    is_other = np.append((owner == owner[thread]) | (owner == UNKNOWN) | (owner[thread] == UNKNOWN), False)
+    is_other[thread] = False
+    if not is_other.any():
+        return union(_NONE, _NONE)
+    times: list[tuple[Ints, Ints]] = []
+    for table, begin, finish in _WORK:
+        rows = is_other[ints(recording, table, "thread_id")]
+        if not rows.any():
+            continue
+        if table == "compilations":
+            rows &= ~matches(recording, table, "outcome", "wait")
+        elif table == "graph_events":  # between the two ends of a capture other code runs
+            rows &= ~matches(recording, table, "kind", "capture")
+        elif table == "activities":
+            rows &= ~matches(recording, table, "kind", "sync")
+        elif table == "api_calls":
+            called, names = codes(recording, table, "name")
+            rows &= ~np.isin(called, [at for at, name in enumerate(names) if call_state(name) == "wait"])
+        start, end = (times[rows] for times in instants(recording, table, begin, finish))
+        known = is_known(start) & (end >= start)
+        times.append((start[known], end[known]))
+    work = union(*(np.concatenate([each[side] for each in times] or [_NONE]) for side in (0, 1)))
+    apart = work.start[1:] - work.end[:-1] >= NEAR_NS
+    return Intervals(work.start[np.append(True, apart)[:len(work)]], work.end[np.append(apart, True)[:len(work)]])
 
 
 def _garbage(rows: _RowsOfThreads, thread: int) -> Intervals:

@@ -13,9 +13,17 @@ PREFIXES = "cuda|cu|hip"
 _KINDS: dict[str, re.Pattern[str]] = {
     "launch": re.compile(r"(?:Ext|Hcc|Drv)?(?:Module)?Launch(?:(?:Multi)?Kernel|Cooperative|Grid|ByPtr|(?=_|$))"),
     "graph launch": re.compile("GraphLaunch"),
-    "graph": re.compile(".*Graph"),
-    "copy": re.compile(".*(?:Memcpy|MemPrefetch)"),
-    "memory": re.compile(".*(?:Mem|Malloc|Free|HostAlloc|HostRegister|HostUnregister)"),
+    # Not cuGraphics..., which shares buffers with OpenGL.
+    "graph": re.compile("Graph(?!ics)"),
+    "capture": re.compile(".*Capture"),
+    "memset": re.compile(".*Memset"),
+    # A prefetch moves pages, as a copy does.
+    "copy": re.compile(".*(?:Memcpy|Prefetch)"),
+    # What only asks for something is another call.
+    "memory": re.compile(
+        ".*(?:Malloc|Free|MemAlloc|HostAlloc|HostRegister|HostUnregister|MemCreate|MemRelease|MemMap|MemUnmap|"
+        "MemSetAccess|MemAddressReserve|MemPool(?:Create|Destroy|TrimTo)|MemAdvise|MemDiscard|GraphMemTrim|"
+        "Array(?:3D)?(?:Create|Destroy)|MipmappedArray(?:Create|Destroy))"),
     "wait": re.compile(".*Synchronize"),
 }
 _FUNCTION = re.compile(rf"(?:{PREFIXES})(?=[A-Z])")
@@ -35,8 +43,8 @@ def kind_of(function: str) -> str:
     Returns
     -------
     str
-        ``launch`` (of a kernel), ``graph launch``, ``graph`` (all else about graphs), ``copy``, ``memory`` (memsets and
-        allocations), ``wait`` (for the GPU) or ``call`` for everything else.
+        ``launch`` (of a kernel), ``graph launch``, ``graph`` (all else about graphs), ``capture`` (of a stream),
+        ``memset``, ``copy``, ``memory`` (allocations), ``wait`` (for the GPU) or ``call`` for everything else.
     """
     if function == _OF_CUDA_CORE:
         return "launch"

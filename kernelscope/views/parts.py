@@ -30,15 +30,17 @@ PART_LABELS: Mapping[str, str] = {
     "measuring": "measuring with the GPU's counters",
     "wait": "waiting for the GPU",
     "copy": "copying",
+    "memset": "filling memory",
     "memory": "allocating and freeing memory",
     "graph": "working on graphs",
     "call": "other CUDA calls",
     "gc": "garbage collection",
+    "threads": "Python or waiting, while other threads worked",
     "recording": "recording",
 }
 
 #: What a GPU did with its time.
-GPU_LABELS: Mapping[str, str] = {"kernel": "kernel", "copy": "copy", "idle": "idle"}
+GPU_LABELS: Mapping[str, str] = {"kernel": "kernel", "copy": "copy", "memset": "memset", "idle": "idle"}
 
 
 def phase_label(name: str) -> str:

@@ -172,9 +172,10 @@ def test_gaps_as_moment_by_moment(made: Script, seed: int) -> None:
     assert {(lane.device_id, lane.stream) for lane in gaps(recording)} == set(busy)
 
 
-ORDER = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "graph", "copy", "memory", "call", "wait")
+ORDER = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "graph", "copy", "memset", "memory", "call",
+         "wait")
 CALLS = {"cuGraphUpload": "graph", "cuMemcpyHtoD_v2": "copy", "cuMemAlloc_v2": "memory", "cudaFreeAsync": "memory",
-         "cuMemsetD8_v2": "memory", "cuCtxSynchronize": "wait", "cuLibraryLoadData": "call", "cuLaunchKernel": "call"}
+         "cuMemsetD8_v2": "memset", "cuCtxSynchronize": "wait", "cuLibraryLoadData": "call", "cuLaunchKernel": "call"}
 
 
 def one_by_one(recording: Recording, last: int, thread_id: int | None = None) -> list[str]:

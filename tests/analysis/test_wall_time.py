@@ -11,7 +11,7 @@ from handmade import Script
 import kernelscope
 from kernelscope import Recording
 from kernelscope.analysis.gpu import host_states
-from kernelscope.analysis.wall_time import PARTS, total, wall_times
+from kernelscope.analysis.wall_time import NEAR_NS, PARTS, total, wall_times
 from kernelscope.views.card.text import summary
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "notebooks" / "recordings").glob("*.kscope"))
@@ -91,9 +91,52 @@ def test_other_threads_are_beside_the_main_one() -> None:
     made.now = 100
     made.launch(specialization=None, phases=(1, 0, 1, 1, 1), thread_id=0)
     found, = wall_times(made.recording())
-    assert found.parts["python"] == 996
+    assert (found.parts["python"], found.parts["threads"]) == (960, 36)  # the main thread's 4 are in the other's 40
     assert [(each.name, each.parts) for each in found.threads] == [
         ("worker", {"dispatch": 10, "prepare": 10, "submit": 10, "finish": 10})]
+
+
+def waiting() -> Script:
+    """A main thread that launches, waits 700 ns for a thread that launches, and runs Python."""
+    made = made_of("MainThread", "autograd", "of another process")
+    for row, process in zip(made.rows["threads"], (0, 0, 1), strict=True):
+        row["process_id"] = process
+    made.rows["processes"] = [{"process_id": at, "status": "ok", "start_ns": 0} for at in (0, 1)]
+    made.cell(start_ns=0, end_ns=1_000, process_id=0)
+    made.now = 0
+    made.launch(specialization=None, phases=(5, 0, 5, 5, 5))
+    for at in (100, 400, 780):
+        made.now = at
+        made.launch(specialization=None, phases=(5, 0, 5, 5, 5), thread_id=1)
+    made.now = 900
+    made.launch(specialization=None, phases=(20, 0, 20, 20, 20), thread_id=2)
+    return made
+
+
+def test_while_other_threads_work_the_main_one_may_wait_for_them() -> None:
+    made = waiting()
+    found, = wall_times(made.recording())
+    assert found.parts == dict.fromkeys(PARTS, 0) | {
+        "dispatch": 5, "prepare": 5, "submit": 5, "finish": 5, "threads": 700, "python": 280}
+    assert sum(found.parts.values()) == found.wall_ns
+    made.range("step", start_ns=0, end_ns=150)
+    assert wall_times(made.recording())[0].ranges == {"step": 80}, "python alone is split by ranges"
+
+
+def test_a_wait_of_another_thread_is_no_work() -> None:
+    made = made_of("MainThread", "watcher")
+    made.cell(start_ns=0, end_ns=1_000)
+    made.api_call("cuCtxSynchronize", start_ns=100, end_ns=800, thread_id=1)
+    made.activity("sync", "context", start_ns=100, end_ns=800, thread_id=1)
+    assert wall_times(made.recording())[0].parts["threads"] == 0
+
+
+def test_what_a_thread_did_long_after_is_another_piece_of_work() -> None:
+    made = made_of("MainThread", "worker")
+    made.cell(start_ns=0, end_ns=10 * NEAR_NS)
+    for start in (100, 100 + 5 * NEAR_NS):
+        made.api_call("cuMemAlloc_v2", start_ns=start, end_ns=start + 50, thread_id=1)
+    assert wall_times(made.recording())[0].parts["threads"] == 100
 
 
 @pytest.mark.parametrize("names", [("worker", "other"), ("worker",)])

@@ -19,8 +19,10 @@ KINDS = {
     "graph": "cudaGraphInstantiate_v12000 cuGraphExecUpdate_v2 hipGraphInstantiateWithFlags hipGraphDestroy",
     "copy": "cuMemcpyHtoDAsync_v2 cudaMemcpyAsync_v3020 hipMemcpyAsync hipMemcpyWithStream hipDrvMemcpy3D "
             "cudaMemPrefetchAsync hipMemPrefetchAsync",
-    "memory": "cudaMalloc_v3020 cuMemAlloc_v2 cudaMemsetAsync_v3020 hipMalloc hipMallocAsync hipHostMalloc hipFree "
-              "hipMemsetAsync hipExtMallocWithFlags hipHostRegister",
+    "memory": "cudaMalloc_v3020 cuMemAlloc_v2 hipMalloc hipMallocAsync hipHostMalloc hipFree "
+              "hipExtMallocWithFlags hipHostRegister cuDeviceGraphMemTrim",
+    "memset": "cudaMemsetAsync_v3020 cuMemsetD2D32Async hipMemsetAsync",
+    "capture": "cudaStreamBeginCapture cuStreamEndCapture hipStreamBeginCapture",
     "wait": "cudaDeviceSynchronize_v3020 cuStreamSynchronize hipDeviceSynchronize hipStreamSynchronize "
             "hipEventSynchronize",
     "call": "cudaLaunchHostFunc_v10000 hipLaunchHostFunc cudaEventRecord_v3020 hipEventRecord hipPointerGetAttribute "

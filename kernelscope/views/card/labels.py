@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
+from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution, MemsetSummary
 from kernelscope.analysis.builds import BuildSummary, Miss
 from kernelscope.analysis.cache_keys import FRAMEWORKS
 from kernelscope.analysis.columns import Rows
@@ -45,11 +45,14 @@ TIME_MEANINGS = {
     "measuring": "launches that were replayed for the GPU's counters",
     "wait": "calls that wait for the GPU, such as synchronize",
     "copy": "calls that copy between host and device, where CUPTI recorded them",
-    "memory": "calls that allocate, free or set memory, where CUPTI recorded them",
+    "memset": "calls that fill memory (memsets), where CUPTI recorded them",
+    "memory": "calls that allocate, free or map memory, where CUPTI recorded them",
     "graph": "capturing, building, updating and launching CUDA graphs",
     "call": "other calls of the driver or the runtime, such as loading modules",
     "gc": "Python's garbage collections outside of launches, compiles, autotuning and CUDA calls; one inside is time "
           "of those",
+    "threads": "nothing is known of the main thread, while other threads of its process launched, compiled or called "
+               "CUDA: it may have waited for them, as in backward() or join(), or run Python",
     "recording": "what recording itself cost: an estimate, taken out of Python's part",
 }
 
@@ -230,7 +233,7 @@ def ranges_note(shown: Overview) -> str:
 def range_notes(each: RangeSummary) -> list[str]:
     """Return how many ranges of a path were never closed, and how much of their GPU time are copies."""
     notes = [f"{count(each.unclosed)} still open at the end"] if each.unclosed else []
-    return [*notes, f"own copies {duration(each.copy_ns)}"] if each.copy_ns else notes
+    return [*notes, f"own copies and memsets {duration(each.copy_ns)}"] if each.copy_ns else notes
 
 
 #: What is new in a compile, by its reason; other reasons need a sentence.
@@ -364,6 +367,7 @@ DOING = {
     "unsplit": "in launches",
     "graph": "working on graphs",
     "copy": "copying",
+    "memset": "filling memory",
     "memory": "allocating or freeing memory",
     "call": "in other CUDA calls",
     "wait": "waiting for the device",
@@ -374,7 +378,8 @@ DOING = {
 PART_MEANINGS = {
     "kernel": "time in which a kernel ran",
     "graphs": "time in which graphs ran that were traced as a whole, and no kernel that is known",
-    "copy": "time in which copies or memsets ran, and no kernel",
+    "copy": "time in which copies ran, and no kernel",
+    "memset": "time in which memsets ran, and no kernel, graph or copy",
     "idle": "time in which the GPU had nothing to do",
 }
 
@@ -387,9 +392,10 @@ _NAME = 44
 
 
 def gpu_parts(busy: Busy) -> tuple[tuple[str, int], ...]:
-    """Return what a bar of the GPU's time shows: kernel, graphs, copy and idle, those that took time."""
-    copies, idle = busy.busy_ns - busy.kernel_ns - busy.graph_ns, busy.window_ns - busy.busy_ns
-    found = (("kernel", busy.kernel_ns), ("graphs", busy.graph_ns), ("copy", copies), ("idle", idle))
+    """Return what a bar of the GPU's time shows: kernel, graphs, copy, memset and idle, those that took time."""
+    copies = busy.busy_ns - busy.kernel_ns - busy.graph_ns - busy.memset_ns
+    found = (("kernel", busy.kernel_ns), ("graphs", busy.graph_ns), ("copy", copies), ("memset", busy.memset_ns),
+             ("idle", busy.window_ns - busy.busy_ns))
     return tuple((name, value) for name, value in found if value > 0)
 
 
@@ -432,6 +438,7 @@ def gpu_lines(shown: Overview) -> list[str]:
     if gpu.kernels:
         found.append(_other_kernels(gpu))
     found += [_copies(each, device_name(shown, each.device_id)) for each in gpu.copies]
+    found += [_memsets(each, device_name(shown, each.device_id)) for each in gpu.memsets]
     found += filter(None, (graph_runs_line(shown), whole_graphs_line(shown)))
     if gpu.others:
         found.append(others_line(gpu.others))
@@ -461,7 +468,7 @@ def missing_kernels(shown: Overview) -> int:
 def is_shown(shown: Overview) -> bool:
     """Return whether there is anything to say about the GPU's side."""
     gpu = shown.gpu
-    return gpu is not None and bool(gpu.kernels or gpu.copies or gpu.busy or missing_kernels(shown))
+    return gpu is not None and bool(gpu.kernels or gpu.copies or gpu.memsets or gpu.busy or missing_kernels(shown))
 
 
 def others_line(kernels: Rows[KernelExecution]) -> str:
@@ -494,6 +501,12 @@ def _copies(each: CopySummary, where: str) -> str:
     if each.pageable:
         line += f"; {count(each.pageable)} with pageable memory of the host"
     return line + "."
+
+
+def _memsets(each: MemsetSummary, where: str) -> str:
+    filled = f", {size(each.size_bytes)} filled" if each.size_bytes is not None else ""
+    took = f" in {duration(each.memset_ns)}" if each.memset_ns is not None else ""
+    return f"{counted(each.memsets, 'memset')}{f' on {where}' if where else ''}{filled}{took}."
 
 
 # Graphs and build caches.

@@ -254,7 +254,7 @@ class Overview:
     @property
     def is_empty(self) -> bool:
         """Return whether nothing was launched, compiled or built, and the GPU did nothing."""
-        ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies)
+        ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies or self.gpu.memsets)
         made = self.compilations or self.by_topology or self.builds or self.tunings
         return not self.launches and not self.captured and not made and not ran
 

@@ -16,8 +16,8 @@ from kernelscope.views.parts import part_label
 #: The parts of the wall time that a reader tells apart, in the order in which equal ones are listed.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     **{part: (part,) for part in ("python", "compile", "compile_wait")}, "launch": LAUNCHING,
-    **{part: (part,) for part in ("autotuning", "measuring", "wait", "copy", "memory", "graph", "call", "gc",
-                                  "recording")},
+    **{part: (part,) for part in ("autotuning", "measuring", "wait", "copy", "memset", "memory", "graph", "call", "gc",
+                                  "threads", "recording")},
 }
 
 #: What is a smaller share of the wall time is not mentioned, but for the largest part.
@@ -170,6 +170,8 @@ def _meanwhile(each: Meanwhile) -> str:
         case "copy":
             amount = "" if each.size_bytes is None else f" {size(each.size_bytes)}"
             return f"{took} copying{amount}"
+        case "memset":
+            return f"{took} filling memory"
         case "memory":
             return f"{took} in {counted(each.count, 'allocation or release', 'allocations and releases')}"
         case "gc" | "other_gc":

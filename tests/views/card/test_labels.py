@@ -101,6 +101,7 @@ def test_copies_idle_time_and_what_is_left_out_are_added_up(gpu_story: Any) -> N
         "5 kernels ran for 1.22 ms in all, 244 µs each on average; launches queued for 40.0 µs (median), 59.6 µs "
         "(p99).",
         "HtoD: 1.0 MiB in 2 copies, 150 µs at 7.0 GB/s, 33 % hidden under kernels; 1 with pageable memory of the host.",
+        "2 memsets.",
         "1 graph launch of 1 graph ran 2 kernels, 20.0 µs.",
         "Other: 1 kernel, 900 µs, whose launches were not recorded: cupy_add.",
         "2 launches have no kernel: captured into a graph, or not recorded.",
