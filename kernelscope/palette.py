@@ -14,6 +14,7 @@ PHASE_COLORS = {
     "compile_wait": "#742d86",
     "prepare": "#5bbcea",
     "submit": "#a74882",
+    "measuring": "#36634d",
     "finish": "#8d8685",
 }
 #: Host time of a launch of which the phase is not known.
@@ -76,7 +77,6 @@ FRAME_COLORS = {
 PART_COLORS = {
     "launch": PHASE_COLORS["submit"],
     "autotuning": "#704010",
-    "measuring": "#36634d",
     "wait": WAIT_COLOR,
     "copy": GPU_COLORS["copy"],
     "memset": "#2525f4",

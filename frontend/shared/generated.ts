@@ -10,6 +10,7 @@ export const PHASES = [
   "compile wait",
   "prepare",
   "submit",
+  "measuring",
   "finish",
   "other"
 ];
@@ -21,12 +22,13 @@ export const PHASE_COLORS = [
   "#742d86",
   "#5bbcea",
   "#a74882",
+  "#36634d",
   "#8d8685",
   "#98a0a8"
 ];
 
 /** The place of the last one. */
-export const PHASE_UNKNOWN = 6;
+export const PHASE_UNKNOWN = 7;
 
 /** Kernels by their name. */
 export const KERNEL_COLORS = [

@@ -6,7 +6,7 @@ import { COLORS, KERNEL_COLORS, PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../s
 import { count, counted, duration, line, moment, percent, size } from "../shared/text";
 import { type Description, describe, shortName } from "./describe";
 import type { Sums } from "./sums";
-import { COMPILE_WAIT } from "./tracks";
+import { COMPILE_WAIT, MEASURING } from "./tracks";
 import type { TimelineEvent, View } from "./view";
 
 /** Fill a tooltip with what is known of an event, or of a group. */
@@ -45,7 +45,7 @@ export function fillSums(panel: HTMLElement, sums: Sums, close: () => void): voi
   tile("GPU busy", sums.span ? percent(sums.busy / sums.span / Math.max(1, sums.devices)) : "–",
     `${duration(sums.busy)}${sums.devices > 1 ? ` on ${sums.devices} GPUs` : ""}`);
   tile("Kernels", count(sums.kernels), duration(sums.kernelTime));
-  tile("Copies and sets", count(sums.copies), `${size(sums.copyBytes)}, ${duration(sums.copyTime)}`);
+  tile("Copies and memsets", count(sums.copies), `${size(sums.copyBytes)}, ${duration(sums.copyTime)}`);
   const parts: HTMLElement[] = [tiles];
   if (sums.host > 0) parts.push(phaseBar(sums));
   if (sums.byKernel.length) {
@@ -177,9 +177,10 @@ export function legend(view: View): HTMLElement[] {
     keys.push(element("span", "", mark, text));
   };
   if (model.table("launches").rows) {
-    const hasWaits = model.table("launches").col("compile_wait_ns").some((each) => each > 0);
+    const launches = model.table("launches"), rare = new Map([[COMPILE_WAIT, "compile_wait_ns"], [MEASURING, "measuring_ns"]]);
     PHASES.forEach((name, phase) => {
-      if (phase !== PHASE_UNKNOWN && (phase !== COMPILE_WAIT || hasWaits)) key(PHASE_COLORS[phase], name);
+      const column = rare.get(phase), isThere = column === undefined || launches.col(column).some((each) => each > 0);
+      if (phase !== PHASE_UNKNOWN && isThere) key(PHASE_COLORS[phase], name);
     });
     key(PHASE_COLORS[PHASE_UNKNOWN], "phase unknown", "kst-striped");
     const captured = model.table("launches").spec("capture");

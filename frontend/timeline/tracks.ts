@@ -10,8 +10,8 @@ const FAN = 16, STRIDE = 16;
 /** So many events a column are gone through one by one. */
 const FEW = 40;
 /** The phases by their places in `PHASES`, and how many segments a launch has: the dispatch is on both sides. */
-const DISPATCH = 0, COMPILE = 1, PREPARE = 3, SUBMIT = 4, FINISH = 5;
-export const COMPILE_WAIT = 2, SEGMENTS = 7;
+const DISPATCH = 0, COMPILE = 1, PREPARE = 3, SUBMIT = 4, FINISH = 6;
+export const COMPILE_WAIT = 2, MEASURING = 5, SEGMENTS = 8;
 
 type Ids = Int32Array | null;
 
@@ -197,6 +197,7 @@ export class LaunchTrack extends Track {
   private readonly flags: Float64Array;
   private readonly compiling: Float64Array;
   private readonly waiting: Float64Array;
+  private readonly measuring: Float64Array;
   private phaseSums?: Float64Array;
 
   constructor(model: Model, spec: TrackSpec, ids: Ids, start: Float64Array) {
@@ -206,6 +207,7 @@ export class LaunchTrack extends Track {
     this.flags = table.col("flags");
     this.compiling = table.col("compile_ns");
     this.waiting = table.col("compile_wait_ns");
+    this.measuring = table.col("measuring_ns");
   }
 
   /** Fill `times` with the bounds of a launch's segments and `kinds` with their phases. */
@@ -222,16 +224,18 @@ export class LaunchTrack extends Track {
     times[3] = times[1] + compile;
     at += parts[1][id];
     times[5] = at;
+    times[6] = at + (flags & 2 && flags & 4 ? Math.min(this.measuring[id], parts[2][id]) : 0);
     at += parts[2][id];
-    times[6] = at;
-    times[7] = flags & ENDED ? at + parts[3][id] : this.end[i];
+    times[7] = at;
+    times[8] = flags & ENDED ? at + parts[3][id] : this.end[i];
     kinds[0] = kinds[3] = compiling >= 0 ? DISPATCH : PHASE_UNKNOWN;
-    kinds[1] = COMPILE_WAIT; kinds[2] = COMPILE; kinds[4] = PREPARE; kinds[5] = SUBMIT; kinds[6] = FINISH;
+    kinds[1] = COMPILE_WAIT; kinds[2] = COMPILE; kinds[4] = PREPARE; kinds[5] = MEASURING; kinds[6] = SUBMIT;
+    kinds[7] = FINISH;
     if (flags !== 15) {
       if (!(flags & 1)) kinds[0] = kinds[3] = kinds[4] = PHASE_UNKNOWN;
-      if (!(flags & 2)) kinds[4] = kinds[5] = PHASE_UNKNOWN;
-      if (!(flags & 4)) kinds[5] = kinds[6] = PHASE_UNKNOWN;
-      if (!(flags & 8)) kinds[6] = PHASE_UNKNOWN;
+      if (!(flags & 2)) kinds[4] = kinds[6] = PHASE_UNKNOWN;
+      if (!(flags & 4)) kinds[6] = kinds[7] = PHASE_UNKNOWN;
+      if (!(flags & 8)) kinds[7] = PHASE_UNKNOWN;
     }
   }
 
@@ -261,14 +265,15 @@ export class LaunchTrack extends Track {
 
   /** Add the nanoseconds of each phase of a launch. */
   private addPhases(i: number, out: Float64Array) {
-    const { flags, compiling, waiting, parts, times, kinds } = this, id = this.id(i), compile = compiling[id];
+    const { flags, compiling, waiting, measuring, parts, times, kinds } = this, id = this.id(i), compile = compiling[id];
     const dispatched = parts[0][id];
     if (flags[id] === 15 && compile >= 0 && compile <= dispatched) {
       out[DISPATCH] += dispatched - compile;
       out[COMPILE] += compile - waiting[id];
       out[COMPILE_WAIT] += waiting[id];
       out[PREPARE] += parts[1][id];
-      out[SUBMIT] += parts[2][id];
+      out[SUBMIT] += parts[2][id] - Math.min(measuring[id], parts[2][id]);
+      out[MEASURING] += Math.min(measuring[id], parts[2][id]);
       out[FINISH] += parts[3][id];
       return;
     }

@@ -430,6 +430,8 @@ class Busy:
         Of that, time in which a kernel, a graph, a copy or a memset ran.
     memset_ns : int
         Of that, time in which memsets ran, and no kernel, graph or copy.
+    measuring_ns : int
+        Time beside that in which launches were replayed for the GPU's counters: what runs then is not recorded.
     """
 
     device_id: int | None
@@ -438,6 +440,7 @@ class Busy:
     graph_ns: int
     busy_ns: int
     memset_ns: int = 0
+    measuring_ns: int = 0
 
     @property
     def share(self) -> float | None:
@@ -498,9 +501,16 @@ def busy(
         kernel_ns = busy_ns if alone is anything else within.common_ns(alone)
         others = own.where(own.is_kernel | own.is_copy | own.is_graph)
         memset_ns = 0 if len(others) == len(own) else busy_ns - within.common_ns(others.busy)
+        measuring_ns = measured(recording, device).minus(anything).common_ns(within)
         found.append(Busy(known_id(device), within.total_ns, kernel_ns, within.common_ns(own.busy_with_graphs),
-                          busy_ns, memset_ns))
+                          busy_ns, memset_ns, measuring_ns))
     return found
+
+
+def measured(recording: Recording, device: int) -> Intervals:
+    """Return when launches on a device, or on one that is not known, were replayed for the GPU's counters."""
+    rows = [row for row in recording.rows("measurements") if row["device_id"] in (None, known_id(device))]
+    return union(*(np.array([row[name] for row in rows], np.int64) for name in ("start_ns", "end_ns")))
 
 
 def busy_over_time(

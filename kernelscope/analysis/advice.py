@@ -47,9 +47,7 @@ from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence, 
 from kernelscope.analysis.gpu import LAUNCHING, GpuSummary
 from kernelscope.analysis.graphs import Executable, GraphSummary, executables
 from kernelscope.analysis.launches import (
-    COMPILING as COMPILE_PHASES,
-)
-from kernelscope.analysis.launches import (
+    APART,
     LONG,
     WARP,
     CellSummary,
@@ -1143,8 +1141,8 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell:
         return None
     begin, size, rounds = loop
     chosen = rows[begin:begin + size * rounds].reshape(rounds, size)
-    compiling, waiting = (np.maximum(phases.phases[name][chosen], 0) for name in COMPILE_PHASES)
-    host = phases.host_ns[chosen] - compiling - waiting
+    compiling, waiting, measuring = (np.maximum(phases.phases[name][chosen], 0) for name in APART)
+    host = phases.host_ns[chosen] - compiling - waiting - measuring
     if bool((phases.host_ns[chosen] < 0).any()):
         return None
     spent = host.sum(axis=1)

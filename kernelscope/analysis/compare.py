@@ -52,7 +52,7 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns, knows_compiles
 from kernelscope.analysis.graphs import by_topology
-from kernelscope.analysis.launches import COMPILING, PHASES, LaunchPhases, cell_label, dims, launch_phases
+from kernelscope.analysis.launches import APART, PHASES, LaunchPhases, cell_label, dims, launch_phases
 from kernelscope.analysis.lines import by_line
 from kernelscope.analysis.processes import by_process
 from kernelscope.analysis.ranges import by_range
@@ -91,7 +91,7 @@ BLOCKS, FEW_BLOCKS = 16, 8
 #: So many kernels and graphs are judged at most: those that took longest. More would widen all intervals.
 MOST_JUDGED = 40
 #: What is judged, in the order of tables: a launch's host time without compiles, its phases, and its time on the GPU.
-MEASURES = ("host", *[phase for phase in PHASES if phase not in COMPILING], "execute")
+MEASURES = ("host", *[phase for phase in PHASES if phase not in APART], "execute")
 #: What became of a row.
 NEW, GONE, CHANGED, SAME = "new", "gone", "changed", "same"
 

@@ -25,6 +25,7 @@ from kernelscope.analysis.activities import (
     is_gpu_recorded,
     join,
     known_id,
+    measured,
     memsets,
     overlap,
     spread,
@@ -58,7 +59,7 @@ from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.owners import device_names, device_processes, has_processes, processes_of
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns, is_known
-from kernelscope.schema import RECORD_TIMES
+from kernelscope.schema import RECORD_TIMES, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,11 +68,15 @@ if TYPE_CHECKING:
 # What the host was doing at each moment: the phases of launches on any thread, compiles, driver calls and waits.
 #
 # Every moment has one state. Where several threads are in different ones, or a launch is made inside another one,
-# it is the one nearest to the GPU: submit, prepare, dispatch, finish, compile, waiting for a compile of another thread
-# (*compile_wait*), a launch without known phases (*unsplit*), work on graphs (*graph*: building, updating, launching
-# them), a copy, a memset, an allocation (*memory*), another call of the driver or the runtime (*call*), a wait for the
-# device (*wait*). The rest is *outside*: Python and other code. The dispatch of a launch that compiles is without all
-# compiles, whichever launch they are of. What a library builds for its cache is a compile too.
+# it is the one nearest to the GPU: a launch that is replayed for the GPU's counters (*measuring*), submit, prepare,
+# dispatch, finish, compile, waiting for a compile of another thread (*compile_wait*), a launch without known phases
+# (*unsplit*), work on graphs (*graph*: building, updating, launching them), a copy, a memset, an allocation (*memory*),
+# another call of the driver or the runtime (*call*), a wait for the device (*wait*). The rest is *outside*: Python and
+# other code. The dispatch of a launch that compiles is without all compiles, whichever launch they are of. What a
+# library builds for its cache is a compile too.
+#
+# While launches are replayed for the counters the GPU works, though nothing that it does then is recorded: such time is
+# no gap.
 
 #: States in the order in which tables list them.
 STATES: tuple[str, ...] = (*PHASES, "unsplit", "graph", "copy", "memset", "memory", "call", "wait", "outside")
@@ -84,8 +89,8 @@ LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unspli
 
 _NONE = np.empty(0, dtype=np.int64)
 #: Of two states at one moment the earlier one here counts.
-_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "compile_wait", "unsplit", "graph", "copy", "memset",
-          "memory", "call", "wait")
+_FIRST = ("measuring", "submit", "prepare", "dispatch", "finish", "compile", "compile_wait", "unsplit", "graph", "copy",
+          "memset", "memory", "call", "wait")
 
 
 @dataclass(frozen=True)
@@ -217,6 +222,18 @@ class _Host:
         """Which rows of ``activities`` are waits."""
         return matches(self.recording, "activities", "kind", "sync")
 
+    def measuring(self, thread_id: int | Ints | None) -> Intervals:
+        """Return when a thread's launches, or those of several, were replayed for the GPU's counters.
+
+        What launch it was that was replayed is not always known: then it is of no thread.
+        """
+        held = self.recording.rows("measurements")
+        if held and thread_id is not None:
+            owner = ints(self.recording, "launches", "thread_id")
+            whose = np.array([UNKNOWN if row["launch_id"] is None else owner[row["launch_id"]] for row in held])
+            held = [row for row, is_own in zip(held, np.isin(whose, thread_id).tolist(), strict=True) if is_own]
+        return union(*(np.array([row[name] for row in held], np.int64) for name in ("start_ns", "end_ns")))
+
     @cached_property
     def calls(self) -> dict[str, Bools]:
         """By state, which rows of ``api_calls`` are of it."""
@@ -235,13 +252,15 @@ def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
     start, end = bounds[0], bounds[-1]
     compiled, compiling, waiting = _compiles(host, thread_id, rows)
     calls = _calls(host, thread_id)
-    if _follow_one_another(start, end):
+    measuring = host.measuring(thread_id)
+    if _follow_one_another(start, end) and not len(measuring):
         if not len(compiling) and not len(waiting) and not any([bool(is_known(each).any()) for each in bounds[1:4]]):
             parts = {"unsplit": [Intervals(start, end)]}
             return HostStates(_outside_launches(parts, start, end, calls))
         if all(_in_order(left, right) for left, right in pairwise(bounds)):
             return HostStates(_regular(bounds, np.flatnonzero(compiled), compiling, waiting, calls))
-    return HostStates(_by_priority(bounds, compiled, compiling, waiting, calls))
+    return HostStates(_by_priority(bounds, compiled, {
+        "measuring": measuring, "compile": compiling, "compile_wait": waiting, **calls}))
 
 
 def dominant(by_state: dict[str, int]) -> str | None:
@@ -283,9 +302,9 @@ def _outside_launches(parts: dict[str, list[Intervals]], start: Ints, end: Ints,
     return parts
 
 
-def _by_priority(bounds: Sequence[Ints], compiled: Bools, compiling: Intervals, waiting: Intervals,
-                 calls: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
-    """Return the states of launches that overlap or lack phases, by priority."""
+def _by_priority(bounds: Sequence[Ints], compiled: Bools,
+                 others: Mapping[str, Intervals]) -> dict[str, list[Intervals]]:
+    """Return the states of launches that overlap, lack phases or were measured, and others, by priority."""
     start, dispatched, submitting, submitted, end = bounds
     dispatch = _known(start, dispatched)
     inside = union(*_both(start, dispatched, compiled))
@@ -293,12 +312,11 @@ def _by_priority(bounds: Sequence[Ints], compiled: Bools, compiling: Intervals, 
     sets = {
         "submit": _known(submitting, submitted),
         "prepare": _known(dispatched, submitting),
-        "dispatch": joined(plain, inside.minus(joined(compiling, waiting))) if compiled.any() else dispatch,
+        "dispatch": joined(
+            plain, inside.minus(joined(others["compile"], others["compile_wait"]))) if compiled.any() else dispatch,
         "finish": _known(submitted, end),
-        "compile": compiling,
-        "compile_wait": waiting,
         "unsplit": _known(start, end),
-        **calls,
+        **others,
     }
     parts: dict[str, list[Intervals]] = {}
     cover = Intervals(start[:0], start[:0])
@@ -551,14 +569,15 @@ def gaps(
     host = host_states(recording) if host is None else host
     lanes: list[LaneGaps] = []
     for device, own in activities.by_device():
-        idle, busy_ns = _idle(own, within)
+        measuring = measured(recording, device)
+        idle, busy_ns = _idle(own, within, measuring)
         by_state = host.time_in(idle)
         lanes.append(LaneGaps(known_id(device), None, True, len(own), busy_ns, idle, by_state))
         streams = [(known_id(stream), each) for stream, each in own.by_stream()] if by_stream else []
         if len(streams) == 1:  # the same gaps
             lanes.append(replace(lanes[-1], stream=streams[0][0], all_streams=False))
             continue
-        found = [_idle(each, within) for _, each in streams]
+        found = [_idle(each, within, measuring) for _, each in streams]
         for (stream, each), (idle, busy_ns), by_state in zip(
                 streams, found, host.times_in([idle for idle, _ in found]), strict=True):
             lanes.append(LaneGaps(known_id(device), stream, False, len(each), busy_ns, idle, by_state))
@@ -612,11 +631,11 @@ def gap_table(recording: Recording, within: Intervals | None = None) -> pd.DataF
         **dict.fromkeys(states, "Int64")}, {"gaps": lambda lane: len(lane.idle), "longest_ns": longest, **states})
 
 
-def _idle(own: Activities, within: Intervals | None) -> tuple[Intervals, int]:
-    """Return the gaps, and the busy time."""
+def _idle(own: Activities, within: Intervals | None, measuring: Intervals) -> tuple[Intervals, int]:
+    """Return the gaps, and the busy time; `measuring` is neither."""
     if within is None:
-        return own.busy.between(), own.busy.total_ns
-    return within.minus(own.busy), within.common_ns(own.busy)
+        return own.busy.between().minus(measuring), own.busy.total_ns
+    return within.minus(own.busy).minus(measuring), within.common_ns(own.busy)
 
 
 def _gap(lane: LaneGaps, own: Activities, place: int, host: HostStates) -> Gap:
@@ -757,7 +776,7 @@ def _idle_of_processes(recording: Recording, within: Intervals, activities: Acti
         number = known_id(device)
         if number in told:
             threads = np.flatnonzero(np.isin(owner, [] if number is None else users[number]))
-            idle, busy_ns = _idle(own, within)
+            idle, busy_ns = _idle(own, within, measured(recording, device))
             yield LaneGaps(number, None, True, len(own), busy_ns, idle, host_states(recording, threads).time_in(idle))
 
 

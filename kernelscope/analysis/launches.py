@@ -50,9 +50,10 @@ from kernelscope.schema import MODES, RECORD_TIMES, UNKNOWN
 
 # Host phases of each launch, and their totals by group.
 #
-# A launch's host time runs from ``start_ns`` to ``end_ns`` and has six phases, in order: dispatch (without the
+# A launch's host time runs from ``start_ns`` to ``end_ns`` and has seven phases, in order: dispatch (without the
 # compile inside it), compile, compile_wait (in which another thread compiled, and this one waited for it), prepare,
-# submit, finish. Where all boundaries are known they add up to it exactly.
+# submit (without the replay inside it), measuring (in which the launch was replayed for the GPU's counters), finish.
+# Where all boundaries are known they add up to it exactly.
 #
 # A launch can be made inside another one (``parent_launch_id``): from a pre-launch callback, or while a kernel
 # compiles. Its time is inside its parent's. So that totals count each nanosecond once, what is summed is a
@@ -67,10 +68,13 @@ from kernelscope.schema import MODES, RECORD_TIMES, UNKNOWN
 # summed by itself.
 
 #: The phases of a launch's host time, in order.
-PHASES = ("dispatch", "compile", "compile_wait", "prepare", "submit", "finish")
+PHASES = ("dispatch", "compile", "compile_wait", "prepare", "submit", "measuring", "finish")
 
-#: Those that a launch does not have that finds its specialization in memory.
+#: Those in which something was compiled, or waited for.
 COMPILING = ("compile", "compile_wait")
+
+#: Those that have nothing to do with how long launching takes.
+APART = (*COMPILING, "measuring")
 
 #: What takes more than so many times the median is long.
 LONG = 5
@@ -84,7 +88,7 @@ class PhaseTotals:
     ----------
     host_ns : int or None
         All of it; None where no launch's end was recorded.
-    dispatch_ns, compile_ns, compile_wait_ns, prepare_ns, submit_ns, finish_ns : int or None
+    dispatch_ns, compile_ns, compile_wait_ns, prepare_ns, submit_ns, measuring_ns, finish_ns : int or None
         The phases.
     unsplit_ns : int
         What is in `host_ns` and in no phase: launches whose boundaries were not recorded, or that failed.
@@ -96,6 +100,7 @@ class PhaseTotals:
     compile_wait_ns: int | None = None
     prepare_ns: int | None = None
     submit_ns: int | None = None
+    measuring_ns: int | None = None
     finish_ns: int | None = None
     unsplit_ns: int = 0
 
@@ -106,8 +111,8 @@ class PhaseTotals:
 
     @property
     def launching_ns(self) -> int | None:
-        """Return the host time without compiles, and without waiting for those of other threads."""
-        return None if self.host_ns is None else self.host_ns - sum(self.phase(name) or 0 for name in COMPILING)
+        """Return the host time without compiles, waiting for those of other threads, and measuring."""
+        return None if self.host_ns is None else self.host_ns - sum(self.phase(name) or 0 for name in APART)
 
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:
@@ -149,8 +154,8 @@ class PhaseSums:
 
     @property
     def launching_ns(self) -> Ints:
-        """Return the host time of each group without compiles, and without waiting for those of other threads."""
-        return _without_compiles(self.host_ns, self.phases)
+        """Return the host time of each group without compiles, waiting for those of other threads, and measuring."""
+        return _launching(self.host_ns, self.phases)
 
     def less(self, part: PhaseSums) -> PhaseSums:
         """Return the sums of the other launches, given those of some of them."""
@@ -187,15 +192,15 @@ class LaunchPhases:
 
     @cached_property
     def launching_ns(self) -> Ints:
-        """Return own time of each launch without compiles and waiting for those of others; -1 where it is unknown."""
-        return _without_compiles(self.own_ns, self.own_phases)
+        """Return own time of each launch without compiles, waiting for one, and measuring; -1 where it is unknown."""
+        return _launching(self.own_ns, self.own_phases)
 
     def longest(self, row: int) -> tuple[str | None, int]:
-        """Return the phase in which a launch spent the most of its own time, and how much: none of `COMPILING`.
+        """Return the phase in which a launch spent the most of its own time, and how much: none of `APART`.
 
         It is None, and 0, where phases were not recorded.
         """
-        spent = {name: int(self.own_phases[name][row]) for name in PHASES if name not in COMPILING}
+        spent = {name: int(self.own_phases[name][row]) for name in PHASES if name not in APART}
         phase = max(spent, key=lambda name: spent[name])
         return (phase, spent[phase]) if spent[phase] >= 0 else (None, 0)
 
@@ -231,9 +236,11 @@ def launch_phases(recording: Recording) -> LaunchPhases:
     """Return the phases of every launch of the recording."""
     bounds = instants(recording, "launches", *RECORD_TIMES)
     compiling, waiting = ints(recording, "launches", "compile_ns"), launch_waits(recording)
+    measuring = launch_measuring(recording)
     found = np.empty((1 + len(PHASES), len(compiling)), dtype=np.int32)
     for part in parts(len(compiling)):
-        spent = _phases([each[part] for each in bounds], compiling[part], 0 if waiting is None else waiting[part])
+        spent = _phases([each[part] for each in bounds], compiling[part], 0 if waiting is None else waiting[part],
+                        None if measuring is None else measuring[part])
         if max(int(each.max()) for each in spent) > np.iinfo(found.dtype).max:
             found = found.astype(np.int64)
         for row, each in zip(found, spent, strict=True):
@@ -253,14 +260,37 @@ def launch_phases(recording: Recording) -> LaunchPhases:
     return LaunchPhases(host_ns=host, own_ns=own, phases=phases, own_phases=own_phases)
 
 
-def _phases(bounds: Sequence[Ints], compiling: Ints, waiting: Ints | int) -> list[Ints]:
-    """Return the host time of some launches, and the time in each of `PHASES`; `compiling` holds `waiting`."""
+def launch_measuring(recording: Recording) -> Ints | None:
+    """Return how long each launch was replayed for the GPU's counters, in nanoseconds; None where none was."""
+    rows = [row for row in recording.rows("measurements") if row["launch_id"] is not None]
+    if not rows:
+        return None
+    owner, start, end = (np.array([row[name] for row in rows], np.int64) for name in (
+        "launch_id", "start_ns", "end_ns"))
+    return sum_by(owner, np.maximum(end - start, 0), row_count(recording, "launches"))
+
+
+def _phases(bounds: Sequence[Ints], compiling: Ints, waiting: Ints | int, measuring: Ints | None) -> list[Ints]:
+    """Return the host time of some launches, and the time in each of `PHASES`.
+
+    `compiling` holds `waiting`, and submit, or where that is not known the whole launch, holds `measuring`.
+    """
     start, dispatched, submitting, submitted, end, compiling = _in_order(bounds, compiling)
-    dispatch = duration_ns(start, dispatched)
+    host, dispatch = duration_ns(start, end), duration_ns(start, dispatched)
     return [
-        duration_ns(start, end), np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN),
+        host, np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN),
         np.where(compiling >= 0, compiling - waiting, UNKNOWN), np.where(compiling >= 0, waiting, UNKNOWN),
-        duration_ns(dispatched, submitting), duration_ns(submitting, submitted), duration_ns(submitted, end)]
+        duration_ns(dispatched, submitting), *_measured(duration_ns(submitting, submitted), host, measuring),
+        duration_ns(submitted, end)]
+
+
+def _measured(submit: Ints, host: Ints, measuring: Ints | None) -> tuple[Ints, Ints]:
+    """Return the time of submit without measuring, and of measuring."""
+    if measuring is None:
+        return submit, np.where(submit >= 0, 0, UNKNOWN)
+    taken = np.minimum(measuring, np.where(submit >= 0, submit, host))
+    return (np.where(submit >= 0, submit - taken, UNKNOWN),
+            np.where((submit >= 0) | (taken > 0), taken, UNKNOWN))
 
 
 def _in_order(bounds: Sequence[Ints], compiling: Ints) -> list[Ints]:
@@ -299,9 +329,9 @@ def _out_of_order(bounds: Sequence[Ints], compiling: Ints) -> Bools:
     return torn | ((inside >= 0) & (compiling > inside))
 
 
-def _without_compiles(values: Ints, phases: Mapping[str, Ints]) -> Ints:
-    compiling, waiting = (np.maximum(phases[name], 0) for name in COMPILING)
-    return _less(values, compiling + waiting)
+def _launching(values: Ints, phases: Mapping[str, Ints]) -> Ints:
+    compiling, waiting, measuring = (np.maximum(phases[name], 0) for name in APART)
+    return _less(values, compiling + waiting + measuring)
 
 
 def _less(values: Ints, taken: Ints) -> Ints:
@@ -438,7 +468,7 @@ class KernelSummary:
     totals : PhaseTotals
         Own host time of its launches and its phases.
     median_ns, p99_ns, max_ns : float or None
-        Own host time a launch, without compiles and without waiting for those of other threads.
+        Own host time a launch, without compiles, waiting for those of other threads, and measuring.
     histogram : tuple of int
         How many launches took how long: counts in `kernelscope.analysis.columns.BINS` bins of equal ratio, from the
         shortest launch of all kernels to the longest.

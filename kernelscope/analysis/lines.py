@@ -106,15 +106,16 @@ class LineSummary:
         return self.totals.host_ns
 
     @property
-    def parts(self) -> tuple[int, int, int, int, int]:
-        """Return the time of compiles, of waiting for one, of launches, of other CUDA calls, of waiting for the GPU."""
-        return (max(self.compile_ns or 0, self.totals.compile_ns or 0), self.totals.compile_wait_ns or 0,
-                self.totals.launching_ns or 0, self.call_ns or 0, self.wait_ns or 0)
+    def parts(self) -> dict[str, int]:
+        """Return the time of each part by its name in `kernelscope.views.parts`; `call` and `wait` are other CUDA calls."""
+        return {"compile": max(self.compile_ns or 0, self.totals.compile_ns or 0),
+                "compile_wait": self.totals.compile_wait_ns or 0, "measuring": self.totals.measuring_ns or 0,
+                "launch": self.totals.launching_ns or 0, "call": self.call_ns or 0, "wait": self.wait_ns or 0}
 
     @property
     def cost_ns(self) -> int:
         """Return what rows are in order of: launches, other compiles and CUDA calls, and waits, in nanoseconds."""
-        return sum(self.parts)
+        return sum(self.parts.values())
 
 
 def by_line(recording: Recording, phases: LaunchPhases | None = None) -> list[LineSummary]:

@@ -28,7 +28,7 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.gpu import STATES, HostStates, host_states_of
-from kernelscope.analysis.launches import COMPILING
+from kernelscope.analysis.launches import APART
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
@@ -36,11 +36,11 @@ from kernelscope.recording.time import INSTANTS, is_known
 from kernelscope.schema import UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
-#: other CUDA calls (`kernelscope.analysis.gpu.STATES`), runs of an autotuner without their compiles (``autotuning``),
-#: measurements with the GPU's counters (``measuring``), Python's garbage collections outside of those (``gc``), what it
-#: did or waited for while other threads of its process worked (``threads``), what recording cost, and the rest: Python
-#: and libraries.
-PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "autotuning", "measuring", "gc", "threads",
+#: other CUDA calls (`kernelscope.analysis.gpu.STATES`), runs of an autotuner without their compiles and measurements
+#: with the GPU's counters (``autotuning``), Python's garbage collections outside of those (``gc``), what it did or
+#: waited for while other threads of its process worked (``threads``), what recording cost, and the rest: Python and
+#: libraries.
+PARTS: tuple[str, ...] = (*[each for each in STATES if each != "outside"], "autotuning", "gc", "threads",
                           "recording", "python")
 
 #: What other threads did for less than so long between two launches or calls is taken for one piece of work.
@@ -148,14 +148,13 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
         places = places_of[thread]
         in_places = [windows[place] for place in places]
         times = states.times_in(in_places)
-        tuning, measuring = _tuning(rows, thread), _measuring(rows, thread)
-        for part, held in (("autotuning", tuning.minus(measuring)), ("measuring", measuring)):
-            inside = states.times_in([_inside(held, each) for each in in_places]) if len(held) else []
-            for parts, spent in zip(times, inside, strict=len(held) > 0):
-                for state in COMPILING:
-                    del spent[state]
-                parts |= {state: parts[state] - value for state, value in spent.items()}
-                parts[part] = sum(spent.values())
+        held = _tuning(rows, thread)
+        inside = states.times_in([_inside(held, each) for each in in_places]) if len(held) else []
+        for parts, spent in zip(times, inside, strict=len(held) > 0):
+            for state in APART:
+                del spent[state]
+            parts |= {state: parts[state] - value for state, value in spent.items()}
+            parts["autotuning"] = sum(spent.values())
         own: list[int] = []
         for place, parts in zip(places, times, strict=True):
             if main[place] == thread:
@@ -164,7 +163,6 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
             elif some := {state: value for state, value in parts.items() if value and state != "outside"}:
                 others[place].append(ThreadTime(thread, names.get(thread, ""), some))
         if own:
-            held = joined(tuning, measuring)
             garbage, working = _garbage(rows, thread).minus(held), _others(recording, thread)
             for place in own:
                 inside, covered = _inside(working, windows[place]), joined(garbage, held)
@@ -340,10 +338,8 @@ class _RowsOfThreads:
     def of(self, table: str) -> dict[int, Ints | slice]:
         """Return the rows of a table by thread: of ``builds`` those that are runs of an autotuner."""
         if table not in self._rows:
-            thread = ids(self.recording, table, "launch_id" if table == "measurements" else "thread_id")
-            if table == "measurements":
-                thread = np.append(ids(self.recording, "launches", "thread_id"), UNKNOWN)[thread]
-            elif table == "builds":
+            thread = ids(self.recording, table, "thread_id")
+            if table == "builds":
                 thread = np.where(tuning_runs(self.recording), thread, UNKNOWN)
             self._rows[table] = rows_by(thread)
         return self._rows[table]
@@ -372,11 +368,6 @@ class _RowsOfThreads:
 def _tuning(rows: _RowsOfThreads, thread: int) -> Intervals:
     """Return a thread's runs of an autotuner."""
     return rows.intervals("builds", thread)
-
-
-def _measuring(rows: _RowsOfThreads, thread: int) -> Intervals:
-    """Return when a thread's launches were replayed for the GPU's counters."""
-    return rows.intervals("measurements", thread)
 
 
 def _others(recording: Recording, thread: int) -> Intervals:

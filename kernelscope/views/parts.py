@@ -14,7 +14,7 @@ from kernelscope.analysis.launches import COMPILING
 #: The phases of a launch's host time, and what of it is in none.
 PHASE_LABELS: Mapping[str, str] = {
     "dispatch": "dispatch", "compile": "compile", "compile_wait": "compile wait", "prepare": "prepare",
-    "submit": "submit", "finish": "finish", "unsplit": "launches without phases",
+    "submit": "submit", "measuring": "measuring", "finish": "finish", "unsplit": "launches without phases",
 }
 
 #: The parts of a cell's wall time, and of the host's time while a GPU idles. Those of a launch are called like its
@@ -27,7 +27,7 @@ PART_LABELS: Mapping[str, str] = {
     "compile_wait": "waiting for a compile",
     "launch": "launching",
     "autotuning": "autotuning",
-    "measuring": "measuring with the GPU's counters",
+    "measuring": "measuring",
     "wait": "waiting for the GPU",
     "copy": "copying",
     "memset": "filling memory",
@@ -40,12 +40,19 @@ PART_LABELS: Mapping[str, str] = {
 }
 
 #: What a GPU did with its time.
-GPU_LABELS: Mapping[str, str] = {"kernel": "kernel", "copy": "copy", "memset": "memset", "idle": "idle"}
+GPU_LABELS: Mapping[str, str] = {"kernel": "kernel", "copy": "copy", "memset": "memset",
+                                  "measuring": "measuring", "idle": "idle"}
 
 
 def phase_label(name: str) -> str:
     """Return what a phase of launches is called."""
     return PHASE_LABELS[name]
+
+
+def doing(name: str) -> str:
+    """Return what the host was doing in a part of time, as the end of "while the host was ..."."""
+    label = PART_LABELS[name]
+    return label if label.split()[0].endswith("ing") else f"in {label}"
 
 
 def part_label(name: str, *, is_imported: bool = False) -> str:

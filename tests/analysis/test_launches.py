@@ -54,7 +54,7 @@ def test_compile_is_taken_out_of_dispatch() -> None:
     made = _base()
     made.launch(phases=(3, 100, 4, 5, 6))
     total = phase_totals(made.recording())
-    assert total == PhaseTotals(118, 3, 100, 0, 4, 5, 6, 0)
+    assert total == PhaseTotals(118, 3, 100, 0, 4, 5, 0, 6, 0)
     assert total.segments == (("dispatch", 3), ("compile", 100), ("prepare", 4), ("submit", 5), ("finish", 6))
 
 

@@ -138,7 +138,7 @@ def test_view_is_a_table() -> None:
     assert table.path.tolist() == ["epoch / step", "epoch", UNNAMED]
     assert table.launches.tolist() == [3, 1, 0]
     assert table.host_ns.isna().tolist() == [False, False, True]
-    assert table[[f"{name}_ns" for name in PHASES]].iloc[0].tolist() == [7_000, 0, 0, 9_000, 5_000, 3_000]
+    assert table[[f"{name}_ns" for name in PHASES]].iloc[0].tolist() == [7_000, 0, 0, 9_000, 5_000, 0, 3_000]
     empty = recording_of([], []).by_range()
     assert list(empty.columns) == list(table.columns)
     assert len(empty) == 0

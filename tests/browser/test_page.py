@@ -327,7 +327,7 @@ def test_a_drag_on_the_ruler_selects(opened_timeline: Any) -> None:
     selection = timeline.tell("return v.selection;")
     assert selection == [round(timeline.tell("return v.time(a);", place)) for place in (200, 600)]
     panel = timeline.page.locator(".kst-sums").inner_text()
-    for text in ("Selected", "Launches", "GPU busy", "Copies and sets", "On the GPU", "On the host", "axpy"):
+    for text in ("Selected", "Launches", "GPU busy", "Copies and memsets", "On the GPU", "On the host", "axpy"):
         assert text in panel
     timeline.page.locator(".kst-sums .kst-close").click()
     assert timeline.tell("return v.selection;") is None

@@ -23,6 +23,7 @@ from kernelscope.analysis.tuning import Tuning
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
+from kernelscope.views.parts import doing
 
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
@@ -31,6 +32,7 @@ PHASE_MEANINGS = {
     "compile_wait": "waiting until another thread had compiled the specialization, or released the compiler",
     "prepare": "marshalling the arguments, and copying host arrays to the device",
     "submit": "the driver's launch call",
+    "measuring": "replays of the launch for the GPU's counters",
     "finish": "copying host arrays back to the host, and debug checks",
     "unsplit": "host time of which no phase was recorded",
 }
@@ -356,30 +358,13 @@ def cell_problem(cell: CellSummary) -> str:
 
 # The GPU's side.
 
-#: What the host was doing, by its state, as the end of "while the host was ...".
-DOING = {
-    "dispatch": "in dispatch",
-    "compile": "compiling",
-    "compile_wait": "waiting for a compile of another thread",
-    "prepare": "preparing arguments",
-    "submit": "submitting launches",
-    "finish": "finishing launches",
-    "unsplit": "in launches",
-    "graph": "working on graphs",
-    "copy": "copying",
-    "memset": "filling memory",
-    "memory": "allocating or freeing memory",
-    "call": "in other CUDA calls",
-    "wait": "waiting for the device",
-    "outside": "outside of launches",
-}
-
 #: What each part of the GPU's time is.
 PART_MEANINGS = {
     "kernel": "time in which a kernel ran",
     "graphs": "time in which graphs ran that were traced as a whole, and no kernel that is known",
     "copy": "time in which copies ran, and no kernel",
     "memset": "time in which memsets ran, and no kernel, graph or copy",
+    "measuring": "time in which launches were replayed for the GPU's counters, whose kernels are not recorded",
     "idle": "time in which the GPU had nothing to do",
 }
 
@@ -392,10 +377,10 @@ _NAME = 44
 
 
 def gpu_parts(busy: Busy) -> tuple[tuple[str, int], ...]:
-    """Return what a bar of the GPU's time shows: kernel, graphs, copy, memset and idle, those that took time."""
+    """Return what a bar of the GPU's time shows, those of its parts that took time; they add up to it."""
     copies = busy.busy_ns - busy.kernel_ns - busy.graph_ns - busy.memset_ns
     found = (("kernel", busy.kernel_ns), ("graphs", busy.graph_ns), ("copy", copies), ("memset", busy.memset_ns),
-             ("idle", busy.window_ns - busy.busy_ns))
+             ("measuring", busy.measuring_ns), ("idle", busy.window_ns - busy.busy_ns - busy.measuring_ns))
     return tuple((name, value) for name, value in found if value > 0)
 
 
@@ -419,14 +404,13 @@ def idle_line(idle: LaneGaps, window_ns: int) -> str:
     most = idle.by_state[state]
     line = f"idle {percent(idle.idle_ns / window_ns)} of the time"
     if most == idle.idle_ns:
-        return f"{line}: while the host was {DOING[state]}"
+        return f"{line}: while the host was {doing(state)}"
     # No phase of a launch may be much of it, and all of them together most of it.
     launching = sum(idle.by_state[each] for each in LAUNCHING)
-    doing = DOING[state]
     if 2 * most < idle.idle_ns and launching > most:
-        most, doing = launching, "making launches"
+        state, most = "launch", launching
     how = "mostly" if 2 * most >= idle.idle_ns else "above all"
-    return f"{line}: {how} while the host was {doing} ({duration(most)} of {duration(idle.idle_ns)})"
+    return f"{line}: {how} while the host was {doing(state)} ({duration(most)} of {duration(idle.idle_ns)})"
 
 
 def gpu_lines(shown: Overview) -> list[str]:

@@ -20,7 +20,7 @@ from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import told_devices
 from kernelscope.analysis.graphs import GraphSummary
-from kernelscope.analysis.launches import COMPILING, PHASES, CellSummary, KernelSummary, PhaseTotals
+from kernelscope.analysis.launches import APART, PHASES, CellSummary, KernelSummary, PhaseTotals
 from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import as_tree
@@ -77,6 +77,7 @@ EMPTY_CHECKS = (
 _CELL_WIDTH = 80
 _Item = TypeVar("_Item")
 _WITHOUT_COMPILE = "excluding compilation"
+_WITHOUT_MEASURING = "excluding compilation and measuring"
 
 
 @dataclass(frozen=True)
@@ -683,7 +684,7 @@ def phases_section(shown: Overview) -> Section | None:
             share = f"{duration(value)}, {_share(value, totals.host_ns)}"
         legend.append((name, phase_label(name), share, labels.PHASE_MEANINGS[name]))
     rest = totals.launching_ns or 0
-    note = f"{_WITHOUT_COMPILE}: {duration(rest)}" if 0 < rest < totals.host_ns else ""
+    note = f"{_excluding(totals)}: {duration(rest)}" if 0 < rest < totals.host_ns else ""
     return Section("phases", "Host time by phase", duration(totals.host_ns),
                    (Shares("", phase_bars(totals), tuple(legend), note), table),
                    _PHASES_EXPLANATION)
@@ -693,16 +694,20 @@ _PHASES_EXPLANATION = "host time inside all launches, from each call to its retu
 
 
 def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
-    """Return a bar of host time by phase and, where a compile is in it, a thinner one of the time without it.
+    """Return a bar of host time by phase and, where a compile or a replay is in it, a thinner one without these.
 
     A compile is so long that next to it nothing else of a launch can be seen.
     """
     parts = tuple([Part(name, phase_label(name), value) for name, value in totals.segments])
-    rest = tuple(each for each in parts if each.name not in COMPILING)
+    rest = tuple(each for each in parts if each.name not in APART)
     bars = (Bar(parts, totals.host_ns or 0),) if parts else ()
     if rest and len(rest) < len(parts):
-        bars = (*bars, Bar(rest, sum(each.duration_ns for each in rest), f"{_WITHOUT_COMPILE}: "))
+        bars = (*bars, Bar(rest, sum(each.duration_ns for each in rest), f"{_excluding(totals)}: "))
     return bars
+
+
+def _excluding(totals: PhaseTotals) -> str:
+    return _WITHOUT_MEASURING if totals.measuring_ns else _WITHOUT_COMPILE
 
 
 def _parts(segments: Sequence[tuple[str, int]], *, is_imported: bool = False) -> tuple[Part, ...]:
@@ -716,7 +721,7 @@ def _phase_values(totals: PhaseTotals) -> dict[str, str]:
 
 def _phase_names(totals: PhaseTotals) -> tuple[str, ...]:
     """Return the phases that a table shows: not the rare ones where there is nothing of them."""
-    rare = {"compile_wait": totals.compile_wait_ns, "unsplit": totals.unsplit_ns}
+    rare = {"compile_wait": totals.compile_wait_ns, "measuring": totals.measuring_ns, "unsplit": totals.unsplit_ns}
     return tuple([name for name in (*PHASES, "unsplit") if name not in rare or rare[name]])
 
 
@@ -1303,7 +1308,6 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
     if not rows:
         return None
     done = together(rows)
-    compiling, compile_wait, launching, calling, waiting = done.parts
     meanings = {"launches": listed(done.kernels),
                 "compile": "" if done.compiles < 2 else counted(done.compiles, "compile")}
     if done.host_ns is None and done.launches:
@@ -1317,8 +1321,7 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
     if done.wait_ns is None:
         meanings["wait"] = _NO_WAIT
     return CodeLine(None, text, line_values(done), {key: each for key, each in meanings.items() if each},
-                    _parts([("compile", compiling), ("compile_wait", compile_wait), ("launch", launching),
-                            ("call", calling), ("wait", waiting)]))
+                    _parts([*done.parts.items()]))
 
 
 def ranges_section(shown: Overview) -> Section | None:

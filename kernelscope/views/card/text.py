@@ -154,7 +154,8 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
     if not total:
         return with_notice(recording.notice, EMPTY)
     phases = launch_phases(recording)
-    names = [name for name in PHASES if name != "compile_wait" or (phases.phases[name][:shown] > 0).any()]
+    names = [name for name in PHASES if name not in ("compile_wait", "measuring") or (
+        phases.phases[name][:shown] > 0).any()]
     rows = recording.arrow("launches").slice(0, shown).to_pylist()
     kernels = rows_at(recording, "dispatchers", [row["dispatcher_id"] for row in rows])
     configurations = rows_at(recording, "configurations", [row["configuration_id"] for row in rows])

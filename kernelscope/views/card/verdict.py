@@ -89,6 +89,8 @@ def _what(name: str, compiled: Sequence[CompilationSummary], launches: int, tune
     text = part_label(name)
     if name == "autotuning":
         return f"{text}{_kernels(tuned)}"
+    if name == "measuring":
+        return f"{text} with the GPU's counters"
     if name == "launch" and launches:
         return f"{text} {counted(launches, 'time')}" if launches > 1 else text
     return f"{text}{_compiles(compiled)}" if name == "compile" else text

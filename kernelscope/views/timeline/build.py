@@ -14,7 +14,7 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Ints, Reader, ints, readers, rows_by
 from kernelscope.analysis.compiling import launch_waits
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
-from kernelscope.analysis.launches import cell_label
+from kernelscope.analysis.launches import cell_label, launch_measuring
 from kernelscope.analysis.owners import process_names, processes_of
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities
 from kernelscope.palette import (
@@ -419,6 +419,7 @@ class _Builder:
             "thread_id", "dispatcher_id", "capture_event_id", "compile_ns", "compilation_id")
         waits = launch_waits(self._recording)
         waited = np.zeros_like(start) if waits is None else waits
+        measuring = launch_measuring(self._recording)
         bounds: list[tuple[Ints, Bools]] = []
         last = start
         for name in _TIMES["launches"][1:]:
@@ -429,6 +430,7 @@ class _Builder:
         def columns() -> dict[str, Column]:
             return {
                 "dispatcher_id": Column(dispatcher), "compile_wait_ns": Column(waited),
+                "measuring_ns": Column(np.zeros_like(start) if measuring is None else measuring),
                 **self._numbers(read, {
                     "compile_ns": "", "device_id": "device", "thread_id": "", "cell_id": "cell", "line_id": "line",
                     "parent_launch_id": "parent launch", "compilation_id": "compilation",
@@ -447,7 +449,7 @@ class _Builder:
 
         slices = self._add("launches", start, last, NO_END * ~bounds[-1][1], look, columns)
         slices.bounds = tuple(bounds)
-        slices.compiling = took, waited, compilation
+        slices.compiling, slices.measuring = (took, waited, compilation), measuring
         for lane, at in self._by_thread(thread, read.ints("cell_id")[0]):
             self._lanes.place(lane, slices, at)
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Intervals, Ints, rows_by, union
-from kernelscope.analysis.launches import COMPILING, cell_label
+from kernelscope.analysis.launches import APART, cell_label
 from kernelscope.analysis.launches import dims as dims_of
 from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.palette import COMPILE_COLOR, KERNEL_COLORS, PHASE_COLORS
@@ -129,6 +129,8 @@ class Slices:
     compiling : tuple of (ndarray, ndarray, ndarray), optional
         Of launches: how long each compiled or waited for a compile of another thread, of that how long it waited, and
         the row of ``compiles``; -1 where that is unknown, or none.
+    measuring : ndarray, optional
+        Of launches: how long each was replayed for the GPU's counters, which is part of submit.
     instant : ndarray of bool, optional
         Which of them are points in time.
     """
@@ -142,6 +144,7 @@ class Slices:
     columns: Callable[[], dict[str, Column]]
     bounds: tuple[tuple[Ints, Bools], ...] = ()
     compiling: tuple[Ints, Ints, Ints] | None = None
+    measuring: Ints | None = None
     instant: Bools | None = None
 
     def __len__(self) -> int:
@@ -384,7 +387,8 @@ class Timeline:
         """Return the parts of all launches in order of time: phases, and ``other`` where a bound is not known.
 
         A compile lies inside the dispatch, which is two parts then: where its own row says that it began, else just
-        before the dispatch ended. Waiting for another thread's comes before it.
+        before the dispatch ended. Waiting for another thread's comes before it. A replay for
+        the GPU's counters begins the submit.
         """
         launches = self.tables["launches"]
         (dispatched, has_dispatch), (submitting, has_submit), (submitted, has_submitted), (end, ended) = launches.bounds
@@ -398,6 +402,8 @@ class Timeline:
             begun = np.where(is_compiled, np.maximum(start, np.minimum(told, dispatched - spent)), dispatched)
             compiled = begun + spent
             waiting = begun + np.minimum(np.maximum(waited, 0), spent)
+        begins = submitting if launches.measuring is None else np.where(
+            has_submit & has_submitted, np.minimum(submitting + launches.measuring, submitted), submitting)
         is_split = has_dispatch & (took >= 0)
         last = np.maximum(end, start)
         found: list[Segment] = []
@@ -407,11 +413,12 @@ class Timeline:
             ("compile", waiting, compiled, is_compiled & (compiled > waiting)),
             ("dispatch", compiled, dispatched, is_split & is_compiled),
             ("prepare", dispatched, submitting, has_dispatch & has_submit),
-            ("submit", submitting, submitted, has_submit & has_submitted),
+            ("measuring", submitting, begins, begins > submitting),
+            ("submit", begins, submitted, has_submit & has_submitted),
             ("finish", submitted, end, has_submitted & ended),
         ):
             there = (begin <= finish) & (begin >= start) & (finish <= last)
-            gray = there & (begin < finish) & ~known & (name not in COMPILING)
+            gray = there & (begin < finish) & ~known & (name not in APART)
             for called, which in ((name, known & there), ("other", gray)):
                 if which.all():
                     found.append(Segment(called, begin, finish))

@@ -308,10 +308,11 @@ def _drawn(timeline: Timeline, rows: list[Row], left_out: str, columns: int) -> 
             bars += _bars(row.below, edges, middle + high / 4 + 0.5, high / 2)
         inside += _labels(row, span, bottom - _ROW)
     is_dense = any(each is not None for each in counts)
-    compiling = timeline.tables["launches"].compiling
-    waits = compiling is not None and bool((compiling[1] > 0).any())
+    launches = timeline.tables["launches"]
+    rare = {"compile_wait": launches.compiling and launches.compiling[1], "measuring": launches.measuring}
     legend = _OF_PROCESSES if timeline.is_folded else {
-        phase_label(phase): color for phase, color in PHASE_COLORS.items() if phase != "compile_wait" or waits}
+        phase_label(phase): color for phase, color in PHASE_COLORS.items()
+        if phase not in rare or ((held := rare[phase]) is not None and bool((held > 0).any()))}
     foot = [*_foot(legend, _remarks(timeline, left_out, span / columns if is_dense else 0.0), tops[-1])]
     height = tops[-1] + _LINE * len(foot) + 9
     title = escape(describe(timeline))

@@ -451,9 +451,12 @@ class _Tables:
                 start = parts[each.name].start
             if each.name != "other":
                 parts[each.name] = Part(each.name, start, end)
-        inside = tuple([parts.pop(name) for name in ("compile_wait", "compile") if name in parts])
-        if inside and "dispatch" in parts:
-            parts["dispatch"] = replace(parts["dispatch"], inner=inside)
+        for phase, inner in (("dispatch", ("compile_wait", "compile")), ("submit", ("measuring",))):
+            inside = tuple([parts.pop(name) for name in inner if name in parts])
+            if inside and phase in parts:
+                start = parts[phase].start if phase == "dispatch" else np.where(
+                    inside[0].start >= 0, inside[0].start, parts[phase].start)
+                parts[phase] = replace(parts[phase], start=start, inner=inside)
         return tuple(parts.values())
 
 

@@ -62,14 +62,20 @@ def test_every_phase(pair: tuple[Recording, Read]) -> None:
     for each in trace.of("phase"):
         assert each.end is not None and each.parent is not None
         around = each.parent
-        if each.name in COMPILING:
+        if each.name == "measuring":
+            assert around.name == "submit" and around.parent is not None
+            around = around.parent
+        elif each.name in COMPILING:
             assert around.name == "dispatch" and around.parent is not None
             around = around.parent
         found[each.name][around.arguments["launch"]] = each.end - each.start
     took = sum(np.maximum(found[name], 0) for name in COMPILING)
     found["dispatch"] = np.where(found["dispatch"] >= 0, found["dispatch"] - took, -1)
+    found["submit"] = np.where(found["submit"] >= 0, found["submit"] - np.maximum(found["measuring"], 0), -1)
     for name in PHASES:
         expected = phases[name].copy()
+        if name == "measuring":
+            expected[expected == 0] = -1
         if name in COMPILING:  # A compile of no time is not drawn, and neither is one in a launch of unknown phases.
             expected[(expected == 0) | (phases["dispatch"] < 0)] = -1
         assert np.array_equal(found[name], expected), name
