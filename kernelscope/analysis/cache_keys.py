@@ -1,4 +1,4 @@
-"""Why each compile of CuPy, cuTile, CuTe DSL, JAX and Warp was needed, told from parts of their caches' keys.
+"""Why each compile of cuda.core, CuPy, cuTile, CuTe DSL, JAX and Warp was needed, told from parts of their keys.
 
 Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
 divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
@@ -265,7 +265,7 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
         again = "the definition ran again"
     if not wanted:
         return "unknown", "the record does not tell what was new", None, None, None
-    signature, nearest, ended, _ = min(known, key=lambda each: (len(compare(wanted, each[1])), -each[3]))
+    signature, nearest, ended, _ = min(known, key=lambda each: (*_distance(compare(wanted, each[1])), -each[3]))
     found = compare(wanted, nearest)
     if again and (not found or found[0].kind == "code"):
         how = "with new code, which has to be compiled" if found else (
@@ -290,6 +290,11 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
     argument = found[0].name if found[0].kind in ("argument", "constant") and found[0].name != "reduction" else None
     fixes = list(dict.fromkeys(filter(None, (words.fix(kernel.target(each), wanted) for each in found))))
     return found[0].code, sentence, "; ".join(fixes[:_MOST]) or None, argument, signature
+
+
+def _distance(found: Sequence[Change]) -> tuple[int, bool]:
+    """Return how far two specializations are apart; of one difference, new code with the same options is nearer."""
+    return len(found), any(each.kind == "option" for each in found)
 
 
 def _described(change: Change, attributes: Mapping[str, Any]) -> str:
@@ -355,6 +360,8 @@ class _Words:
                     "changed")
         if self.name == "CuTe DSL":
             return "the same was compiled before: cute.compile keeps nothing for its next call"
+        if self.name == "cuda.core":
+            return "the same was compiled before: a Program keeps nothing for its next compile"
         return "the same was compiled before, and was not found any more"
 
     def keep(self, attributes: Mapping[str, Any]) -> str:
@@ -365,6 +372,9 @@ class _Words:
             return "clear no caches, and set jax.config once, before the first call"
         if self.name == "CuTe DSL":
             return "keep what cute.compile has returned, and call that"
+        if self.name == "cuda.core":
+            return ("keep the ObjectCode that compile() returned; or pass compile(cache=...) an InMemoryProgramCache "
+                    "or a FileStreamProgramCache of cuda.core.utils")
         return "keep the kernel object, and the folder of the disk cache"
 
     def of_library(self, code: str, attributes: Mapping[str, Any]) -> str:
@@ -435,6 +445,8 @@ class _Words:
         return self._divisible(change)
 
     def _option(self, change: Change) -> str:
+        if self.name == "cuda.core":
+            return f"compile with {change.name}={change.known} every time, or keep one ObjectCode for each"
         if self.name == "CuPy":
             how = f"with {change.name}={change.known}" if change.known not in (None, True) else (
                 f"with {change.name}" if change.known else f"without {change.name}")
@@ -465,6 +477,10 @@ def _widest(change: Change) -> int:
 
 
 _FRAMEWORKS = {
+    "cuda.core": _Words("cuda.core", "compile", "compile it once before it matters; compile(cache=...) with a "
+                        "FileStreamProgramCache of cuda.core.utils keeps it for the next process",
+                        "nothing avoids it: new code has to be compiled; what changes from compile to compile can be "
+                        "an argument of the kernel instead of a part of its source"),
     "cupy": _Words("CuPy", "call", "call it once before it matters; CuPy's disk cache keeps it for the next process",
                    "nothing avoids it: new code has to be compiled; what changes from call to call can be an argument "
                    "of the kernel instead of a part of its source"),

@@ -107,7 +107,7 @@ class LineSummary:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Return the time of each part by its name in `kernelscope.views.parts`; `call` and `wait` are other CUDA calls."""
+        """Return the time of each part, named as in `kernelscope.views.parts`; `call` is of other CUDA calls."""
         return {"compile": max(self.compile_ns or 0, self.totals.compile_ns or 0),
                 "compile_wait": self.totals.compile_wait_ns or 0, "measuring": self.totals.measuring_ns or 0,
                 "launch": self.totals.launching_ns or 0, "call": self.call_ns or 0, "wait": self.wait_ns or 0}

@@ -17,13 +17,14 @@ FRAMEWORKS = (
     "cupy", "jax", "warp", "cutile", "cute", "driver",
 )
 NUMBA = ("numba-cuda", "numba-cuda-mlir")
-#: Those that compile what the user wrote, with a row of ``compilations`` each time.
+#: Those that compile what the user wrote for the arguments that it is called with, each time a row of ``compilations``.
 COMPILING = (*NUMBA, "quadrants", "triton", "torch.compile", "cupy", "jax", "warp", "cutile", "cute")
 
 #: How a compile is kept for the next session. CuPy, cuTile, Triton, torch.compile, Warp and CuTe DSL keep theirs on
-#: disk by default, cuda.core compiles nothing by itself, and the simulator nothing at all.
+#: disk by default, and the simulator compiles nothing.
 DISK_CACHE = {
     **dict.fromkeys(NUMBA, "cache=True in @cuda.jit"),
+    "cuda.core": "Program.compile(cache=...) with a FileStreamProgramCache of cuda.core.utils",
     "quadrants": "qd.init(offline_cache=True)",
     "jax": ("jax_compilation_cache_dir (with jax_persistent_cache_min_compile_time_secs at 0 for compiles of less than "
             "a second)"),

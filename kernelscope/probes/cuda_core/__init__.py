@@ -13,6 +13,7 @@ from kernelscope import dryrun
 from kernelscope.probes.base import Patches, Probe
 from kernelscope.probes.cost import Trial
 from kernelscope.probes.cuda_core.calls import NullCalls
+from kernelscope.probes.cuda_core.compile import CompileHook
 from kernelscope.probes.cuda_core.graphs import GraphWatch, Memory, UnseenGraphs
 from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook, trial
 from kernelscope.probes.cuda_core.read import Driver
@@ -43,6 +44,7 @@ class CudaCoreProbe(Probe):
         self._rows: RowMaker | None = None
         self._null: NullCalls | None = None
         self._launches: LaunchHook | None = None
+        self._compiles: CompileHook | None = None
         self._unseen = UnseenGraphs()
         self._process = os.getpid()
 
@@ -52,13 +54,21 @@ class CudaCoreProbe(Probe):
         return self._launches is not None and self._launches.has_launched
 
     def hook(self, module: Any, sink: Sink) -> None:
-        """Hook ``cuda.core.launch``. See `Probe.hook`."""
+        """Hook ``cuda.core.launch`` and the compiles of programs. See `Probe.hook`."""
         if self._launches is None:
-            self._launches = LaunchHook(sink)
+            self._compiles = CompileHook(sink)
+            self._launches = LaunchHook(sink, self._compiles.compiled)
             self._launches.install(module)
+            problem = self._compiles.install(self.patches)
+            if problem is not None:
+                version = getattr(module, "__version__", "of an unknown version")
+                self.report(sink, f"compiles of cuda.core {version} are not recorded: {problem}",
+                            fix="pip install 'cuda-core>=1.2.2'")
 
     def unhook(self) -> None:
-        """Undo the hook. See `Probe.unhook`."""
+        """Undo the hooks. See `Probe.unhook`."""
+        if self._compiles is not None:
+            self._compiles.end()
         super().unhook()
         if self._launches is not None:
             self._launches.uninstall()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from kernelscope.native.log import from_signal_handler
@@ -33,6 +33,8 @@ class LaunchHook:
     ----------
     sink : Sink
         Where records go.
+    compiled : mapping of str to (int, set of int), optional
+        By the mangled name of a kernel that was compiled in this recording its dispatcher, and its specializations.
 
     Attributes
     ----------
@@ -40,8 +42,9 @@ class LaunchHook:
         Whether it has recorded a launch.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, compiled: Mapping[str, tuple[int, set[int]]] | None = None) -> None:
         self.sink = sink
+        self._compiled = {} if compiled is None else compiled
         self.has_launched = False
         self._known: dict[Any, tuple[int, int]] = {}
         self._bindings: Bindings | None = None
@@ -141,13 +144,28 @@ class LaunchHook:
         # A name may stand for many kernels, and a handle of an unloaded library for another one later: the kernel is
         # kept alive beside its row.
         key = (FRAMEWORK, handle, entry)
-        dispatcher = self.sink.dispatchers.intern(key, lambda: _function(handle, entry), live=kernel)
+        made, results = self._compiled.get(entry or "", (None, ()))
+        dispatcher = self.sink.dispatchers.intern(
+            key, lambda: _function(handle, entry), live=kernel) if made is None else made
         where = device(self.sink, _ordinal())
-        specialization = self.sink.specializations.intern(key, lambda: {
-            "dispatcher_id": dispatcher, "signature": _signature(entry, kernel), "origin": "before",
-            "compute_capability": self.sink.devices.rows[where].get("compute_capability"), "entry_name": entry,
-        }, live=_Live(kernel))
+        if len(results) == 1:  # of several, which one a handle is of is not told
+            specialization, = results
+            self._of_program(specialization, kernel, entry)
+        else:
+            specialization = self.sink.specializations.intern(key, lambda: {
+                "dispatcher_id": dispatcher, "signature": _signature(entry, kernel),
+                "origin": "compiled" if results else "before",
+                "compute_capability": self.sink.devices.rows[where].get("compute_capability"), "entry_name": entry,
+            }, live=_Live(kernel))
         return self.sink.target(dispatcher, specialization, where, failure)
+
+    def _of_program(self, specialization: int, kernel: Any, entry: str | None) -> None:
+        """Keep the kernel that was loaded from what was compiled, and its arguments, beside the row of that."""
+        rows = self.sink.specializations
+        if rows.objects[specialization] is None:
+            rows.objects[specialization] = _Live(kernel)
+            if rows.rows[specialization]["signature"] == "()":
+                rows.rows[specialization]["signature"] = _signature(entry, kernel)
 
     def _occupancy(self, kernel: Any, specialization: int, configuration: int, where: int) -> None:
         if self.sink.devices.rows[where]["ordinal"] == _ordinal():  # asked of the current device only
