@@ -57,6 +57,7 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.compiling import compile_times_of
 from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.owners import device_names, device_processes, has_processes, processes_of
+from kernelscope.analysis.tuning import TuningGpu, tuning_gpu
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns, is_known
 from kernelscope.schema import RECORD_TIMES, UNKNOWN
@@ -681,8 +682,9 @@ class GpuSummary:
         By direction.
     memsets : tuple of MemsetSummary
         By device.
-    trials_ns : int
-        How long kernels of an autotuner's benchmarks ran; they are part of `busy`, and else nowhere.
+    tuning : TuningGpu or None
+        What ran for autotuners' benchmarks, which is part of `busy`; their kernels are else nowhere. None where nothing
+        was tuned.
     reversed, untimed : int
         Activities that were left out, because their end is before their start or a time was not measured.
     clock_error_ns : float or None
@@ -701,7 +703,7 @@ class GpuSummary:
     execution: Rows[KernelExecution]
     copies: tuple[CopySummary, ...]
     memsets: tuple[MemsetSummary, ...]
-    trials_ns: int
+    tuning: TuningGpu | None
     reversed: int
     untimed: int
     clock_error_ns: float | None
@@ -727,7 +729,6 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
         return None
     everything = joined or join(recording)
     joined = without_trials(recording, everything)
-    tried = everything.kernel_execute_ns[np.append(trials(recording), False)[everything.launch]]
     activities = gpu_activities(recording)
     within = windows(recording)
     execution, working = by_execution(recording, joined), tuple(busy(recording, within, activities=activities))
@@ -752,11 +753,22 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
         execution=execution,
         copies=tuple(overlap(recording, activities=activities)),
         memsets=tuple(memsets(recording, activities=activities)),
-        trials_ns=int(tried[tried >= 0].sum()),
+        tuning=_tuning_gpu(recording, everything),
         reversed=activities.reversed,
         untimed=activities.untimed,
         clock_error_ns=float(known.max()) if len(known) else None,
     )
+
+
+def _tuning_gpu(recording: Recording, everything: Joined) -> TuningGpu | None:
+    """Return what ran for all benchmarks together; without activities, what launches' events timed are trials."""
+    runs = tuning_gpu(recording).values()
+    if runs:
+        return TuningGpu(*(sum(getattr(each, name) for each in runs)
+                           for name in ("trials_ns", "flush_ns", "others_ns")))
+    tried = everything.kernel_execute_ns[np.append(trials(recording), False)[everything.launch]]
+    spent = int(tried[tried >= 0].sum())
+    return TuningGpu(spent, 0, 0) if spent else None
 
 
 def told_devices(busy: Sequence[Busy]) -> Sequence[Busy]:

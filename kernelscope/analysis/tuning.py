@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernelscope.analysis.columns import (
+    codes,
     count_by,
     data_frame,
     ids,
+    ints,
     items,
     json_object,
     mapping,
@@ -42,6 +46,35 @@ if TYPE_CHECKING:
 DTYPE = " dtype"
 _NUMBER = re.compile(r"-?\d+")
 _MOST = 3
+
+
+#: Names of kernels that do nothing but fill memory, as torch's ``zero_()`` and ``fill_()`` launch them.
+_FILLS = re.compile("FillFunctor|fill_kernel|memset", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TuningGpu:
+    """What the GPU did for a run of an autotuner: sums of durations, in nanoseconds.
+
+    Attributes
+    ----------
+    trials_ns : int
+        Kernels of the function that is tuned.
+    flush_ns : int
+        Memsets and kernels that fill memory. A benchmark empties the GPU's L2 cache with them before each trial, as
+        `triton.testing.do_bench` does; arrays that a configuration resets are among them.
+    others_ns : int
+        Copies and other kernels.
+    """
+
+    trials_ns: int
+    flush_ns: int
+    others_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        """Return all of it."""
+        return self.trials_ns + self.flush_ns + self.others_ns
 
 
 @dataclass(frozen=True)
@@ -105,6 +138,8 @@ class Tuning:
         Why it was needed, what would avoid it, and what it raised.
     differing : tuple of str
         The parts of the key that are new, against the nearest that is known.
+    gpu : TuningGpu or None
+        What the GPU did for it; None where that was not recorded.
     """
 
     build_id: int
@@ -128,6 +163,7 @@ class Tuning:
     fix: str | None
     error: str | None
     differing: tuple[str, ...]
+    gpu: TuningGpu | None = None
 
     @property
     def failed(self) -> int:
@@ -165,6 +201,7 @@ def tunings(recording: Recording) -> list[Tuning]:
             if is_so and at >= 0:
                 counted[at] += 1
     names = [str(row["name"]) for row in recording.rows("dispatchers")]
+    on_gpu = tuning_gpu(recording)
     found: list[Tuning] = []
     for row in rows:
         attributes, at = json_object(row["attributes"]), int(row["build_id"])
@@ -181,7 +218,43 @@ def tunings(recording: Recording) -> list[Tuning]:
             row_duration_ns(row) or 0, row["build_ns"] or 0,
             attributes.get("cache_results") is True, attributes.get("has_pre_hook") is True,
             row["reason_code"], row["reason"], row["fix"], row["error"],
-            tuple(differing.split(", ")) if differing else ()))
+            tuple(differing.split(", ")) if differing else (), on_gpu.get(at)))
+    return found
+
+
+def tuning_gpu(recording: Recording) -> dict[int, TuningGpu]:
+    """Return what the GPU did for each run of an autotuner, by its ``build_id``: empty where that was not recorded.
+
+    What a run's launches started is its, and what other calls on its thread started while it lasted.
+    """
+    rows = [row for row in recording.rows("builds") if row["dispatcher_id"] is not None]
+    count = row_count(recording, "activities")
+    if not rows or not count:
+        return {}
+    launch = ids(recording, "activities", "launch_id")
+    run = np.append(ids(recording, "launches", "build_id"), UNKNOWN)[launch].astype(np.int64)
+    asked, thread, start, end = (ints(recording, "activities", name) for name in (
+        "submit_start_ns", "thread_id", "start_ns", "end_ns"))
+    for row in rows:
+        if row["end_ns"] is not None:
+            inside = (launch < 0) & (thread == row["thread_id"]) & (asked >= row["start_ns"]) & (asked < row["end_ns"])
+            run[inside] = row["build_id"]
+    chosen = np.flatnonzero((run >= 0) & (start >= 0) & (end >= start))
+    kernel = np.append(ids(recording, "launches", "dispatcher_id"), UNKNOWN)[launch[chosen]]
+    made = np.append(ints(recording, "specializations", "dispatcher_id"), UNKNOWN)[
+        ints(recording, "activities", "specialization_id")[chosen]]
+    kernel = np.where(kernel >= 0, kernel, made)
+    name, names = codes(recording, "activities", "name")
+    fills = np.array([*(bool(_FILLS.search(each)) for each in names), False])[name[chosen]]
+    is_memset, is_wait = (matches(recording, "activities", "kind", kind)[chosen] for kind in ("memset", "sync"))
+    spent, run = (end - start)[chosen], run[chosen]
+    found: dict[int, TuningGpu] = {}
+    for row in rows:
+        own = (run == row["build_id"]) & ~is_wait
+        tried = own & (kernel == row["dispatcher_id"])
+        flush = own & ~tried & (fills | is_memset)
+        parts = tried, flush, own & ~tried & ~flush
+        found[int(row["build_id"])] = TuningGpu(*(int(spent[each].sum()) for each in parts))
     return found
 
 
@@ -228,17 +301,19 @@ def tuning_table(recording: Recording) -> pd.DataFrame:
 
     Its columns are ``build_id``, ``cell_id``, ``kernel``, ``key``, ``outcome``, ``configurations`` (tried), ``failed``,
     ``pruned``, ``best``, ``best_ms``, ``next_ms``, ``duration_ns``, ``compile_ns``, ``bench_ns``, ``launches``,
-    ``reason_code``, ``reason``, ``fix`` and ``error``.
+    ``gpu_trials_ns``, ``gpu_flush_ns``, ``gpu_others_ns``, ``reason_code``, ``reason``, ``fix`` and ``error``.
     """
     texts = ("reason_code", "reason", "fix", "error")
     return data_frame(tunings(recording), {
         "build_id": "Int64", "cell_id": "Int64", "kernel": "object", "key": "object", "outcome": "object",
         **dict.fromkeys(("configurations", "failed", "pruned"), "Int64"), "best": "object", "best_ms": "Float64",
         "next_ms": "Float64", **dict.fromkeys(("duration_ns", "compile_ns", "bench_ns", "launches"), "Int64"),
+        **dict.fromkeys(("gpu_trials_ns", "gpu_flush_ns", "gpu_others_ns"), "Int64"),
         **dict.fromkeys(texts, "object"),
     }, {"kernel": "name", "key": "key_text", "configurations": lambda each: len(each.trials),
         "pruned": lambda each: len(each.pruned), "best": "best.label", "best_ms": "best.ms",
-        "next_ms": "next_best.ms"})
+        "next_ms": "next_best.ms", "gpu_trials_ns": "gpu.trials_ns", "gpu_flush_ns": "gpu.flush_ns",
+        "gpu_others_ns": "gpu.others_ns"})
 
 
 def trial_table(recording: Recording) -> pd.DataFrame:

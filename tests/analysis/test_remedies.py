@@ -239,7 +239,7 @@ RULE_BY_FRAMEWORK: dict[str, tuple[Callable[..., Script], dict[str, str | None]]
     "no_disk_cache": (
         lambda framework, **how: _compiled(framework, f"({_F32},)", duration_ns=150 * MS, **how),
         _table({_NUMBA: "cache=True in @cuda.jit would spare", "quadrants": "qd.init(offline_cache=True) would spare",
-                "jax": "jax_compilation_cache_dir", "cuda.core": "FileStreamProgramCache of cuda.core.utils would spare"},
+                "jax": "jax_compilation_cache_dir", "cuda.core": "a FileStreamProgramCache of cuda.core.utils would"},
                _but(*_NUMBA, "quadrants", "jax", "cuda.core"))),
     "launch_bound": (lambda framework, **how: _launches(framework, 2 * US, **how), _table(_FEWER, ("simulator",))),
     "many_launches": (_launches, _table(_FEWER, ("simulator",))),

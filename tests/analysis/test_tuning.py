@@ -52,6 +52,47 @@ def test_a_run_has_its_configurations_the_chosen_one_and_its_cost() -> None:
     assert "best BLOCK=64 num_warps=4 (100 µs; next 200 µs)" in text
 
 
+def flushed() -> Script:
+    """A run whose benchmark fills a large array before each trial, with a kernel and with a memset, and a copy."""
+    script = Script()
+    script.cell(1_000 * MS)
+    script.device()
+    script.launchable("matmul", framework="triton")
+    fill = script.kernel("vectorized_elementwise_kernel<4, FillFunctor<int> >", framework="driver")
+    script.specialization(fill)
+    run = script.tuning({"M": "1024"})
+    begun, after = script.rows["builds"][run]["start_ns"], script.now
+    for at in range(4):
+        script.now = begun + (at + 1) * MS
+        for kernel, took in ((fill, 80_000), (0, 10_000)):
+            launch = script.launch(kernel, specialization=kernel, build_id=run)
+            name = script.rows["dispatchers"][kernel]["name"]
+            script.activity("kernel", name, took, launch_id=launch, specialization_id=kernel)
+    for kind, name, took in (("memset", "memset", 70_000), ("memcpy", "DtoD", 5_000)):
+        script.activity(kind, name, took, submit_start_ns=begun + 10 * MS, submit_end_ns=begun + 10 * MS + 100)
+    script.now = after
+    script.activity("memset", "memset", 90_000, submit_start_ns=after + 1, submit_end_ns=after + 2)  # the program's own
+    return script
+
+
+def test_the_gpus_time_is_split_into_trials_and_cache_flush() -> None:
+    recording = explain_builds(flushed().recording())
+    (run,) = tunings(recording)
+    assert run.gpu is not None
+    assert (run.gpu.trials_ns, run.gpu.flush_ns, run.gpu.others_ns) == (40_000, 390_000, 5_000)
+    shown = overview(recording)
+    assert shown.gpu is not None and shown.gpu.tuning == run.gpu
+    text = " ".join(recording.summary().split())
+    assert "435 µs of it in autotuning (390 µs to flush caches)" in text
+    assert "on the GPU 40.0 µs trial kernels and 390 µs cache flush and 5.00 µs other work" in text
+    assert tuning_table(recording)[["gpu_trials_ns", "gpu_flush_ns"]].iloc[0].tolist() == [40_000, 390_000]
+
+
+def test_without_the_gpus_side_nothing_is_split() -> None:
+    (run,) = runs(tuned({"M": "1"}))
+    assert run.gpu is None and "on the GPU" not in tuned({"M": "1"}).recording().summary()
+
+
 @pytest.mark.parametrize(("key", "code", "reason", "fix"), [
     ({"M": "2048", "N": "1", "a dtype": "fp16"}, "new_key", "`M` is 2048; the nearest key that was tuned has 1024",
      "leave `M` out of key=[...] where one configuration does for all values; or name an argument of its own there, "

@@ -297,6 +297,9 @@ def _tunings(shown: Overview) -> Many:
     def row(each: Tuning) -> Members:
         return {"kernel": each.name, "outcome": labels.tuning_outcome(each, cells), "duration_ns": each.duration_ns,
                 "compile_ns": each.compile_ns, "trials": len(each.trials), "result": labels.tuning_result(each),
+                "gpu_trials_ns": None if each.gpu is None else each.gpu.trials_ns,
+                "gpu_cache_flush_ns": None if each.gpu is None else each.gpu.flush_ns,
+                "gpu_others_ns": None if each.gpu is None else each.gpu.others_ns,
                 "reason_code": each.reason_code, "reason": each.reason, "fix": each.fix}
 
     return Many(sorted(shown.tunings, key=lambda each: (-each.duration_ns, each.build_id)), row)

@@ -19,7 +19,7 @@ from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, Ker
 from kernelscope.analysis.processes import Comparison, ProcessSummary, RepeatedCompile
 from kernelscope.analysis.ranges import RangeSummary
 from kernelscope.analysis.tasks import TaskSummary
-from kernelscope.analysis.tuning import Tuning
+from kernelscope.analysis.tuning import Tuning, TuningGpu
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
@@ -604,8 +604,17 @@ def builds_note(shown: Overview) -> str:
 def tunings_note(shown: Overview) -> str:
     """Return the note after the heading of the autotuners' runs."""
     total, compiling = (sum(getattr(each, name) for each in shown.tunings) for name in ("duration_ns", "compile_ns"))
+    on_gpu = None if shown.gpu is None else shown.gpu.tuning
     return (f"{counted(len(shown.tunings), 'run')}, {duration(total)} in all: compiling {duration(compiling)}, "
-            f"benchmarking {duration(max(total - compiling, 0))}")
+            f"benchmarking {duration(max(total - compiling, 0))}{_tuning_gpu(on_gpu)}")
+
+
+def _tuning_gpu(spent: TuningGpu | None) -> str:
+    """Return what the GPU did for a benchmark, as the end of a phrase."""
+    if spent is None or not spent.total_ns:
+        return ""
+    parts = ((spent.trials_ns, "trial kernels"), (spent.flush_ns, "cache flush"), (spent.others_ns, "other work"))
+    return ", on the GPU " + " and ".join(f"{duration(each)} {what}" for each, what in parts if each)
 
 
 def tuning_outcome(run: Tuning, cells: Mapping[int, str]) -> str:
@@ -623,6 +632,7 @@ def tuning_result(run: Tuning) -> str:
     tried = counted(len(run.trials), "configuration") + (f" ({', '.join(parts)})" if parts else "")
     if run.outcome != "disk":
         tried += f", compiling {duration(run.compile_ns)}, benchmarking {duration(run.bench_ns)}"
+        tried += _tuning_gpu(run.gpu)
     best, second = run.best, run.next_best
     if best is not None and best.ms is not None:
         after = f"; next {milliseconds(second.ms)}" if second is not None and second.ms is not None else ""

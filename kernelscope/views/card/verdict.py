@@ -131,7 +131,10 @@ def _of_gpu(gpu: GpuSummary) -> list[str]:
     if not shares:
         return []
     if len(shares) == 1:
-        tuning = f", {duration(gpu.trials_ns)} of it in autotuning" if gpu.trials_ns else ""
+        tuning = ""
+        if gpu.tuning is not None and gpu.tuning.total_ns:
+            flush = f" ({duration(gpu.tuning.flush_ns)} to flush caches)" if gpu.tuning.flush_ns else ""
+            tuning = f", {duration(gpu.tuning.total_ns)} of it in autotuning{flush}"
         return [f"The GPU worked {percent(shares[0])} of the time{tuning}." if shares[0] else "The GPU did nothing."]
     least, most = percent(min(shares)), percent(max(shares))
     often = f"{least} of the time each" if least == most else f"{least} to {most} of the time"
