@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
     from kernelscope.commands.metrics import metrics as metrics
     from kernelscope.errors import CalibrationError as CalibrationError
+    from kernelscope.errors import CountersError as CountersError
     from kernelscope.errors import CubinError as CubinError
     from kernelscope.errors import DisassemblerError as DisassemblerError
     from kernelscope.errors import DryRunError as DryRunError
@@ -79,6 +80,7 @@ _HOMES = {
     "unload_ipython_extension": "kernelscope.commands.magics",
     "KernelScopeError": "kernelscope.errors",
     "CalibrationError": "kernelscope.errors",
+    "CountersError": "kernelscope.errors",
     "CubinError": "kernelscope.errors",
     "DisassemblerError": "kernelscope.errors",
     "DryRunError": "kernelscope.errors",

@@ -23,6 +23,10 @@ class CalibrationError(KernelScopeError):
     """The cost of recording cannot be measured here, or what was measured cannot be stored."""
 
 
+class CountersError(KernelScopeError):
+    """The GPU's counters cannot be read here; the message says why, and what has to be done."""
+
+
 class CubinError(KernelScopeError):
     """Machine code cannot be read: it is torn, or no cubin."""
 

@@ -23,7 +23,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
-        "CalibrationError", "CubinError", "DisassemblerError", "DryRunError", "GraphError", "JournalError",
+        "CalibrationError", "CountersError", "CubinError", "DisassemblerError", "DryRunError", "GraphError", "JournalError",
         "KernelScopeError",
         "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
         "StudyArgumentError", "StudyError", "StudyFileError",

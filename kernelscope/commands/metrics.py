@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.analysis.launches import cell_label
 from kernelscope.commands.output import loaded, notifier, print_answer, publish
 from kernelscope.commands.verb import Verb, add_json
-from kernelscope.errors import UnknownKernelError
+from kernelscope.errors import RecorderStateError, UnknownKernelError
 from kernelscope.recorder.blocks import record
 from kernelscope.recording.model import Recording
+from kernelscope.units import brief
 from kernelscope.views.metrics import MetricsView
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ def metrics(what: Recording | Callable[..., Any], *args: Any, metrics: str = "ba
     ------
     UnknownKernelError
         No kernel of that name was measured. What the callable raises passes.
+    CountersError
+        The GPU's counters cannot be read here: the callable was not called.
     ValueError
         There is no such set, metric or replay; or `kernel` stands beside replay ``user``.
     """
@@ -55,6 +59,9 @@ def metrics(what: Recording | Callable[..., Any], *args: Any, metrics: str = "ba
         return MetricsView(what, kernel)
     if replay == "user" and kernel is not None:
         raise ValueError(f"replay 'user' measures all kernels as one range: leave out kernel {kernel!r}")
+    from kernelscope.counters.examine import require_counters
+
+    require_counters()
     with record(metrics=metrics, metrics_of=kernel, replay=replay, notify=notifier(lambda: sys.stderr)) as recorder:
         if replay == "kernel":
             what(*args, **kwargs)
@@ -69,6 +76,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
         parser.add_argument("kernel", metavar="KERNEL", help="the kernel's name, or its last part")
         parser.add_argument("cell", metavar="CELL", nargs="?",
                             help="the number or name of the cell to run again; the newest that launched it without")
+        parser.add_argument("--failed", action="store_true", help="run the cell again even if its last run failed")
         parser.add_argument("--set", metavar="SET", default="basic",
                             help="basic (the default), roofline, memory, full, or names of metrics")
         return
@@ -91,16 +99,18 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     """Run a cell again, with the kernel's launches measured, and show what was measured."""
     from kernelscope.commands.cell import parse_cell, without_heading
     from kernelscope.commands.show import find_cell
+    from kernelscope.counters.examine import require_counters
 
     cell = find_cell(session.recordings, asked.cell) if asked.cell else _newest(session.recordings, asked.kernel)
     if asked.kernel not in _names(cell):
         raise UnknownKernelError(f"kernel {asked.kernel!r} was not launched there; launched were "
                                  f"{', '.join(sorted(_names(cell))) or 'none'}")
     row = cell.rows("cells")[-1]
+    if not asked.failed:
+        _refuse_failed(session.recordings, row)
+    require_counters()
     options = parse_cell(shlex.join(["--metrics", asked.set, "--metrics-of", asked.kernel, "-r", "-q"]))
-    count = row["execution_count"]
-    print(f"kernelscope: cell {row['name'] if count is None else count} is run again: what it does to variables, files "
-          "and arrays happens again")
+    print(f"kernelscope: {cell_label(row)} is run again: what it does to variables, files and arrays happens again")
     body = "".join(without_heading(str(row["source"] or "").splitlines(keepends=True)))
     recording = session.run(options, body)
     if recording is not None:
@@ -109,6 +119,17 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
                 print(f"kernelscope: {problem['message']}" + (f"; {problem['fix']}" if problem["fix"] else ""))
         view = MetricsView(recording)
         publish(session.shell, repr(view), view._repr_html_)
+
+
+def _refuse_failed(recordings: Sequence[Recording], row: Mapping[str, Any]) -> None:
+    """Raise where the last recorded run of a cell, a row of ``cells``, did not end well: it would fail again."""
+    runs = [each for recording in recordings for each in recording.rows("cells")
+            if each["source_sha256"] == row["source_sha256"] and each["start_ns"] >= row["start_ns"]]
+    last = max(runs, key=lambda each: each["start_ns"], default=row)
+    if last["status"] != "ok":
+        ended = f"{last['status']}: {last['error']}" if last["error"] else str(last["status"])
+        raise RecorderStateError(f"the last run of {cell_label(last)} did not end well ({brief(ended)}), and so it is "
+                                 "not run again; --failed runs it even so")
 
 
 def _names(recording: Recording) -> set[str]:
