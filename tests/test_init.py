@@ -23,8 +23,8 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
-        "CalibrationError", "CountersError", "CubinError", "DisassemblerError", "DryRunError", "GraphError", "JournalError",
-        "KernelScopeError",
+        "CalibrationError", "CountersError", "CubinError", "DisassemblerError", "DryRunError", "GraphError",
+        "JournalError", "KernelScopeError",
         "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
         "StudyArgumentError", "StudyError", "StudyFileError",
         "UnknownCellError", "UnknownFrameworkError", "UnknownGraphError", "UnknownKernelError",

@@ -99,32 +99,64 @@ function rememberFolds(card: HTMLElement, undoing: Undoing) {
   }
 }
 
+/** Rows that are sorted together: those of a table's body, and with it those of the table that has its further rows. */
+interface Sortable {
+  bodies: { body: HTMLTableSectionElement; size: number }[];
+  rows: HTMLTableRowElement[];
+}
+
 function sortTables(card: HTMLElement, undoing: Undoing) {
-  for (const table of card.querySelectorAll<HTMLTableElement>("table.ks-table")) {
-    const bodies = [...table.tBodies].filter(({ rows }) => rows.length > 1).map((body) => ({ body, rows: [...body.rows] }));
-    const heads = [...table.querySelectorAll<HTMLTableCellElement>("thead th")];
-    if (!bodies.length) continue;
-    const original = () => { for (const { body, rows } of bodies) body.append(...rows); };
+  const tables = [...card.querySelectorAll<HTMLTableElement>("table.ks-table")];
+  for (const [at, table] of tables.entries()) {
+    if (table.dataset.ksRest !== undefined) continue;
+    const next = tables[at + 1], rest = next?.dataset.ksRest !== undefined ? next : null;
+    const sortables = sortablesOf(table, rest);
+    const heads = [table, rest].flatMap((each) => each ? [...each.querySelectorAll<HTMLTableCellElement>("thead th")] : []);
+    if (!sortables.length) continue;
+    const put = (order: Order | null, column: number) => { for (const each of sortables) place(each, order, column); };
     for (const head of heads) {
       const column = head.cellIndex;
-      const isPhase = bodies.some(({ rows }) => rows.some((row) => row.cells[column]?.classList.contains("ks-phase")));
+      const isPhase = sortables.some(({ rows }) => rows.some((row) => row.cells[column]?.classList.contains("ks-phase")));
       if (!head.textContent || isPhase) continue;
       const press = element("button", "ks-sort", ...head.childNodes);
       press.type = "button";
       head.append(press);
       undoing.listen(press, "click", () => {
         const order = nextOrder(head);
-        for (const each of heads) each.removeAttribute("aria-sort");
-        if (order) head.setAttribute("aria-sort", order);
-        if (order) for (const { body, rows } of bodies) body.append(...sorted(rows, column, order));
-        else original();
+        for (const each of heads) {
+          if (order && each.cellIndex === column) each.setAttribute("aria-sort", order);
+          else each.removeAttribute("aria-sort");
+        }
+        put(order, column);
       });
       undoing.add(() => {
         head.removeAttribute("aria-sort");
         press.replaceWith(...press.childNodes);
       });
     }
-    undoing.add(original);
+    undoing.add(() => put(null, 0));
+  }
+}
+
+function sortablesOf(table: HTMLTableElement, rest: HTMLTableElement | null): Sortable[] {
+  const bodies = [...table.tBodies, ...rest?.tBodies ?? []].map((body) => ({ body, size: body.rows.length }));
+  const groups = rest ? [bodies] : bodies.map((each) => [each]);
+  return groups.map((group) => ({ bodies: group, rows: group.flatMap(({ body }) => [...body.rows]) }))
+    .filter(({ rows }) => rows.length > 1);
+}
+
+/** Put rows in order, or as they were: each body keeps as many as it had, so that the first ones are those in sight. */
+function place({ bodies, rows }: Sortable, order: Order | null, column: number) {
+  const all = order ? sorted(rows, column, order) : rows;
+  let from = 0;
+  for (const { body, size } of bodies) {
+    const width = body.closest("table")?.tHead?.rows[0]?.cells.length ?? 0;
+    for (const row of all.slice(from, from + size)) {
+      // The table of further rows has no bars.
+      for (const cell of row.cells) cell.hidden = cell.cellIndex >= width;
+      body.append(row);
+    }
+    from += size;
   }
 }
 

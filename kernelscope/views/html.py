@@ -381,13 +381,14 @@ def two(value: str, below: str) -> str:
 
 def table_of(
     columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False,
-    meanings: Sequence[str] = (), label: str = "",
+    meanings: Sequence[str] = (), label: str = "", is_rest: bool = False,
 ) -> str:
     """Return a table of the card's kind.
 
     Columns are (class of width, label, label of the line below); rows are cells that are already HTML. A column is
     as wide as its class says, and wider where its numbers need it; the others share what is left. The `meanings` are
-    those of the columns, and the `label` is what readers of the screen call the table.
+    those of the columns, and the `label` is what readers of the screen call the table. One that `is_rest` has further
+    rows of the table before it, with which they are sorted.
     """
     widths = "".join([f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns])
     titles = [f' title="{_lines(each)}"' if each else "" for each in meanings] or [""] * len(columns)
@@ -396,7 +397,7 @@ def table_of(
         + (f" <small>{escape(below)}</small>" if below else "") + "</th>"
         for place, (_, label, below) in enumerate(columns)
     ])
-    named = f' aria-label="{escape(label)}"' if label else ""
+    named = (f' aria-label="{escape(label)}"' if label else "") + " data-ks-rest" * is_rest
     body = "".join([f"<tr>{row}</tr>" for row in rows])
     kind = "ks-table" + (" ks-dense" if dense else "")
     return (
@@ -411,9 +412,10 @@ def folded(summary: str, inside: str, is_open: bool = False, *, scrolls: bool = 
     return f'<details{" open" * is_open}><summary>{summary}</summary>{inside}</details>'
 
 
-def left_out(rows: int) -> str:
-    """Return how many rows a table lacks, if any."""
-    return f'<div class="ks-soft">and {rows:,} more</div>' if rows else ""
+def left_out(rows: int, *, is_sorted: bool = False) -> str:
+    """Return how many rows a table lacks, if any; one that `is_sorted` by its columns says that these are not."""
+    apart = ", which are not on this page: a click on a column sorts the others" if is_sorted else ""
+    return f'<div class="ks-soft">and {rows:,} more{apart}</div>' if rows else ""
 
 
 def image(svg: str, description: str, style: str, attributes: str = "") -> str:

@@ -65,6 +65,60 @@ def test_a_click_on_a_column_sorts_by_numbers_and_back(opened_timeline: Any) -> 
     assert head.get_attribute("aria-sort") == "descending"
 
 
+def many_kernels(count: int = 30) -> Script:
+    """Kernels of different times, the fastest of them far behind the first twelve."""
+    made = Script(name="many")
+    made.rows["threads"] = [{"thread_id": 0, "ident": 1, "name": "MainThread"}]
+    made.cell(wall_ns=500 * MS)
+    for at in range(count):
+        made.launchable(f"kernel_{at:02}")
+        made.launch(at, (3_000, 0, (count - at) * 100_000, 2_000, 1_000), specialization=at, configuration=at)
+    return made
+
+
+def in_sight(page: Any) -> list[str]:
+    """Return the kernels of the first table, which is not folded."""
+    return page.eval_on_selector_all("[data-ks-part=kernels] table:not([data-ks-rest]) td:first-child .ks-name",
+                                     "all => all.map((each) => each.textContent)")
+
+
+def test_all_rows_are_sorted_and_the_first_of_them_are_in_sight(opened_timeline: Any) -> None:
+    page = opened_timeline(many_kernels().recording()).page
+    page.evaluate("document.querySelector('[data-ks-part=kernels]').open = true")
+    before, everything = in_sight(page), first_column(page, "kernels")
+    assert len(before) == 12 and sorted(everything) == [f"kernel_{at:02}" for at in range(30)]
+    press = page.locator("[data-ks-part=kernels] table:not([data-ks-rest]) th", has_text="Max").locator("button")
+    press.click()
+    assert in_sight(page) == [f"kernel_{at:02}" for at in range(12)]
+    press.click()
+    assert in_sight(page) == [f"kernel_{at:02}" for at in range(29, 17, -1)]
+    assert first_column(page, "kernels") == [f"kernel_{at:02}" for at in range(29, -1, -1)]
+    heads = page.locator("[data-ks-part=kernels] th[aria-sort=ascending]")
+    assert [text.split()[0] for text in heads.all_text_contents()] == ["Max", "Max"]
+    widths = page.eval_on_selector_all("[data-ks-part=kernels] table", """all => all.map((table) => [
+        table.tHead.rows[0].cells.length,
+        Math.max(...[...table.tBodies[0].rows].map((row) => [...row.cells].filter((each) => !each.hidden).length))])""")
+    assert all(cells <= columns for columns, cells in widths), "no row has more cells than its table has columns"
+    press.click()
+    assert (in_sight(page), first_column(page, "kernels")) == (before, everything)
+
+
+def test_the_folded_rows_columns_sort_all_rows_too(opened_timeline: Any) -> None:
+    page = opened_timeline(many_kernels().recording()).page
+    page.evaluate("""for (const each of document.querySelectorAll(
+        "[data-ks-part=kernels], [data-ks-part=kernels] details")) each.open = true""")
+    press = page.locator("[data-ks-part=kernels] table[data-ks-rest] th", has_text="Host time").locator("button")
+    press.click()
+    press.click()
+    assert in_sight(page)[0] == "kernel_29"
+
+
+def test_rows_that_are_not_on_the_page_are_said_beside_the_table(opened_timeline: Any) -> None:
+    page = opened_timeline(many_kernels(540).recording()).page
+    said = page.locator("[data-ks-part=kernels] .ks-soft").all_text_contents()
+    assert "and 28 more, which are not on this page: a click on a column sorts the others" in said
+
+
 def test_folds_are_as_the_reader_left_them(opened_timeline: Any) -> None:
     page = opened_timeline(session().recording()).page
     was_open = page.eval_on_selector_all("details[data-ks-part][open]", "all => all.map((e) => e.dataset.ksPart)")

@@ -221,7 +221,7 @@ def printed_table(block: Table) -> str:
     titled = [{block.head[0]: ""}, *[_titles(each) for each in block.page]]
     meanings = [column_meaning(block.head[0], each) for each in titled]
     return _apart(block, table_of(columns, rows, left=left, dense=block.is_dense, meanings=meanings,
-                                  label=f"{block.head[0]}s"))
+                                  label=f"{block.head[0]}s", is_rest=block.is_rest))
 
 
 def _titles(column: Column) -> dict[str, str]:
@@ -231,7 +231,7 @@ def _titles(column: Column) -> dict[str, str]:
 
 def _apart(block: Table | Findings, table: str) -> str:
     table = f'<div class="ks-sub">{table}</div>' if block.is_apart else table
-    return table + left_out(block.left_out)
+    return table + left_out(block.left_out, is_sorted=isinstance(block, Table))
 
 
 def _name(named: str, row: Row) -> str:

@@ -259,6 +259,8 @@ class Table:
         What a terminal says of the rows that are not in it, such as ``3 more kernels``.
     left_out : int
         How many rows a page leaves out.
+    is_rest : bool
+        Whether its rows come behind those of the table before it, and are sorted together with them.
     """
 
     head: tuple[str, str]
@@ -270,6 +272,7 @@ class Table:
     is_apart: bool = False
     more: str = ""
     left_out: int = 0
+    is_rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -1067,7 +1070,7 @@ def _first_and_folded(table: Table, total: int, noun: str, nouns: str = "") -> t
     if not more:
         return (top,)
     folded = _fitting(table.rows[FIRST_ROWS:], _row_letters)
-    rest = replace(table, rows=folded, terminal=(), left_out=total - FIRST_ROWS - len(folded))
+    rest = replace(table, rows=folded, terminal=(), left_out=total - FIRST_ROWS - len(folded), is_rest=True)
     return top, Fold((rest,), bold=more)
 
 
@@ -1127,7 +1130,7 @@ def kernels_section(shown: Overview) -> Section | None:
         folded = Table(("Kernel", ""), others, (
             Column("Launches", "launches"), Column("Compiled", "compiles"), Column("In memory", "memory"),
             *[each if is_gpu else replace(each, below_label="", below="") for each in _time_columns(is_gpu)],
-        ), is_dense=True, left_out=len(rest) - len(others))
+        ), is_dense=True, left_out=len(rest) - len(others), is_rest=True)
         share = f", {_share(spent, host)} of the host time" if host else ""
         blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
     made = (f"{counted(shown.launches, 'launch', 'launches')}, {duration(host)}" if shown.launches or not shown.captured
