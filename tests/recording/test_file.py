@@ -142,7 +142,7 @@ def test_folder_as_target_is_refused(tmp_path: Path, full: Recording) -> None:
 def test_folder_without_permission_is_refused(tmp_path: Path, full: Recording,
                                               monkeypatch: pytest.MonkeyPatch) -> None:
     # The tests may run as root, whom no permission stops.
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(recording_file, "open", refuse, raising=False)

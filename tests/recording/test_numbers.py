@@ -213,7 +213,8 @@ def _odd(recording: Recording, chance: random.Random) -> Recording:
 def test_whatever_loads_can_be_shown(seed: int, full: Recording, tmp_path: Path) -> None:
     chance = random.Random(seed)
     odd = _odd(everything(1) if seed % 2 else full, chance)
-    clock = {name: chance.choice([None, "soon", -1, 0, 2**80, 1e300]) for name in ("host_ns", "wall_ns", "error_ns")}
+    clock = {name: chance.choice([-2**61, -1, 0, 2**61]) for name in ("host_ns", "wall_ns") if chance.random() < 0.8}
+    clock["error_ns"] = chance.choice([None, 0, 0.5, 2**61])
     odd = Recording({name: odd.arrow(name) for name in TABLES}, {**odd.metadata, "clock": clock})
     recording = load(save(odd, tmp_path / "odd.kscope"))
     for view in _views(recording, tmp_path):
