@@ -109,7 +109,7 @@ PyObject *ks_before_end(PyObject *module, PyObject *arguments);
 
 /* Names that are looked up while others launch: ks_str_block is "block". */
 #define KS_NAMES(X)                                                                                                    \
-    X(block, "block") X(cluster, "cluster") X(config, "config") X(cuda_stream, "__cuda_stream__")                      \
+    X(args, "args") X(block, "block") X(cluster, "cluster") X(config, "config") X(cuda_stream, "__cuda_stream__")                      \
     X(dispatcher, "dispatcher") X(force_inclusive, "force_inclusive") X(grid, "grid") X(kernel, "kernel")              \
     X(launch_config, "launch_config") X(launcher, "_launcher") X(name, "__name__")                                     \
     X(sensitive, "launch_config_sensitive") X(shmem_size, "shmem_size")                                                \

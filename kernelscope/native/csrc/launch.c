@@ -98,8 +98,10 @@ KS_HOT static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t n
         ks_launch_finish(&launch);
         ks_ring_expect(&log->ring);
     } else {
-        PyObject *asked[] = {dispatcher, kernel == NULL ? Py_None : kernel, config, NULL};
-        if (!ks_end_slowly(hook, asked, 4, &launch, result == NULL))
+        PyObject *given = ks_given(args, count, kwnames, 1, ks_str_args);
+        PyObject *asked[] = {dispatcher, kernel == NULL ? Py_None : kernel, config, given == NULL ? Py_None : given,
+                             NULL};
+        if (!ks_end_slowly(hook, asked, 5, &launch, result == NULL))
             Py_CLEAR(result);
     }
     Py_XDECREF(kernel);

@@ -13,6 +13,7 @@ from kernelscope.probes.base import Patches, Probe, refuse_older, signature_prob
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
+from kernelscope.probes.numba_cuda.declared import DeclaredTypes
 from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, KernelRows, NumbaCodeCapture
 from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks
 from kernelscope.probes.sink import Sink
@@ -94,6 +95,7 @@ class NumbaCudaProbe(NumbaProbe):
         super().__init__()
         self._timer = timer
         self._attachments: Attachments | None = None
+        self._declared: DeclaredTypes | None = None
         self._follows_devices = False
 
     def unhook(self) -> None:
@@ -125,6 +127,8 @@ class NumbaCudaProbe(NumbaProbe):
         if self._timer is not None:
             self._timer.describe(sink)
         super().describe(sink, used)
+        if self._declared is not None:
+            self._declared.describe()
         if self._compiles is not None and self._compiles.hits.waiting:
             self._compiles.hits.check()
 
@@ -167,7 +171,8 @@ class NumbaCudaProbe(NumbaProbe):
         assert self._rows is not None
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
-        self._hooks = LaunchHooks(sink, self._target, self._rows.configuration, self._timer)
+        self._declared = DeclaredTypes(self._rows, self._modules.dispatcher.types)
+        self._hooks = LaunchHooks(sink, self._target, self._rows.configuration, self._timer, self._declared.check)
         self._hooks.install(self.patches, self._modules.dispatcher)
         self._follow_devices()
 

@@ -43,18 +43,24 @@ class LaunchHooks(NativeHooks):
         ``(launch configuration) -> configuration id``, asked once an object.
     timer : EventTimer, optional
         Stands around the driver call.
+    check_arguments : callable, optional
+        ``(dispatcher, arguments) -> whether every launch of it is to be checked``.
     """
 
     outermost = "call"
     most = 1024  # a launch configuration object may live for one launch only
 
     def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
-                 configuration_of: Callable[[Any], int], timer: EventTimer | None = None) -> None:
+                 configuration_of: Callable[[Any], int], timer: EventTimer | None = None,
+                 check_arguments: Callable[[Any, Any], bool] = lambda *_: False) -> None:
         super().__init__(sink)
         self.enabled = True
         self.target_of = target_of
         self.configuration_of = configuration_of
         self.timer = timer
+        self.check_arguments = check_arguments
+        #: Ids of launches of kernels that are checked, with what the keys are the addresses of.
+        self._checked: dict[tuple[int, int], tuple[tuple[Any, ...], Any, Any]] = {}
 
     def install(self, patches: Patches, dispatcher: Any) -> None:
         """Put the hooks in: `dispatcher` is the module ``numba.cuda.dispatcher``."""
@@ -74,6 +80,7 @@ class LaunchHooks(NativeHooks):
     def disable(self) -> None:
         """Turn the hooks into pass-throughs. See `NativeHooks.disable`."""
         self.enabled = False
+        self._checked.clear()
         super().disable()
 
     def begin(self, dispatcher: Any, launch_config: Any) -> tuple[int, int] | None:
@@ -84,17 +91,36 @@ class LaunchHooks(NativeHooks):
         return self._begun(_PROBE, launch_config, lambda: (
             self.configuration_of(launch_config), self.target_of(dispatcher, None, None)))
 
-    def end(self, dispatcher: Any, kernel: Any, launch_config: Any, error: str | None) -> tuple[Any, ...] | None:
-        """Return the ids of a launch that has failed, or whose kernel is new; None where they cannot be had.
+    def end(self, dispatcher: Any, kernel: Any, launch_config: Any, arguments: Any,
+            error: str | None) -> tuple[Any, ...] | None:
+        """Return the ids of a launch that has failed, or whose kernel is not known; None where they cannot be had.
 
-        What the user's signal handler raised meanwhile is a third value.
+        What the user's signal handler raised meanwhile is a third value. A kernel whose arguments are to be checked at
+        every launch never becomes known.
         """
+        checked = self._checked.get((id(kernel), id(launch_config)))
+        if checked is not None and error is None:
+            self._is_checked(dispatcher, arguments)
+            return checked[0]
         found = ids(_PROBE, self.sink, lambda: (
             self.target_of(dispatcher, kernel, error), self.configuration_of(launch_config)))
-        if found is not None and error is None and kernel is not None and (
-                "load" not in self._hooks or hasattr(kernel, "kernel")):
+        if found is None or error is not None or kernel is None or (
+                "load" in self._hooks and not hasattr(kernel, "kernel")):
+            return found
+        if not self._is_checked(dispatcher, arguments):
             self._know("targets", kernel, found[0], 0)
+        elif len(found) == 2:
+            if len(self._checked) >= self.most:
+                self._checked.clear()
+            self._checked[id(kernel), id(launch_config)] = found, kernel, launch_config
         return found
+
+    def _is_checked(self, dispatcher: Any, arguments: Any) -> bool:
+        try:
+            return self.check_arguments(dispatcher, arguments)
+        except Exception as problem:
+            self.sink.swallow(_PROBE, problem)
+            return False
 
 
 # Recording one kernel by numba-cuda's documented seam only: `pre_launch_callbacks` and `capture_compile_config`.

@@ -90,6 +90,18 @@ def unfinished_note(shown: Overview) -> str:
     return f"{launches} unfinished: {listed(names, _NAMED)}"
 
 
+def unchecked_notes(shown: Overview) -> list[str]:
+    """Return which launches passed arguments of other types than the kernel's only signature has, and what to do."""
+    notes: list[str] = []
+    for each in shown.unchecked[:_NAMED]:
+        what = (f"argument `{each.argument}` as {each.passed}, which is declared as {each.declared}"
+                if each.argument is not None else f"{each.passed} of {each.declared}")
+        notes.append(f"{counted(each.launches, 'launch', 'launches')} of {each.name} passed {what}: numba-cuda does "
+                     f"not check it where a kernel has one signature, and the kernel reads wrong data; {each.fix}")
+    more = len(shown.unchecked) - _NAMED
+    return [*notes, *([f"and {more} more"] if more > 0 else [])]
+
+
 def reversed_note(shown: Overview) -> str:
     """Return how many cells end before they start."""
     cells = counted(shown.reversed_cells, "cell")

@@ -39,6 +39,7 @@ from kernelscope.analysis.stalls import by_kernel as by_stalls
 from kernelscope.analysis.tasks import TaskSummary, by_task
 from kernelscope.analysis.torch_reasons import functions_of_kernels
 from kernelscope.analysis.tuning import Tuning, tunings
+from kernelscope.analysis.unchecked import UncheckedLaunches, unchecked_launches
 from kernelscope.analysis.wall_time import WallTime, cells_left_out, total, wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
@@ -146,7 +147,7 @@ class Overview:
         Time in which the device was waited for after the cells' ends.
     totals : PhaseTotals
         Own host time of all launches, by phase.
-    by_kernel, by_cell, by_range, compilations, advice, health : sequence
+    by_kernel, by_cell, by_range, compilations, unchecked, advice, health : sequence
         The rows of each part; kernels are made when they are asked for.
     marks : int
         NVTX marks.
@@ -230,6 +231,7 @@ class Overview:
     compilations: tuple[CompilationSummary, ...]
     configurations_used: Configurations
     specializations_used: Specializations
+    unchecked: tuple[UncheckedLaunches, ...]
     advice: tuple[Advice, ...]
     cost: Cost | None
     kept: Kept | None
@@ -362,6 +364,7 @@ def overview(recording: Recording) -> Overview:
         compilations=compiled,
         configurations_used=used,
         specializations_used=Specializations(recording, phases),
+        unchecked=tuple(unchecked_launches(recording)),
         advice=tuple(advise(evidence)),
         cost=cost,
         kept=kept(recording),

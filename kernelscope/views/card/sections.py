@@ -534,6 +534,7 @@ def card_from(shown: Overview) -> Card:
     problems = [("error", shown.error)] if shown.error else []
     if shown.unfinished:
         problems.append(("", labels.unfinished_note(shown)))
+    problems += [("wrong arguments", note) for note in labels.unchecked_notes(shown)]
     if shown.reversed_cells:
         problems.append(("", labels.reversed_note(shown)))
     largest = None if shown.is_empty else _largest(shown)
