@@ -152,7 +152,7 @@ def check_every_hooked_call_is_there(core: Any) -> None:
         found_hook(dispatcher, kernels[arguments % 4], config)
         return arguments
 
-    def end(dispatcher: Any, kernel: Any, config: Any, error: Any) -> tuple[int, int]:
+    def end(dispatcher: Any, kernel: Any, config: Any, arguments: Any, error: Any) -> tuple[int, int]:
         hook.know("targets", kernel, ids[id(kernel)], 0)
         return ids[id(kernel)], config[0]
 

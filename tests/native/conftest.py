@@ -33,7 +33,7 @@ class Launches:
         self.core = core
         self.ring = core.Ring(mode=mode, capacity=capacity, clock=clock)
         self.begin: Callable[..., Any] = lambda dispatcher, config: (1, 2)
-        self.end: Callable[..., Any] = lambda dispatcher, kernel, config, error: (3, 1)
+        self.end: Callable[..., Any] = lambda dispatcher, kernel, config, arguments, error: (3, 1)
         self.hooks: list[Any] = []
         self.states = threading.local()
         self.new_state: Callable[[], Any] = lambda: core.State(self.ring, 0)

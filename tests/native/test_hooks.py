@@ -125,6 +125,23 @@ def test_wrong_answers_are_nothing_to_the_user(launches: Any, answer: Any) -> No
     assert launches.ring.counts(0) == (0, 0, 1, 1, 0)
 
 
+def test_the_end_of_a_launch_that_is_not_known_is_told_its_arguments(launches: Any) -> None:
+    def launch(dispatcher: Any, args: Any, launch_config: Any) -> None:
+        found(dispatcher, "kernel", launch_config)
+
+    ends: list[tuple[Any, ...]] = []
+
+    def end(*arguments: Any) -> tuple[int, int]:
+        ends.append(arguments)
+        return 3, 1
+
+    found, call, launches.end = launches.hook(lambda *_: None, "found"), launches.hook(launch), end
+    config = object()
+    call("dispatcher", (1, 2), config)
+    call("dispatcher", args=(3,), launch_config=config)
+    assert ends == [("dispatcher", "kernel", config, given, None) for given in ((1, 2), (3,))]
+
+
 def test_without_anybody_to_ask_nothing_is_recorded(launches: Any) -> None:
     hook = launches.core.Hook("call", shown, launches.ring)
     assert hook(1, 2, 3) == (1, 2, 3, 3)
