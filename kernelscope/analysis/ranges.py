@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelscope.analysis.activities import COPY, GRAPH, KERNEL, SET, Joined, distinct, is_gpu_recorded, join
+from kernelscope.analysis.activities import COPY, GRAPH, KERNEL, SET, Joined, is_gpu_recorded, join
 from kernelscope.analysis.columns import (
     Bools,
     Ints,
@@ -312,11 +312,12 @@ def open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
     start, end = instants(recording, "ranges", "start_ns", "end_ns")
     end = otherwise(end, FOREVER)
     thread = ints(recording, "ranges", "thread_id")
-    nested = matches(recording, "ranges", "kind", "push_pop") & (start < end)
-    for number in distinct(thread[nested]):
-        ids = np.flatnonzero(nested & (thread == number))
-        rows: Any = slice(None) if bool((on == number).all()) else np.flatnonzero(on == number)
-        result[rows] = _newest(times[rows], ids, start, end)
+    nested = np.flatnonzero(matches(recording, "ranges", "kind", "push_pop") & (start < end))
+    asked: dict[int, Any] = {int(on[0]): slice(None)} if bool((on == on[0]).all()) else _groups(on)
+    for number, ids in _groups(thread[nested]).items():
+        if number in asked:
+            rows = asked[number]
+            result[rows] = _newest(times[rows], nested[ids], start, end)
     process = np.flatnonzero(matches(recording, "ranges", "kind", "start_end") & (start < end))
     if len(process):
         alone = np.flatnonzero(result == UNKNOWN)

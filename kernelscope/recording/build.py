@@ -199,6 +199,16 @@ def process_table(held: Any, tables: Mapping[str, pa.Table]) -> pa.Table:
     tables : mapping of str to pyarrow.Table
         The recording's other tables.
     """
+    costs = tables["health"].column("total_cost_ns")
+    ends = [pc.call_function("max", [tables[name].column(column)]).as_py() for name, column in _ENDS]
+    return table_of_rows("processes", [{
+        "end_ns": max((end for end in ends if end is not None), default=None), "gpu_uuid": _only_gpu(tables),
+        **process_row(held), "process_id": 0,
+        "own_cost_ns": pc.call_function("sum", [costs]).as_py()}])
+
+
+def process_row(held: Any) -> Row:
+    """Return columns of ``processes`` from what is said of a process, without what does not fit its column."""
     held = held if isinstance(held, dict) else {}
     row: Row = {"status": "ok"}
     for column in TABLES["processes"].columns:
@@ -211,12 +221,7 @@ def process_table(held: Any, tables: Mapping[str, pa.Table]) -> pa.Table:
             fits = type(value) is int and column.low <= value <= column.high
         if fits:
             row[column.name] = value
-    costs = tables["health"].column("total_cost_ns")
-    ends = [pc.call_function("max", [tables[name].column(column)]).as_py() for name, column in _ENDS]
-    return table_of_rows("processes", [{
-        "end_ns": max((end for end in ends if end is not None), default=None), "gpu_uuid": _only_gpu(tables), **row,
-        "process_id": 0,
-        "own_cost_ns": pc.call_function("sum", [costs]).as_py()}])
+    return row
 
 
 def _only_gpu(tables: Mapping[str, pa.Table]) -> str | None:

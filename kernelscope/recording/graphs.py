@@ -273,14 +273,14 @@ class GraphJoin:
 
     def _execs_of(self, cupti_graph: np.ndarray) -> np.ndarray:
         """What made the executable graphs with these ids of CUPTI's; a ``before`` where that was not seen."""
-        found: dict[int, int] = {UNKNOWN: UNKNOWN}
         ids, which = np.unique(cupti_graph, return_inverse=True)
-        for each in ids.tolist():
-            if each not in found:
-                found[each] = at = self._raw.execs.get(each, len(self))
-                if at == len(self):
-                    self._append(1, {"exec_id": np.array([at])}, {"kind": ["before"], "outcome": ["ok"]})
-        return np.array([found[each] for each in ids.tolist()], np.int64)[which]
+        known = self._raw.execs | {UNKNOWN: UNKNOWN}
+        new = [each for each in ids.tolist() if each not in known]
+        first = len(self)
+        self._append(len(new), {"exec_id": first + np.arange(len(new))}, {
+            "kind": ["before"] * len(new), "outcome": ["ok"] * len(new)})
+        known |= {each: first + at for at, each in enumerate(new)}
+        return np.array([known[each] for each in ids.tolist()], np.int64)[which]
 
     def _name_graphs(self) -> None:
         """The graph of each launch is that of the last instantiate or update of the executable graph before it."""

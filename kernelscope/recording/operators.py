@@ -64,7 +64,8 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
                   cells: Sequence[Row]) -> list[Row]:
     """Give launches and activities the operator that was innermost on their thread when they were submitted.
 
-    Returns the rows of ``operators``: those that launches and activities name, one for each cell that they ran in.
+    Returns the rows of ``operators``: those that launches and activities name, one for each process and cell that they
+    ran in.
 
     Parameters
     ----------
@@ -76,11 +77,11 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
         Rows of the tables of that name.
     """
     rows: list[Row] = []
-    numbers: dict[tuple[bytes, int], int] = {}
-    tables = [(columns, _submitted(columns)) for columns in (launches, activities) if columns]
+    numbers: dict[tuple[bytes, int, int | None], int] = {}
     if not raw.threads:
         return rows
-    for columns, at in tables:
+    tables = [(columns, _submitted(columns), _rows_by_thread(columns)) for columns in (launches, activities) if columns]
+    for columns, at, _ in tables:
         columns["operator_id"] = np.full(len(at), UNKNOWN, np.int32)
     cell_of = cell_finder(cells)
     places: dict[int, int] = {}
@@ -94,8 +95,10 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
         cell = cell_of(time)
         paths = _paths(each.nodes)
         calls, host, own = _times(each, cell, raw.began)
-        for columns, at in tables:
-            mine = np.flatnonzero((np.asarray(columns["thread_id"]) == thread) & (at != UNKNOWN))
+        process: int | None = threads[thread].get("process_id")
+        for columns, at, of_thread in tables:
+            mine = of_thread.get(thread, np.empty(0, np.int64))
+            mine = mine[at[mine] != UNKNOWN]
             place = np.searchsorted(time, at[mine], side="right") - 1
             if not raw.are_all:  # what came after the last that is known is not
                 place[place == len(time) - 1] = -1
@@ -107,7 +110,7 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
             ids = np.empty(len(codes), np.int32)
             for number, code in enumerate(codes.tolist()):
                 in_one, operator = code // width + UNKNOWN, code % width
-                key = paths.keys[operator], in_one
+                key = paths.keys[operator], in_one, process
                 if key not in numbers:
                     numbers[key] = len(rows)
                     rows.append({"name": each.nodes[operator][1], "path": paths.text(operator), "calls": 0,
@@ -124,6 +127,14 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
     for row in rows:
         del row["threads"]
     return rows
+
+
+def _rows_by_thread(columns: Mapping[str, Any]) -> dict[int, Ints]:
+    """The rows of each thread, in order."""
+    threads = np.asarray(columns["thread_id"])
+    order = np.argsort(threads, kind="stable")
+    numbers, first = np.unique(threads[order], return_index=True)
+    return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
 
 
 def _submitted(columns: Mapping[str, Any]) -> Ints:

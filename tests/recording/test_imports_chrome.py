@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counting import lines_run
 from foreign_traces import event, launched, write_json
 
 import kernelscope
@@ -264,3 +265,33 @@ def test_what_autograd_launched_is_beside_the_range_around_it(tmp_path: Path) ->
     assert found["launches"].to_dict() == {"ProfilerStep#3": 2, "ProfilerStep#3 / ## backward ##": 1}
     assert found["other_launches"].to_dict() == {"ProfilerStep#3": 0, "ProfilerStep#3 / ## backward ##": 3}
     assert found.loc["ProfilerStep#3 / ## backward ##", "other_gpu_ns"] == 9_000
+
+
+def many_processes(count: int) -> list[dict[str, Any]]:
+    """Processes that each launch and wait, inside an operator; every second one has a thread more that does."""
+    events: list[dict[str, Any]] = []
+    for number in range(count):
+        pid, at = 100 + number, 100 * number
+        call, kernel = launched("axpy", at + 10, number, pid=pid)
+        events += [event("cpu_op", "aten::add", at, 90, pid=pid, tid=pid), call, kernel,
+                   event("cuda_runtime", "cudaDeviceSynchronize", at + 50, 20, pid=pid, tid=pid,
+                         correlation=1_000_000 + number)]
+        if number % 2:
+            call, kernel = launched("scale", at + 30, 500_000 + number, pid=pid)
+            events += [event("cpu_op", "aten::mul", at + 25, 20, pid=pid, tid=pid + 50_000),
+                       {**call, "tid": pid + 50_000}, kernel]
+    return events
+
+
+def test_hundreds_of_processes_with_operators(tmp_path: Path) -> None:
+    recording = opened(tmp_path, many_processes(500))
+    assert (len(recording.rows("processes")), len(recording.rows("launches"))) == (500, 750)
+    assert len(rows(recording, "activities", kind="sync")) == 500
+    operators = recording.rows("operators")
+    assert len(operators) == 750 and {row["calls"] for row in operators} == {1}
+    process = [row["process_id"] for row in recording.rows("threads")]
+    for launch in recording.rows("launches"):
+        assert operators[launch["operator_id"]]["process_id"] == process[launch["thread_id"]]
+    paths = [write_json(tmp_path / f"{count}.json", many_processes(count)) for count in (200, 400)]
+    few, many = (lines_run(lambda path=path: kernelscope.load(path)) for path in paths)
+    assert many < 2.1 * few

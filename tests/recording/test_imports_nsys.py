@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from counting import lines_run
 from foreign_traces import EPOCH_NS, MS, US, Tables, global_id, nsys_tables, write_folder, write_sqlite
 
 import kernelscope
@@ -337,3 +338,58 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
     kernelscope.load(write_sqlite(tmp_path / "report.sqlite", nsys_tables()),
                      progress=lambda fraction, text: told.append(fraction))
     assert told == sorted(told) and told[-1] == 1.0
+
+
+def many_processes(count: int) -> Tables:
+    """An export of processes that each launch two kernels, on two GPUs of their own, with the same correlation ids."""
+    calls, kernels, ranges, devices = ([] for _ in range(4))
+    for number in range(count):
+        pid, begun = 4000 + number, 10 * MS + number * 10 * US
+        for at in range(2):
+            start = begun + at * 2 * US
+            calls.append((start, start + US, global_id(pid, pid), 7 + at, 1, 0))
+            kernels.append((start + US, start + 2 * US, at, 7, 7 + at, global_id(pid), 2, 3, 24, 8, 1, 1, 64, 1, 1))
+            devices.append((pid, at, 2 * number + at, f"uuid-{2 * number + at}", 132))
+        ranges.append((begun, begun + 9 * US, 59, global_id(pid, pid), "step"))
+    return {
+        "StringIds": (("id", "value"), [(1, "cudaLaunchKernel_v7000"), (2, "axpy(int)"), (3, "axpy")]),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": (("start", "end", "globalTid", "correlationId", "nameId", "returnValue"), calls),
+        "CUPTI_ACTIVITY_KIND_KERNEL": ((
+            "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "demangledName", "shortName",
+            "registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"), kernels),
+        "NVTX_EVENTS": (("start", "end", "eventType", "globalTid", "text"), ranges),
+        "TARGET_INFO_GPU": (("id", "name", "uuid"), [
+            (number, "NVIDIA H100", f"uuid-{number}") for number in range(2 * count)]),
+        "TARGET_INFO_CUDA_DEVICE": (("pid", "cudaId", "gpuId", "uuid", "numMultiprocessors"), devices)}
+
+
+def test_thousands_of_processes_and_devices(tmp_path: Path) -> None:
+    recording = kernelscope.load(write_sqlite(tmp_path / "many.sqlite", many_processes(2_000)))
+    processes, devices = recording.rows("processes"), recording.rows("devices")
+    assert (len(processes), len(devices), len(recording.rows("launches"))) == (2_000, 4_000, 4_000)
+    assert [row["pid"] for row in processes] == list(range(4_000, 6_000))
+    assert {(row["name"], row["ordinal"]) for row in devices} == {("NVIDIA H100", 0), ("NVIDIA H100", 1)}
+    launch, kernel = recording.rows("launches")[-1], recording.rows("activities")[-1]
+    thread = recording.rows("threads")[launch["thread_id"]]
+    assert (thread["ident"], thread["process_id"], kernel["process_id"]) == (5_999, 1_999, 1_999)
+    assert launch["correlation_id"] == kernel["correlation_id"] == 8 and kernel["launch_id"] == launch["launch_id"]
+    assert devices[kernel["device_id"]]["uuid"] == "GPU-uuid-3999"
+    assert processes[1_999]["start_ns"] == 10 * MS + 1_999 * 10 * US
+    (steps,) = recording.by_range().to_dict("records")
+    assert (steps["ranges"], steps["launches"], steps["other_launches"]) == (2_000, 4_000, 0)
+
+
+def test_twice_as_many_processes_are_twice_the_work(tmp_path: Path) -> None:
+    paths = {count: write_sqlite(tmp_path / f"{count}.sqlite", many_processes(count)) for count in (300, 600)}
+    kernelscope.load(paths[300])  # what is imported once does not count
+    few, many = (lines_run(lambda path=path: kernelscope.load(path)) for path in paths.values())
+    assert many < 2.1 * few
+
+
+def test_ids_of_graphs_are_those_of_their_process(tmp_path: Path) -> None:
+    recording = kernelscope.load(write_sqlite(tmp_path / "two.sqlite", nsys_tables(processes=2)))
+    launches = rows(recording, "graph_events", kind="launch")
+    assert [row["process_id"] for row in launches] == [0, 1] and len({row["exec_id"] for row in launches}) == 2
+    assert [row["process_id"] for row in rows(recording, "graph_events", kind="before")] == [0, 1]
+    nodes = [row for row in recording.rows("activities") if row["graph_event_id"] is not None]
+    assert [(row["process_id"], row["cupti_graph_id"]) for row in nodes] == [(0, 9), (0, 9), (1, 9), (1, 9)]

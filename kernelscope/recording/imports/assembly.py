@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.api import is_graph_launch, wait_of
-from kernelscope.recording.build import RawRecording, build
+from kernelscope.recording.build import RawRecording, build, process_row
 from kernelscope.recording.columns import THREAD_BITS, Columns, Row
 from kernelscope.recording.integrity import check_tables
-from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS, KINDS, RawActivities
-from kernelscope.recording.merge import merge
+from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS, KINDS, RawActivities, selected
 from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import RawOperators, ThreadOperators
-from kernelscope.recording.parquet import make_table, table_of_rows
+from kernelscope.recording.parquet import integer_array, make_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, nested_events
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, SCHEMA_VERSION, UNKNOWN
 from kernelscope.units import counted, listed
@@ -50,42 +50,10 @@ _LIMITS = {
 
 
 @dataclass
-class Process:
-    """What a trace says of one process; all columns are of int64, and -1 is unknown.
-
-    Attributes
-    ----------
-    facts : dict
-        Columns of ``processes``.
-    activities : dict of str to ndarray
-        `ACTIVITY_COLUMNS` and `RESOURCES`; those that a format never has may be missing.
-    calls : dict of str to ndarray
-        `CALL_COLUMNS`; likewise. A thread's ident is the system's number of it.
-    ranges : dict of str to ndarray
-        `RANGE_COLUMNS`; likewise.
-    labels : list of dict
-        What a range's ``label`` stands for, as in `kernelscope.recording.ranges.RawRanges`.
-    threads : dict of int to (str or None)
-        Names of threads by ident.
-    devices : dict of int to dict
-        Rows of ``devices`` by ordinal.
-    operators : list of ThreadOperators
-        PyTorch's operators.
-    """
-
-    facts: Row = field(default_factory=dict)
-    activities: Columns = field(default_factory=dict)
-    calls: Columns = field(default_factory=dict)
-    ranges: Columns = field(default_factory=dict)
-    labels: list[Row] = field(default_factory=list)
-    threads: dict[int, str | None] = field(default_factory=dict)
-    devices: dict[int, Row] = field(default_factory=dict)
-    operators: list[ThreadOperators] = field(default_factory=list)
-
-
-@dataclass
 class Trace:
-    """What a trace says, before it is a recording.
+    """What a trace says, before it is a recording; all columns are of int64, and -1 is unknown.
+
+    Each row of a column says its ``process``, a place in `processes`.
 
     Attributes
     ----------
@@ -95,8 +63,24 @@ class Trace:
         The same for people, and the format.
     version : str or None
         The producer's.
-    processes : list of Process
-        All processes.
+    processes : list of dict
+        What is known of each process: columns of ``processes``.
+    activities : dict of str to ndarray
+        `ACTIVITY_COLUMNS` and `RESOURCES`; those that a format never has may be missing.
+    calls : dict of str to ndarray
+        `CALL_COLUMNS`; likewise. A thread's ident is the system's number of it.
+    ranges : dict of str to ndarray
+        `RANGE_COLUMNS`; likewise.
+    labels : list of dict
+        What a range's ``label`` stands for, as in `kernelscope.recording.ranges.RawRanges`.
+    threads : dict of (int, int) to str
+        Names of threads by process and ident, of those that have one.
+    devices : dict of (int or None, int) to dict
+        Rows of ``devices`` by process, None for all of them, and ordinal.
+    operators : list of (int, ThreadOperators)
+        PyTorch's operators, and their process.
+    are_graphs_nameless : bool
+        Whether nothing says which executable graph an activity is part of.
     names, entries : list of str
         What ``name``, ``memory`` and ``entry`` stand for.
     shapes : list of tuple
@@ -119,7 +103,15 @@ class Trace:
     producer: str
     form: str
     version: str | None = None
-    processes: list[Process] = field(default_factory=list)
+    processes: list[Row] = field(default_factory=list)
+    activities: Columns = field(default_factory=dict)
+    calls: Columns = field(default_factory=dict)
+    ranges: Columns = field(default_factory=dict)
+    labels: list[Row] = field(default_factory=list)
+    threads: dict[tuple[int, int], str] = field(default_factory=dict)
+    devices: dict[tuple[int | None, int], Row] = field(default_factory=dict)
+    operators: list[tuple[int, ThreadOperators]] = field(default_factory=list)
+    are_graphs_nameless: bool = False
     names: list[str] = field(default_factory=list)
     entries: list[str] = field(default_factory=list)
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
@@ -187,29 +179,19 @@ def recording_of(trace: Trace, file: str) -> Recording:
     RecordingFileError
         The trace says nothing of a GPU, or what it says cannot be.
     """
-    kept = [each for each in trace.processes if any(len(next(iter(columns.values()), ())) for columns in (
-        each.activities, each.calls, each.ranges))]
-    if not any(_count(each.activities) + _count(each.calls) for each in kept):
+    if not _count(trace.activities) + _count(trace.calls):
         counts = trace.others + trace.skipped
         others = listed([f"{count:,} {printable(name)}" for name, count in counts.most_common(_QUOTED)], _QUOTED,
                         more=len(counts) - _QUOTED)
         raise RecordingFileError(f"is a trace of {trace.producer}, and says nothing of a GPU: no kernel, copy or call "
                                  f"of CUDA or HIP, but {others or 'no events'}; {trace.hint}")
-    made: list[Recording] = []
-    shift = _origin(kept)
-    for process in kept:
-        _check(process)
-        raw = _raw(trace, process, shift)
-        raw.metadata = _metadata(trace, file, shift) | {"process": {
-            "start_ns": _first(process), **process.facts}}
-        static = {name: process.activities.get(name) for name in RESOURCES}
-        made.append(_with_resources(build(raw), static))
-    recording = made[0] if len(made) == 1 else merge(made)
-    metadata = {name: value for name, value in recording.metadata.items() if name not in ("merged", "process")}
-    if "clock" in metadata:
-        metadata["clock"] = {name: value for name, value in metadata["clock"].items() if name != "boot"}
+    for what, columns in (("activity", trace.activities), ("call", trace.calls), ("range", trace.ranges)):
+        check_numbers(what, columns)
+    raw, ids = _raw(trace)
+    raw.metadata = _metadata(trace, file, ids.shift)
+    recording = _with_processes(_with_resources(build(raw), trace.activities), ids, trace.processes)
     health = table_of_rows("health", [*recording.rows("health"), *_health(trace, file)])
-    found = Recording({**recording.tables, "health": health}, metadata)
+    found = Recording({**recording.tables, "health": health}, recording.metadata)
     check_tables(found.tables)
     return found
 
@@ -218,94 +200,230 @@ def _count(columns: Mapping[str, np.ndarray]) -> int:
     return len(next(iter(columns.values()), ()))
 
 
-def _times(process: Process) -> Iterable[np.ndarray]:
-    for columns in (process.activities, process.calls, process.ranges):
-        if "start_ns" in columns and len(columns["start_ns"]):
-            yield columns["start_ns"]
+# Numbers that mean something in their process only (threads, devices, correlation ids, executable graphs) become
+# numbers of the whole trace, so that one recording is built of all processes at once; then they are what they were.
+
+@dataclass
+class _Ids:
+    """What the numbers of the whole trace stand for.
+
+    Attributes
+    ----------
+    shift : int
+        What was added to all times so that none is below 0, where -1 would mean that it is not known.
+    first : ndarray of int64
+        When each process began, on that clock.
+    activities : ndarray of int64
+        The process of each activity, in order of their start.
+    threads : list of (int, int)
+        The process and the ident of each thread.
+    devices : list of int
+        Ordinals.
+    correlation, graph : ndarray of int64
+        Correlation ids, and ids of executable graphs; the last is -1, for none.
+    """
+
+    shift: int
+    first: np.ndarray
+    activities: np.ndarray
+    threads: list[tuple[int, int]] = field(default_factory=list)
+    devices: list[int] = field(default_factory=list)
+    correlation: np.ndarray = field(default_factory=lambda: np.array([UNKNOWN]))
+    graph: np.ndarray = field(default_factory=lambda: np.array([UNKNOWN]))
 
 
-def _first(process: Process) -> int:
-    return min((int(each.min()) for each in _times(process)), default=0)
-
-
-def _origin(processes: Sequence[Process]) -> int:
-    """What is added to all times so that none is below 0, where -1 would mean that it is not known."""
-    return max(0, -min(_first(each) for each in processes))
-
-
-def _check(process: Process) -> None:
-    for what, columns in (("activity", process.activities), ("call", process.calls), ("range", process.ranges)):
-        check_numbers(what, columns)
-
-
-def _raw(trace: Trace, process: Process, shift: int) -> RawRecording:
-    _in_order(process)
-    count = _count(process.activities)
-    activities = {name: process.activities.get(name, np.broadcast_to(np.int64(UNKNOWN), count))
-                  for name in ACTIVITY_COLUMNS}
-    calls = {name: process.calls.get(name, np.broadcast_to(np.int64(UNKNOWN), _count(process.calls)))
-             for name in CALL_COLUMNS}
+def _raw(trace: Trace) -> tuple[RawRecording, _Ids]:
+    """What a recording is built of; activities are put in the order of their start, in which they stay."""
+    ids = _in_order(trace)
+    activities, calls = ({name: columns.get(name, np.broadcast_to(np.int64(UNKNOWN), _count(columns)))
+                          for name in (*names, "process")}
+                         for columns, names in ((trace.activities, ACTIVITY_COLUMNS), (trace.calls, CALL_COLUMNS)))
     if (activities["name"] == UNKNOWN).any():
         trace.names.append("?")
         activities["name"] = np.where(activities["name"] == UNKNOWN, len(trace.names) - 1, activities["name"])
-    if shift:
-        for columns in (activities, calls, process.ranges):
-            for name in ("start_ns", "end_ns"):
-                if name in columns:
-                    columns[name] = np.where(columns[name] == UNKNOWN, UNKNOWN, columns[name] + shift)
-        process.operators = [ThreadOperators(each.ident, each.nodes, each.events + np.array([shift, 0]))
-                             for each in process.operators]
-    has_correlation = not (calls["correlation_id"] == UNKNOWN).any()
-    if not has_correlation:  # calls of an unknown id are not one another's
-        missing = np.flatnonzero(calls["correlation_id"] == UNKNOWN)
-        calls["correlation_id"] = np.array(calls["correlation_id"])
-        calls["correlation_id"][missing] = UNKNOWN - 1 - np.arange(len(missing))
-    threads: list[Row] = [{"ident": ident, "name": name} for ident, name in process.threads.items()]
+    ids.correlation = _number_correlations(activities, calls)
+    if trace.are_graphs_nameless and number_graphs(activities, calls, trace.names):
+        trace.problems.append("CUDA graphs have no names in such a trace: they are told apart by what they ran")
+    activities["cupti_graph_id"], ids.graph = _numbered(activities["process"], activities["cupti_graph_id"])
+    threads = _number_threads(trace, calls, ids)
     raw = RawRecording(threads=threads)
-    raw.activities = RawActivities(activities, calls, trace.names, trace.entries, trace.shapes,
-                                   has_correlation=has_correlation)
-    raw.ranges = _ranges(process, threads, trace.problems)
-    raw.operators = RawOperators(process.operators)
-    used = {int(each) for each in np.unique(activities["device"])} - {UNKNOWN}
-    raw.devices = [{**row, "ordinal": ordinal} for ordinal, row in process.devices.items() if ordinal in used]
-    return raw
+    raw.devices = _number_devices(trace, activities, ids)
+    del activities["process"], calls["process"]
+    raw.activities = RawActivities(activities, calls, trace.names, trace.entries, trace.shapes)
+    raw.ranges = _ranges(trace)
+    places = {(process, ident & THREAD_BITS): place for place, (process, ident) in enumerate(ids.threads)}
+    raw.operators = RawOperators([
+        ThreadOperators(places[process, each.ident & THREAD_BITS], each.nodes, each.events + np.array([ids.shift, 0]))
+        for process, each in trace.operators if (process, each.ident & THREAD_BITS) in places])
+    return raw, ids
 
 
-def _in_order(process: Process) -> None:
-    """Put activities in the order of their start, in which they stay."""
-    if _count(process.activities):
-        order = np.argsort(process.activities["start_ns"], kind="stable")
-        process.activities = {name: values[order] for name, values in process.activities.items()}
+def _in_order(trace: Trace) -> _Ids:
+    """Put activities in the order of their start, and add to all times what makes none of them negative."""
+    if _count(trace.activities):
+        order = np.argsort(trace.activities["start_ns"], kind="stable")
+        trace.activities = {name: values[order] for name, values in trace.activities.items()}
+    never = np.iinfo(np.int64).max
+    first = np.full(len(trace.processes), never)
+    tables = [columns for columns in (trace.activities, trace.calls, trace.ranges) if _count(columns)]
+    for columns in tables:
+        np.minimum.at(first, columns["process"], columns["start_ns"])
+    shift = max(0, -int(first.min()))
+    for columns in tables if shift else ():
+        for name in ("start_ns", "end_ns"):
+            columns[name] = np.where(columns[name] == UNKNOWN, UNKNOWN, columns[name] + shift)
+    return _Ids(shift, np.where(first == never, 0, first) + shift,
+                trace.activities.get("process", np.empty(0, np.int64)))
 
 
-def _ranges(process: Process, threads: list[Row], problems: list[str]) -> RawRanges:
-    held = process.ranges
+def _numbered(process: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers from 0 on for values that are each one process's, -1 for unknown ones; and what they stand for."""
+    known = selected(values != UNKNOWN)
+    held, number = _coded(values[known])
+    of = process[known]
+    if len(of) and (of != of[0]).any():
+        codes, number = _coded(of * len(held) + number)
+        held = held[codes % len(held)]
+    found = np.full(len(values), UNKNOWN)
+    found[known] = number
+    return found, np.append(held, UNKNOWN)
+
+
+def _coded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct values in the order in which they come, and the place of each among them."""
+    encoded = pa.array(values, pa.int64()).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
+
+
+def _number_correlations(activities: Columns, calls: Columns) -> np.ndarray:
+    """Number the correlation ids of all processes; return what the numbers stand for.
+
+    Each call of an unknown id gets a number of its own. 0 stays 0 where it is no call's: so does CUPTI call what ran in
+    the bodies of conditional nodes.
+    """
+    count = _count(calls)
+    process = np.concatenate((calls["process"], activities["process"]))
+    number, held = _numbered(process, np.concatenate((calls["correlation_id"], activities["correlation_id"])))
+    number = np.where(number == UNKNOWN, UNKNOWN, number + 1)
+    of_calls, of_activities = number[:count], number[count:]
+    missing = np.flatnonzero(of_calls == UNKNOWN)
+    of_calls[missing] = len(held) + np.arange(len(missing))
+    nobody = np.flatnonzero(activities["correlation_id"] == 0)
+    of_activities[nobody[~np.isin(of_activities[nobody], of_calls)]] = 0
+    calls["correlation_id"], activities["correlation_id"] = of_calls, of_activities
+    return np.concatenate(([0], held, np.full(len(missing), UNKNOWN)))
+
+
+def _number_threads(trace: Trace, calls: Columns, ids: _Ids) -> list[Row]:
+    """Number the threads of calls and ranges, which get the numbers as idents; return the rows of ``threads``."""
+    tables = [columns for columns in (calls, trace.ranges) if _count(columns)]
+    if not tables:
+        return []
+    process, ident = (np.concatenate([columns[name] for columns in tables]) for name in ("process", "ident"))
+    keys, which = _coded(process * (THREAD_BITS + 1) + (ident & THREAD_BITS))
+    order = np.argsort(keys)
+    place = np.empty(len(keys), np.int64)
+    place[order] = np.arange(len(keys))
+    which = place[which]
+    whole = np.empty(len(keys), np.int64)
+    whole[which[::-1]] = ident[::-1]  # of several assignments to one place NumPy keeps the last
+    ids.threads = list(zip((keys[order] // (THREAD_BITS + 1)).tolist(), whole.tolist(), strict=True))
+    split = np.split(which, np.cumsum([_count(columns) for columns in tables])[:-1])
+    for columns, numbers in zip(tables, split, strict=True):
+        columns["ident"] = numbers
+    return [{"ident": at, "name": trace.threads.get(key), "process_id": key[0]} for at, key in enumerate(ids.threads)]
+
+
+def _number_devices(trace: Trace, activities: Columns, ids: _Ids) -> list[Row]:
+    """Number the devices of activities: the same GPU may have another ordinal in another process."""
+    number, ordinals = _numbered(activities["process"], activities["device"])
+    owner = np.full(len(ordinals) - 1, UNKNOWN)
+    owner[number[number != UNKNOWN]] = activities["process"][number != UNKNOWN]
+    rows: list[Row] = []
+    places: dict[Any, int] = {}
+    new: list[int] = []
+    seen: Counter[Any] = Counter()
+    order = np.lexsort((ordinals[:-1], owner))
+    for process, ordinal in zip(owner[order].tolist(), ordinals[order].tolist(), strict=True):
+        row = trace.devices.get((process, ordinal), trace.devices.get((None, ordinal), {}))
+        key: Any = row.get("uuid")
+        if key is not None:  # one process keeps apart what it has two numbers for
+            seen[process, key] += 1
+            key = key, seen[process, key]
+        place = places.setdefault(ordinal if key is None else key, len(rows))
+        if place == len(rows):
+            rows.append({**row, "ordinal": place})
+            ids.devices.append(ordinal)
+        new.append(place)
+    place_of = np.full(len(ordinals), UNKNOWN)
+    place_of[order] = new
+    activities["device"] = place_of[number]
+    return rows
+
+
+def _ranges(trace: Trace) -> RawRanges:
+    held = trace.ranges
     if not _count(held):
         return RawRanges()
-    places = {row["ident"] & THREAD_BITS: at for at, row in reversed(list(enumerate(threads)))}
-    idents, which = np.unique(held["ident"], return_inverse=True)
-    rows: list[int] = []
-    for ident in idents.tolist():
-        at = places.get(ident & THREAD_BITS)
-        if at is None:
-            at = places[ident & THREAD_BITS] = len(threads)
-            threads.append({"ident": ident, "name": None})
-        rows.append(at)
-    site = which.ravel()
-    sites: list[Row] = [{"thread_id": row, "line_id": UNKNOWN, "stack_id": UNKNOWN} for row in rows]
+    rows, which = np.unique(held["ident"], return_inverse=True)
+    site = which.reshape(-1)
+    sites: list[Row] = [{"thread_id": row, "line_id": UNKNOWN, "stack_id": UNKNOWN} for row in rows.tolist()]
     domains: dict[str | None, int] = {}
-    domain = np.array([domains.setdefault(each["domain"], len(domains)) for each in process.labels])
+    domain = np.array([domains.setdefault(each["domain"], len(domains)) for each in trace.labels])
     events, crossing = nested_events(held["kind"] == PUSH_POP, held["kind"] == MARK, held["start_ns"], held["end_ns"],
                                      site * max(len(domains), 1) + domain[held["label"]], held["label"], site)
     if crossing:
-        problems.append(f"{counted(crossing, 'range')} of a thread that overlap others without being inside of them "
-                        "are taken as start/end ranges")
-    return RawRanges(events, process.labels, 0, sites)
+        trace.problems.append(f"{counted(crossing, 'range')} of a thread that overlap others without being inside of "
+                              "them are taken as start/end ranges")
+    return RawRanges(events, trace.labels, 0, sites)
 
 
-def _with_resources(recording: Recording, held: Mapping[str, np.ndarray | None]) -> Recording:
+def _with_processes(recording: Recording, ids: _Ids, facts: Sequence[Row]) -> Recording:
+    """The recording with what its numbers stand for, and with its processes."""
+    tables = dict(recording.tables)
+
+    def change(table: str, column: str, values: np.ndarray) -> None:
+        at = tables[table].schema.get_field_index(column)
+        held = tables[table].schema.field(at)
+        tables[table] = tables[table].set_column(at, held, integer_array(values, held.type))
+
+    of_thread, idents = np.array([*ids.threads, (UNKNOWN, UNKNOWN)], np.int64).T
+    launch_of = of_thread[recording.column("launches", "thread_id")]
+    for table in ("activities", "launches", "api_calls", "graph_events"):
+        change(table, "correlation_id", ids.correlation[recording.column(table, "correlation_id")])
+    change("activities", "cupti_graph_id", ids.graph[recording.column("activities", "cupti_graph_id")])
+    change("activities", "process_id", ids.activities)
+    change("threads", "process_id", of_thread[:-1])
+    change("threads", "ident", idents[:-1])
+    change("devices", "ordinal", np.array(ids.devices, np.int64))
+    of_operator = np.full(tables["operators"].num_rows + 1, UNKNOWN)
+    for owner, table in ((launch_of, "launches"), (ids.activities, "activities")):
+        of_operator[recording.column(table, "operator_id")] = owner
+    change("operators", "process_id", of_operator[:-1])
+    executable, thread = (recording.column("graph_events", name) for name in ("exec_id", "thread_id"))
+    of_event = of_thread[thread]
+    launched = np.flatnonzero((of_event != UNKNOWN) & (executable != UNKNOWN))
+    of_event[executable[launched]] = of_event[launched]  # what made a graph is of the process that launched it
+    change("graph_events", "process_id", of_event)
+    size = len(facts)
+    until, width, used = np.full(size, UNKNOWN), tables["devices"].num_rows + 1, np.empty(0, np.int64)
+    for owner, table in ((launch_of, "launches"), (ids.activities, "activities")):
+        np.maximum.at(until, owner, recording.column(table, "end_ns"))
+        used = np.union1d(used, _coded(owner * width + recording.column(table, "device_id") + 1)[0])
+    process, device = used[used % width > 0] // width, used[used % width > 0] % width - 1
+    only = np.bincount(process, minlength=size) == 1
+    gpus = dict(zip(process[only[process]].tolist(), device[only[process]].tolist(), strict=True))
+    uuids: list[str | None] = tables["devices"].column("uuid").to_pylist()
+    tables["processes"] = table_of_rows("processes", [{
+        **process_row({"start_ns": begun, **held}), "process_id": at, "end_ns": None if end == UNKNOWN else end,
+        "gpu_uuid": uuids[gpus[at]] if at in gpus else None}
+        for at, (held, begun, end) in enumerate(zip(facts, ids.first.tolist(), until.tolist(), strict=True))])
+    return Recording(tables, recording.metadata)
+
+
+def _with_resources(recording: Recording, activities: Columns) -> Recording:
     """The recording with what the trace says of kernels' memory, where all of a specialization's kernels agree."""
-    known = {RESOURCES[name]: values for name, values in held.items() if values is not None}
+    known = {column: activities[name] for name, column in RESOURCES.items() if name in activities}
     count = recording.arrow("specializations").num_rows
     if not known or not count:
         return recording
@@ -328,8 +446,9 @@ def waits(calls: Columns, names: list[str]) -> Columns:
         return {}
     name = kinds[calls["name"]]
     rows = np.flatnonzero(name != UNKNOWN)
-    return {"kind": np.full(len(rows), SYNC), "name": name[rows],
-            **{each: calls[each][rows] for each in ("start_ns", "end_ns", "correlation_id")}}
+    return {"kind": np.full(len(rows), SYNC), "name": name[rows], **{
+        column: calls[column][rows] for column in ("start_ns", "end_ns", "correlation_id", "process")
+        if column in calls}}
 
 
 def joined(parts: Sequence[Columns], names: Iterable[str]) -> Columns:
@@ -340,9 +459,9 @@ def joined(parts: Sequence[Columns], names: Iterable[str]) -> Columns:
 
 
 def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> bool:
-    """Number the executable graphs of a trace that does not name them, by what they ran; return whether there are any.
+    """Number the executable graphs of each process of a trace that does not name them, by what they ran.
 
-    That is all that is known of them. What one call launched has its correlation id.
+    That is all that is known of them. What one call launched has its correlation id. Return whether there are any.
     """
     launches = np.array([is_graph_launch(name) for name in names], bool)
     if not _count(calls) or not _count(activities) or not launches.any():
@@ -351,14 +470,20 @@ def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> 
     rows = np.flatnonzero(np.isin(activities["correlation_id"], ids[ids != UNKNOWN]))
     if not len(rows):
         return False
-    parts = [activities[name][rows] for name in ("correlation_id", "kind", "name", "shape") if name in activities]
+    parts = [activities[name][rows] for name in ("correlation_id", "process", "kind", "name", "shape")]
     order = np.lexsort(parts[::-1])
     rows, columns = rows[order], np.stack([part[order] for part in parts])
     first = np.flatnonzero(np.diff(columns[0], prepend=columns[0][0] - 1))
     graphs: dict[bytes, int] = {}
-    numbers = [graphs.setdefault(columns[1:, begin:end].tobytes(), len(graphs) + 1)
-               for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(rows)], strict=True)]
-    activities["cupti_graph_id"] = np.array(activities.get("cupti_graph_id", np.full(_count(activities), UNKNOWN)))
+    often: Counter[int] = Counter()
+    numbers: list[int] = []
+    for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(rows)], strict=True):
+        ran, process = columns[1:, begin:end].tobytes(), int(columns[1, begin])
+        if ran not in graphs:
+            often[process] += 1
+            graphs[ran] = often[process]
+        numbers.append(graphs[ran])
+    activities["cupti_graph_id"] = np.array(activities["cupti_graph_id"])
     activities["cupti_graph_id"][rows] = np.repeat(numbers, np.diff(np.append(first, len(rows))))
     return True
 
@@ -385,8 +510,7 @@ def _metadata(trace: Trace, file: str, shift: int) -> Row:
         **trace.metadata,
     }
     if trace.wall_ns is not None and 0 < trace.wall_ns < MAX_TIME_NS:
-        # The processes of one file are on one clock.
-        made["clock"] = {"host_ns": shift, "wall_ns": trace.wall_ns, "boot": file}
+        made["clock"] = {"host_ns": shift, "wall_ns": trace.wall_ns}
         made["created"] = datetime.fromtimestamp(trace.wall_ns / 1e9, UTC).isoformat(timespec="seconds")
     return made
 

@@ -16,7 +16,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, cast
@@ -35,17 +35,15 @@ from kernelscope.recording.imports.assembly import (
     RANGE_COLUMNS,
     SYNC,
     Places,
-    Process,
     Trace,
     clean_text,
     in_time,
     joined,
-    number_graphs,
     one_line,
     recording_of,
     waits,
 )
-from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS
+from kernelscope.recording.joins import ACTIVITY_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import ThreadOperators
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, UNKNOWN
@@ -410,44 +408,48 @@ class _Reader:
         return at
 
     def trace(self) -> Trace:
-        """Return what was read, by process."""
+        """Return what was read."""
         made, tables = self._made, {table: {name: np.frombuffer(values, np.int64) for name, values in columns.items()}
                                     for table, columns in self._columns.items()}
         activities, calls, ranges = (in_time(tables[name], (word, name), made.problems) for name, word in (
             ("activities", "activity"), ("calls", "call"), ("ranges", "range")))
         operators = tables["operators"]
         base = self._origin([activities, calls, ranges, operators])
+        made.labels = [{"name": name, "domain": None, "category": None, "color": None, "payload": None}
+                       for name in self._labels.held]
         owner = self._owners(activities, calls)
-        labels: list[Row] = [{"name": name, "domain": None, "category": None, "color": None, "payload": None}
-                             for name in self._labels.held]
         numbers = np.union1d(calls["process"], ranges["process"])
         if len(numbers) <= 1:  # there is one process only
             owner[owner == UNKNOWN] = numbers[0] if len(numbers) else UNKNOWN
-        graphs = False
-        for number in np.union1d(numbers, owner).tolist():
-            process = Process(labels=labels)
-            process.calls, process.ranges = (_of(columns, columns["process"] == number, names) for columns, names in (
-                (calls, CALL_COLUMNS), (ranges, RANGE_COLUMNS)))
-            process.activities = _of(activities, owner == number, (*ACTIVITY_COLUMNS, "static"))
-            if process.calls and not (process.activities.get("kind", np.empty(0)) == SYNC).any():
-                process.activities = joined([process.activities, waits(process.calls, made.names)],
-                                            (*ACTIVITY_COLUMNS, "static"))
-            graphs |= number_graphs(process.activities, process.calls, made.names)
-            pid = self._pids.held[number] if number != UNKNOWN else None
-            process.threads = {ident: self._threads.get((pid, ident)) for ident in self._used(process)}
-            process.operators = _operators(_of(operators, operators["process"] == number, _OPERATOR),
-                                           self._operators.held)
-            process.devices = self._known_devices()
+        activities["process"] = owner
+        if len(calls["process"]):
+            # Where nothing tells of a process's waits, its calls do.
+            told = np.unique(owner[activities["kind"] == SYNC])
+            found = waits(calls, made.names)
+            if found:
+                untold = ~np.isin(found["process"], told)
+                activities = joined([activities, {name: values[untold] for name, values in found.items()}],
+                                    (*ACTIVITY_COLUMNS, "static", "process"))
+        numbers = np.union1d(numbers, activities["process"])
+        for columns in (activities, calls, ranges):
+            columns["process"] = np.searchsorted(numbers, columns["process"])
+        made.activities, made.calls, made.ranges = activities, calls, ranges
+        made.are_graphs_nameless = True
+        place = {number: at for at, number in enumerate(numbers.tolist())}
+        pids = {self._pids.held[number]: at for number, at in place.items() if number != UNKNOWN}
+        made.threads = {(pids[pid], ident): name for (pid, ident), name in self._threads.items()
+                        if pid in pids and type(ident) is int}
+        made.operators = _operators(operators, self._operators.held, place)
+        made.devices = {(None, ordinal): row for ordinal, row in self._known_devices().items()}
+        made.processes = [{} for _ in place]
+        for pid, at in pids.items():
             if "xla" not in self._seen and type(pid) is int and 0 < pid <= MAX_HANDLE:
-                process.facts["pid"] = pid
-            made.processes.append(process)
+                made.processes[at]["pid"] = pid
         made.others = Counter({name: len(tables[table]["start_ns"]) for table, name in (
             ("operators", "cpu_op"), ("ranges", "user_annotation")) if len(tables[table]["start_ns"])})
         made.hint = ("needed are events of the categories kernel, gpu_memcpy, gpu_memset, cuda_runtime or cuda_driver, "
                      "as torch.profiler writes them with ProfilerActivity.CUDA")
         self._say_who(made, base, is_one=len(made.processes) == 1)
-        if graphs:
-            made.problems.append("CUDA graphs have no names in such a trace: they are told apart by what they ran")
         return made
 
     def _origin(self, tables: Sequence[Columns]) -> int:
@@ -463,22 +465,15 @@ class _Reader:
         hosts = np.unique(calls["process"])
         if len(hosts) == 1:
             return np.full(len(activities["start_ns"]), int(hosts[0]))
-        found = np.full(len(activities["start_ns"]), UNKNOWN)
-        known = np.zeros(len(found), np.int64)
-        for number in hosts.tolist():
-            ids = calls["correlation_id"][calls["process"] == number]
-            mine = np.isin(activities["correlation_id"], ids[ids != UNKNOWN])
-            known += mine
-            found[mine] = number
-        found[known != 1] = UNKNOWN
-        if len(hosts) and (known > 1).any():
-            self._made.problems.append(f"{int((known > 1).sum()):,} activities may be of several processes, whose "
+        known = calls["correlation_id"] != UNKNOWN
+        ids, process = np.unique(np.stack((calls["correlation_id"][known], calls["process"][known])), axis=1)
+        first = np.searchsorted(ids, activities["correlation_id"])
+        count = np.searchsorted(ids, activities["correlation_id"], side="right") - first
+        found = np.where(count == 1, np.append(process, UNKNOWN)[first], UNKNOWN)
+        if (count > 1).any():
+            self._made.problems.append(f"{int((count > 1).sum()):,} activities may be of several processes, whose "
                                        "calls have the same correlation ids: they have no launch")
         return found
-
-    def _used(self, process: Process) -> list[int]:
-        return sorted({*(int(each) for columns in (process.calls, process.ranges) if columns
-                         for each in np.unique(columns["ident"]))})
 
     def _known_devices(self) -> dict[int, Row]:
         held = self._head.get("deviceProperties")
@@ -520,7 +515,7 @@ class _Reader:
         held = head.get("distributedInfo")
         rank = _whole(cast("Row", held).get("rank"), MAX_COUNT) if isinstance(held, dict) else UNKNOWN
         if is_one and rank != UNKNOWN:
-            made.processes[0].facts["rank"] = rank
+            made.processes[0]["rank"] = rank
 
 
 _DETAILS = ("kernel_details", "memcpy_details", "Memset_details", "memset_details")
@@ -562,34 +557,32 @@ def _correlation(said: Row) -> int:
     return _whole(said.get("correlation", said.get("correlation_id")))
 
 
-def _of(columns: Columns, rows: np.ndarray, names: Sequence[str]) -> Columns:
-    if not rows.any():
-        return {}
-    return {name: columns[name] if rows.all() else columns[name][rows] for name in names if name in columns}
-
-
-def _operators(columns: Columns, names: Sequence[str]) -> list[ThreadOperators]:
-    """Operators by thread: which is inside of which follows from their times."""
-    found: list[ThreadOperators] = []
-    for ident in np.unique(columns["ident"]).tolist() if columns else ():
-        rows = np.flatnonzero((columns["ident"] == ident) & (columns["end_ns"] != UNKNOWN))
-        rows = rows[np.lexsort((-columns["end_ns"][rows], columns["start_ns"][rows]))]
+def _operators(columns: Columns, names: Sequence[str], places: Mapping[int, int]) -> list[tuple[int, ThreadOperators]]:
+    """Operators by thread, and the place of their process: which is inside of which follows from their times."""
+    found: list[tuple[int, ThreadOperators]] = []
+    ended = np.flatnonzero((columns["end_ns"] != UNKNOWN) & np.isin(columns["process"], [*places]))
+    keys = [columns[name][ended] for name in ("process", "ident")]
+    rows = ended[np.lexsort((-columns["end_ns"][ended], columns["start_ns"][ended], *keys[::-1]))]
+    threads = np.stack([columns[name][rows] for name in ("process", "ident")])
+    first = np.flatnonzero((np.diff(threads, prepend=UNKNOWN) != 0).any(axis=0))
+    for part in np.split(rows, first[1:]) if len(rows) else ():
         nodes: list[tuple[int, str]] = []
-        places: dict[tuple[int, int], int] = {}
+        known: dict[tuple[int, int], int] = {}
         events: list[tuple[int, int]] = []
         stack: list[tuple[int, int]] = []
-        times: list[list[int]] = [columns[name][rows].tolist() for name in ("start_ns", "end_ns", "name")]
+        times: list[list[int]] = [columns[name][part].tolist() for name in ("start_ns", "end_ns", "name")]
         for start, end, name in zip(*times, strict=True):
             while stack and stack[-1][0] <= start:
                 events.append((stack.pop()[0], stack[-1][1] if stack else UNKNOWN))
             around = stack[-1][1] if stack else UNKNOWN
-            node = places.get((around, name))
+            node = known.get((around, name))
             if node is None:
-                node = places[around, name] = len(nodes)
+                node = known[around, name] = len(nodes)
                 nodes.append((around, str(names[name])))
             stack.append((min(end, stack[-1][0]) if stack else end, node))
             events.append((start, node))
         while stack:
             events.append((stack.pop()[0], stack[-1][1] if stack else UNKNOWN))
-        found.append(ThreadOperators(ident, nodes, np.array(events, np.int64).reshape(-1, 2)))
+        process, ident = int(columns["process"][part[0]]), int(columns["ident"][part[0]])
+        found.append((places[process], ThreadOperators(ident, nodes, np.array(events, np.int64).reshape(-1, 2))))
     return found

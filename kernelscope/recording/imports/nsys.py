@@ -30,10 +30,10 @@ from kernelscope.recording.imports.assembly import (
     MEMCPY,
     MEMSET,
     PUSH_POP,
+    RESOURCES,
     START_END,
     SYNC,
     Places,
-    Process,
     Trace,
     clean_text,
     in_time,
@@ -384,14 +384,15 @@ class _Reader:
                          if isinstance(number, int) and isinstance(text, str)}
         calls = self.calls()
         parts = [self.kernels(), self.copies(), self.sets(), self.graphs(), self.waits()]
-        ranges, labels = self.ranges()
-        activities = joined([part for part in parts if part], (
-            *ACTIVITY_COLUMNS, "static", "local", "process"))
-        self.split(activities, calls, ranges, labels, has_waits=bool(parts[-1]))
+        if not parts[-1] and calls:
+            parts[-1] = waits(calls, self.trace.names)
+        ranges, self.trace.labels = self.ranges()
+        activities = joined([part for part in parts if part], (*ACTIVITY_COLUMNS, *RESOURCES, "process"))
+        self.trace.activities, self.trace.calls, self.trace.ranges = activities, calls, ranges
         self.trace.hint = "export the report of a profile with --trace=cuda,nvtx"
         if ranges:
             self.trace.others[_RANGES] = len(ranges["start_ns"])
-        self.facts()
+        self.facts(self.number([activities, calls, ranges]))
         self.what_is_left()
         if self.tables.damaged:
             self.trace.problems.append(f"{counted(self.tables.damaged, 'text is', 'texts are')} not in UTF-8: letters "
@@ -620,56 +621,45 @@ class _Reader:
             "start_ns": seen["start"][rows], "end_ns": np.where(end <= 0, UNKNOWN, end), "process": of_process[rows]}
         return in_time(made, ("range", "ranges"), self.trace.problems), labels
 
-    def split(self, activities: Columns, calls: Columns, ranges: Columns, labels: list[Row], *,
-              has_waits: bool) -> None:
-        """Give each process its own."""
-        tables = [activities, calls, ranges]
-        numbers = sorted({*(each for columns in tables if columns for each in distinct(columns["process"])[0])})
-        known = [each for each in numbers if each != UNKNOWN]
+    def number(self, tables: Sequence[Columns]) -> list[int]:
+        """Number the processes of some columns from 0 on; return what the numbers stand for, -1 for none."""
+        numbers = sorted({number for columns in tables if columns for number in distinct(columns["process"])[0]})
+        known = [number for number in numbers if number != UNKNOWN]
         if len(known) == 1:  # what names none is of the only one
             numbers = known
         elif len(known) > 1 and len(known) < len(numbers):
             self.trace.problems.append("some activities name no process, and there are several: they have no launch")
-        names = self.thread_names()
-        for number in numbers:
-            process = Process()
-            process.activities, process.calls, process.ranges = (
-                columns if len(numbers) == 1 else {name: values[columns["process"] == number]
-                                                   for name, values in columns.items()} for columns in tables)
-            if not has_waits and process.calls:
-                process.activities = joined([process.activities, waits(process.calls, self.trace.names)],
-                                            (*ACTIVITY_COLUMNS, "static", "local"))
-            process.labels = labels
-            if number in known:
-                process.facts["pid"] = number & ((1 << _THREAD_BITS) - 1)
-            idents = {int(each) for columns in (process.calls, process.ranges) if columns
-                      for each in distinct(columns["ident"])[0]}
-            process.threads = {each: names.get((number, each)) for each in sorted(idents)}
-            self.trace.processes.append(process)
+        for columns in tables:
+            if columns:
+                columns["process"] = np.maximum(np.searchsorted(numbers, columns["process"]), 0)
+        return numbers
 
-    def thread_names(self) -> dict[tuple[int, int], str]:
-        found: dict[tuple[int, int], str] = {}
+    def facts(self, numbers: Sequence[int]) -> None:
+        """What is known of processes, threads, devices, the machine, the session and the export."""
+        place = {number: at for at, number in enumerate(numbers) if number != UNKNOWN}
+        self.trace.processes = [{"pid": number & ((1 << _THREAD_BITS) - 1)} if number in place else {}
+                                for number in numbers]
         for text, number in self.small("ThreadNames", "nameId", "globalTid"):
-            if isinstance(number, int) and text in self._strings:
-                found.setdefault((number >> _THREAD_BITS, number & ((1 << _THREAD_BITS) - 1)), self._strings[text])
-        return found
-
-    def facts(self) -> None:
-        """What is known of devices, the machine, the session and the export."""
+            at = place.get(number >> _THREAD_BITS) if isinstance(number, int) else None
+            if at is not None and text in self._strings:
+                self.trace.threads.setdefault((at, number & ((1 << _THREAD_BITS) - 1)), self._strings[text])
         gpus = {row[0]: row[1:] for row in self.small(
             "TARGET_INFO_GPU", "id", "name", "uuid", "smCount", "computeMajor", "computeMinor", "threadsPerWarp",
             "maxWarpsPerSm", "maxBlocksPerSm", "maxRegistersPerSm", "maxShmemPerSm")}
         devices = self.small("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId", "uuid", "numMultiprocessors")
         if not devices:
             devices = [(None, number, number, None, None) for number in gpus]
+        of_pid: dict[Any, list[int | None]] = {None: [None]}
+        for at, facts in enumerate(self.trace.processes):
+            of_pid.setdefault(facts.get("pid"), []).append(at)
+        for pid, ordinal, gpu, uuid, count in devices:
+            for at in of_pid.get(pid, ()) if _is_count(ordinal) else ():
+                self.trace.devices.setdefault((at, ordinal), _device(gpus.get(gpu, (None,) * 10), uuid, count))
         environment = {name: value for name, value in self.small("TARGET_INFO_SYSTEM_ENV", "name", "value")
                        if isinstance(name, str) and isinstance(value, str)}
-        for process in self.trace.processes:
-            if len(self.trace.processes) > 1 and "Hostname" in environment:
-                process.facts["host"] = clean_text(environment["Hostname"])
-            for pid, ordinal, gpu, uuid, count in devices:
-                if pid in (None, process.facts.get("pid")) and _is_count(ordinal):
-                    process.devices.setdefault(ordinal, _device(gpus.get(gpu, (None,) * 10), uuid, count))
+        if len(self.trace.processes) > 1 and "Hostname" in environment:
+            for facts in self.trace.processes:
+                facts["host"] = clean_text(environment["Hostname"])
         started = self.small("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
         if started and isinstance(started[0][0], int):
             self.trace.wall_ns = started[0][0]
