@@ -295,3 +295,40 @@ def test_hundreds_of_processes_with_operators(tmp_path: Path) -> None:
     paths = [write_json(tmp_path / f"{count}.json", many_processes(count)) for count in (200, 400)]
     few, many = (lines_run(lambda path=path: kernelscope.load(path)) for path in paths)
     assert many < 2.1 * few
+
+
+def test_graphs_that_a_trace_names(tmp_path: Path) -> None:
+    """Newer versions of Kineto write CUPTI's ids of graphs and nodes; 0 is none. A copy may lack them."""
+    events: list[dict[str, Any]] = []
+    for at, graph in enumerate((4, 4, 6)):
+        events += [event("cuda_runtime", "cudaGraphLaunch", 100 * at, 5, correlation=at),
+                   event("kernel", "node", 100 * at + 10, 5, pid=0, tid=7, device=0, stream=7, correlation=at,
+                         **{"graph id": graph, "graph node id": graph << 32 | 1}),
+                   event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 100 * at + 20, 5, pid=0, tid=7, device=0,
+                         stream=7, correlation=at, bytes=8)]
+    call, kernel = launched("alone", 900, 77)
+    kernel["args"] |= {"graph id": 0, "graph node id": 0}
+    recording = opened(tmp_path, [*events, call, kernel])
+    assert [row["cupti_graph_id"] for row in recording.rows("activities")] == [4, 4, 4, 4, 6, 6, None]
+    assert rows(recording, "activities", name="node")[0]["cupti_node_id"] == 4 << 32 | 1
+    launches = rows(recording, "graph_events", kind="launch")
+    assert len(launches) == 3 and len({row["exec_id"] for row in launches}) == 2
+    assert not rows(recording, "health", status="degraded")
+
+
+def test_the_first_versions_of_kineto(tmp_path: Path) -> None:
+    """They had other names of categories and devices' properties, and threads as text."""
+    call, kernel = launched("axpy", 10, 5)
+    device = {"id": 0, "name": "Tesla V100", "major": 7, "minor": 0, "multiProcessorCount": 80,
+              "maxThreadsPerMultiProcessor": 2048}
+    recording = opened(tmp_path, [
+        {**call, "cat": "Runtime", "tid": "31"}, {**kernel, "cat": "Kernel", "tid": "stream 7"},
+        event("Operator", "aten::add", 0, 90, tid="31"),
+        {"ph": "M", "name": "thread_name", "pid": 31, "tid": "31", "args": {"name": "main"}},
+    ], computeProperties=[device])
+    (row,) = recording.rows("devices")
+    assert (row["name"], row["compute_capability"], row["multiprocessors"], row["max_threads_per_multiprocessor"]) == (
+        "Tesla V100", "7.0", 80, 2048)
+    assert [(row["ident"], row["name"]) for row in recording.rows("threads")] == [(31, "main")]
+    (launch,) = recording.rows("launches")
+    assert recording.rows("operators")[launch["operator_id"]]["name"] == "aten::add"

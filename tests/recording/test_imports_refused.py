@@ -296,7 +296,12 @@ def test_other_things(tmp_path: Path, make: Callable[[Path], Any], message: str)
 
 def test_a_report_that_was_not_exported(tmp_path: Path) -> None:
     (tmp_path / "report.nsys-rep").write_bytes(b"\x01\x02whatever")
-    refused(tmp_path / "report.nsys-rep", "nsys export --type sqlite")
+    refused(tmp_path / "report.nsys-rep", "is a report of Nsight Systems: .* nsys export --type sqlite")
+    (tmp_path / "report_arrow").mkdir()
+    (tmp_path / "report_arrow" / "StringIds.arrow").write_bytes(b"ARROW1")
+    (tmp_path / "report.h5").write_bytes(b"\x89HDF")
+    for name in ("report_arrow", "report.h5"):
+        refused(tmp_path / name, "is an export in another format of Nsight Systems: .* or --type parquetdir")
     (tmp_path / "report.qdrep").write_bytes(write_sqlite(tmp_path / "x.sqlite", nsys_tables()).read_bytes())
     assert len(kernelscope.load(tmp_path / "report.qdrep").rows("launches")) == 4  # what it is called is not what it is
 

@@ -25,8 +25,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD = 256
 #: What comes before the events of a trace, such as devices and a program's arguments, is shorter.
 _LONG_HEAD = 1 << 16
-#: What `nsys profile` writes; of its content nothing is documented.
-_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
+#: What `nsys profile` writes, of whose content nothing is documented; and exports of it in other formats.
+_REPORTS, _OTHER_EXPORTS = (".nsys-rep", ".qdrep", ".qdstrm"), (".arrow", ".h5", ".hdf")
 #: Tables one of which every export has that says something of CUDA or NVTX.
 _TABLES = ("StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS")
 
@@ -36,8 +36,9 @@ def reader_of(path: Path) -> Reader | None:
     try:
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode):
-            is_export = any((path / f"{name}.parquet").is_file() for name in _TABLES)
-            return partial(_read, "nsys", "read_folder") if is_export else None
+            if any((path / f"{name}.parquet").is_file() for name in _TABLES):
+                return partial(_read, "nsys", "read_folder")
+            return _report if any((path / f"{name}.arrow").is_file() for name in _TABLES) else None
         if not stat.S_ISREG(mode):
             return None
         with open(path, "rb") as file:
@@ -48,7 +49,7 @@ def reader_of(path: Path) -> Reader | None:
         return partial(_read, "nsys", "read_sqlite")
     if head.startswith(_GZIP) or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
         return partial(_read, "chrome", "read_trace")
-    return _report if path.suffix in _REPORTS else None
+    return _report if path.suffix in _REPORTS + _OTHER_EXPORTS else None
 
 
 def is_trace(path: Path) -> bool:
@@ -80,8 +81,9 @@ def is_trace(path: Path) -> bool:
 
 
 def _report(path: Path, progress: Progress | None) -> Recording:
-    raise RecordingFileError(f"{path.name}: is a report of Nsight Systems, which only nsys reads: make a file of it "
-                             "that opens here with nsys export --type sqlite")
+    kind = "a report" if path.suffix in _REPORTS else "an export in another format"
+    raise RecordingFileError(f"{path.name}: is {kind} of Nsight Systems: make a file that opens here with nsys export "
+                             "--type sqlite or --type parquetdir")
 
 
 def _read(module: str, function: str, path: Path, progress: Progress | None) -> Recording:

@@ -80,7 +80,7 @@ class Trace:
     operators : list of (int, ThreadOperators)
         PyTorch's operators, and their process.
     are_graphs_nameless : bool
-        Whether nothing says which executable graph an activity is part of.
+        Whether activities may not say which executable graph they are part of.
     names, entries : list of str
         What ``name``, ``memory`` and ``entry`` stand for.
     shapes : list of tuple
@@ -459,9 +459,10 @@ def joined(parts: Sequence[Columns], names: Iterable[str]) -> Columns:
 
 
 def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> bool:
-    """Number the executable graphs of each process of a trace that does not name them, by what they ran.
+    """Number the executable graphs of each process that a trace does not name, by what they ran.
 
-    That is all that is known of them. What one call launched has its correlation id. Return whether there are any.
+    That is all that is known of them. What one call launched has its correlation id, and is of the graph that any of it
+    names. Return whether there are any without a name.
     """
     launches = np.array([is_graph_launch(name) for name in names], bool)
     if not _count(calls) or not _count(activities) or not launches.any():
@@ -474,18 +475,20 @@ def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> 
     order = np.lexsort(parts[::-1])
     rows, columns = rows[order], np.stack([part[order] for part in parts])
     first = np.flatnonzero(np.diff(columns[0], prepend=columns[0][0] - 1))
+    numbers = np.maximum.reduceat(activities["cupti_graph_id"][rows], first).tolist()
     graphs: dict[bytes, int] = {}
     often: Counter[int] = Counter()
-    numbers: list[int] = []
-    for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(rows)], strict=True):
-        ran, process = columns[1:, begin:end].tobytes(), int(columns[1, begin])
-        if ran not in graphs:
-            often[process] += 1
-            graphs[ran] = often[process]
-        numbers.append(graphs[ran])
+    named = max(0, *numbers)
+    for at, (begin, end) in enumerate(zip(first.tolist(), [*first[1:].tolist(), len(rows)], strict=True)):
+        if numbers[at] == UNKNOWN:
+            ran, process = columns[1:, begin:end].tobytes(), int(columns[1, begin])
+            if ran not in graphs:
+                often[process] += 1
+                graphs[ran] = named + often[process]
+            numbers[at] = graphs[ran]
     activities["cupti_graph_id"] = np.array(activities["cupti_graph_id"])
     activities["cupti_graph_id"][rows] = np.repeat(numbers, np.diff(np.append(first, len(rows))))
-    return True
+    return bool(graphs)
 
 
 def in_time(columns: Columns, what: tuple[str, str], problems: list[str]) -> Columns:

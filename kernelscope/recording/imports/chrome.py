@@ -212,7 +212,7 @@ def _sizes(value: Any) -> tuple[int | None, ...]:
 
 #: Of one activity, beside the process's number.
 _ACTIVITY = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes",
-             "memory", "regs", "shape", "static", "process")
+             "memory", "regs", "shape", "static", "cupti_graph_id", "cupti_node_id", "process")
 _CALL = ("name", "ident", "start_ns", "end_ns", "correlation_id", "process")
 _RANGE = (*RANGE_COLUMNS, "process")
 _OPERATOR = ("name", "ident", "start_ns", "end_ns", "process")
@@ -311,7 +311,7 @@ class _Reader:
         """Metadata: what a process or a thread is called."""
         said = event.get("args")
         name = cast("Row", said).get("name") if isinstance(said, dict) else None
-        pid, tid = _hashable(event.get("pid")), _hashable(event.get("tid"))
+        pid, tid = _hashable(event.get("pid")), _number(_hashable(event.get("tid")))
         if not isinstance(name, str):
             return
         if event.get("name") == "process_name":
@@ -325,7 +325,7 @@ class _Reader:
 
     def _uncategorized(self, event: Row) -> None:
         """An event as XLA writes it: its track says what it is."""
-        pid, tid = _hashable(event.get("pid")), _hashable(event.get("tid"))
+        pid, tid = _hashable(event.get("pid")), _number(_hashable(event.get("tid")))
         name = _name(event)
         if pid in self._devices:
             stream = self._streams.get((pid, tid))
@@ -372,6 +372,8 @@ class _Reader:
             size_bytes=size, device=_whole(said.get("device"), MAX_COUNT) if device is None else device,
             stream=_stream(said.get("stream")) if stream is None else stream,
             correlation_id=_correlation(said), static=_whole(details.get("static_shared"), MAX_TIME_NS),
+            cupti_graph_id=_whole(said.get("graph id")) or UNKNOWN,  # 0 is none
+            cupti_node_id=_whole(said.get("graph node id")) or UNKNOWN,
             regs=_whole(said.get("registers per thread", details.get("regs")), MAX_COUNT))
 
     def _shape(self, said: Row, details: dict[str, str]) -> int:
@@ -398,6 +400,7 @@ class _Reader:
 
     def _ident(self, pid: Any, tid: Any) -> int:
         """A thread's number; those that are called by a text get one that is free."""
+        tid = _number(tid)
         if type(tid) is int and -MAX_HANDLE <= tid <= MAX_HANDLE:
             return abs(tid)
         key = _hashable(pid), _hashable(tid)
@@ -476,7 +479,7 @@ class _Reader:
         return found
 
     def _known_devices(self) -> dict[int, Row]:
-        held = self._head.get("deviceProperties")
+        held = self._head.get("deviceProperties", self._head.get("computeProperties"))
         is_hip = any(is_function(name) and name.startswith("hip") for name in self._names.held)
         found: dict[int, Row] = {}
         for each in cast("list[Any]", held) if isinstance(held, list) else ():
@@ -484,14 +487,15 @@ class _Reader:
                 continue
             row = cast("Row", each)
             number, name = _whole(row.get("id"), MAX_COUNT), row.get("name")
-            major, minor = (_whole(row.get(f"compute{part}"), 100) for part in ("Major", "Minor"))
+            major, minor = (_whole(row.get(f"compute{part}", row.get(part.lower())), 100)
+                            for part in ("Major", "Minor"))
             if is_hip:  # the version of the GPU's instructions, and no compute capability of CUDA's
                 major = UNKNOWN
             if number != UNKNOWN:
                 found[number] = {
                     "name": clean_text(name) if isinstance(name, str) else None,
                     "compute_capability": f"{major}.{minor}" if UNKNOWN not in (major, minor) else None,
-                    **{ours: value for ours, theirs in _PROPERTIES.items()
+                    **{ours: value for theirs, ours in _PROPERTIES.items()
                        if (value := _whole(row.get(theirs), MAX_COUNT)) > 0}}
         return found
 
@@ -519,10 +523,13 @@ class _Reader:
 
 
 _DETAILS = ("kernel_details", "memcpy_details", "Memset_details", "memset_details")
+#: What Kineto calls properties of a device, the second names in its first versions.
 _PROPERTIES = {
-    "multiprocessors": "numSms", "max_threads_per_multiprocessor": "maxThreadsPerMultiprocessor",
-    "registers_per_multiprocessor": "regsPerMultiprocessor",
-    "shared_per_multiprocessor_bytes": "sharedMemPerMultiprocessor"}
+    "numSms": "multiprocessors", "multiProcessorCount": "multiprocessors",
+    "maxThreadsPerMultiprocessor": "max_threads_per_multiprocessor",
+    "maxThreadsPerMultiProcessor": "max_threads_per_multiprocessor",
+    "regsPerMultiprocessor": "registers_per_multiprocessor",
+    "sharedMemPerMultiprocessor": "shared_per_multiprocessor_bytes"}
 #: What says the same as other events: arrows between them, spans of all, and ranges as the GPU had them.
 _PASSED_OVER = ("ac2g", "fwdbwd", "Trace", "gpu_user_annotation")
 #: Beginnings, ends, marks, counters and asynchronous events.
@@ -536,6 +543,11 @@ _FIRST_IDENT = 1 << 22
 
 def _hashable(value: Any) -> Any:
     return value if isinstance(value, str | int) else None
+
+
+def _number(tid: Any) -> Any:
+    """A thread's number, which the first versions of Kineto wrote as text."""
+    return int(tid) if isinstance(tid, str) and tid.isascii() and tid.isdigit() and len(tid) < 19 else tid
 
 
 def _said(event: Row) -> Row:
