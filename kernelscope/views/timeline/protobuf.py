@@ -82,12 +82,16 @@ def varints(values: Ints) -> Piece:
 def number_field(field: int, values: Ints) -> list[Piece]:
     """Return a field of whole numbers; it is left out where the number is below 0."""
     present = values >= 0
+    if not present.any():
+        return []
     pieces = [constant(key(field, _VARINT), len(values)), varints(np.maximum(values, 0))]
     return pieces if bool(present.all()) else [piece.where(present) for piece in pieces]
 
 
 def fixed_field(field: int, values: Ints) -> list[Piece]:
     """Return a field of eight bytes; it is left out where the number is 0."""
+    if not values.any():
+        return []
     content = np.ascontiguousarray(values.astype("<u8")).view(np.uint8).reshape(len(values), 8)
     pieces = [constant(key(field, _FIXED64), len(values)), Piece(content, np.full(len(values), 8, dtype=np.int64))]
     return [piece.where(values != 0) for piece in pieces]
@@ -101,6 +105,8 @@ def double_field(field: int, values: Floats) -> list[Piece]:
 
 def message_field(field: int, pieces: Sequence[Piece], present: Bools | None = None) -> list[Piece]:
     """Return a field that is a message made of the pieces; it is left out where `present` is false."""
+    if present is not None and not present.any():
+        return []
     size = np.sum([piece.length for piece in pieces], axis=0)
     found = [constant(key(field, _LENGTH), len(size)), varints(size), *pieces]
     return found if present is None else [piece.where(present) for piece in found]
