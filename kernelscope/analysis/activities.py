@@ -26,6 +26,7 @@ from kernelscope.analysis.columns import (
     percentiles_by,
     row_count,
     rows_at,
+    rows_by,
     sum_by,
     trials,
     union,
@@ -95,8 +96,8 @@ class Activities:
 
     def by_device(self) -> Iterator[tuple[int, Activities]]:
         """Yield each device (-1 where unknown) with its activities: two devices never mix."""
-        for device in distinct(self.device):
-            yield device, self.where(self.device == device)
+        for device, rows in rows_by(self.device).items():
+            yield device, self if isinstance(rows, slice) else self.take(rows)
 
     def by_stream(self) -> Iterator[tuple[int, Activities]]:
         """Yield each stream (-1 where unknown) with its activities; of one device, for ids are a device's own."""
@@ -549,18 +550,25 @@ def busy_over_time(
     ]
 
 
-def busy_by_cell(recording: Recording, *, activities: Activities | None = None) -> list[list[Busy]]:
-    """Return `busy` of each cell, in order of ``cells``, until the device was synchronized after it."""
+def busiest_by_cell(recording: Recording, *, activities: Activities | None = None) -> Floats:
+    """Return the busy share of each cell's busiest device, in order of ``cells``.
+
+    A cell is looked at until the device was synchronized after it; the share is NaN where that is no time, and where no
+    device did anything in the recording.
+
+    Returns
+    -------
+    ndarray of float64, shape (cells,)
+    """
     activities = gpu_activities(recording) if activities is None else activities
     start, end, synchronized = instants(recording, "cells", "start_ns", "end_ns", "synchronized_ns")
     end = np.maximum(start, np.maximum(end, synchronized))
-    cells: list[list[Busy]] = [[] for _ in range(len(start))]
-    for device, own in activities.by_device():
-        times = [intervals.common(start, end).tolist()
-                 for intervals in (own.kernels().busy, own.busy_with_graphs, own.busy)]
-        for cell, row in enumerate(zip((end - start).tolist(), *times, strict=True)):
-            cells[cell].append(Busy(known_id(device), *(round(each) for each in row)))
-    return cells
+    # One row of devices at a time: of thousands of workers a value for each device in each cell would be millions.
+    most = np.full(len(start), np.nan)
+    for _, own in activities.by_device():
+        most = np.fmax(most, own.busy.common(start, end))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(end > start, np.rint(most) / (end - start), np.nan)
 
 
 def busy_table(recording: Recording, within: Intervals | None = None) -> pd.DataFrame:

@@ -18,8 +18,8 @@ from kernelscope.analysis.activities import (
     KernelExecution,
     MemsetSummary,
     Spread,
+    busiest_by_cell,
     busy,
-    busy_by_cell,
     by_execution,
     gpu_activities,
     is_gpu_recorded,
@@ -569,12 +569,16 @@ def gaps(
     activities = gpu_activities(recording) if activities is None else activities
     host = host_states(recording) if host is None else host
     lanes: list[LaneGaps] = []
-    for device, own in activities.by_device():
-        measuring = measured(recording, device)
-        idle, busy_ns = _idle(own, within, measuring)
-        by_state = host.time_in(idle)
+    devices = [*activities.by_device()]
+    replays = [measured(recording, device) for device, _ in devices]
+    of_devices = [_idle(own, within, measuring) for (_, own), measuring in zip(devices, replays, strict=True)]
+    idle_sets = [idle for idle, _ in of_devices]
+    states = host.times_in(idle_sets) if len(devices) > MOST_DEVICES else [host.time_in(idle) for idle in idle_sets]
+    for (device, own), measuring, (idle, busy_ns), by_state in zip(devices, replays, of_devices, states, strict=True):
         lanes.append(LaneGaps(known_id(device), None, True, len(own), busy_ns, idle, by_state))
-        streams = [(known_id(stream), each) for stream, each in own.by_stream()] if by_stream else []
+        if not by_stream:
+            continue
+        streams = [(known_id(stream), each) for stream, each in own.by_stream()]
         if len(streams) == 1:  # the same gaps
             lanes.append(replace(lanes[-1], stream=streams[0][0], all_streams=False))
             continue
@@ -743,8 +747,8 @@ def gpu_summary(recording: Recording, joined: Joined | None = None,
         idle=(tuple(_idle_of_processes(recording, within, activities, working)) if has_processes(recording) else
               tuple(gaps(recording, within, by_stream=False, activities=activities, host=host))),
         by_cell={
-            cell: max(shares) for cell, each in enumerate(busy_by_cell(recording, activities=activities))
-            if (shares := [row.share for row in each if row.share is not None])
+            cell: share for cell, share in enumerate(busiest_by_cell(recording, activities=activities).tolist())
+            if share == share
         },
         kernels=execution.total("kernels"),
         joined=int(((joined.kernel >= 0) | (joined.execute_ns >= 0)).sum()),

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counting import lines_run
 from handmade import Script
 
 from kernelscope.analysis.activities import (
+    busiest_by_cell,
     busy,
-    busy_by_cell,
     busy_over_time,
     busy_table,
     by_execution,
@@ -25,6 +26,7 @@ from kernelscope.analysis.activities import (
     windows,
 )
 from kernelscope.analysis.columns import union
+from kernelscope.analysis.gpu import gpu_summary
 
 
 def test_what_has_no_proper_times_is_left_out_and_counted(made: Script) -> None:
@@ -111,11 +113,24 @@ def test_what_runs_at_once_counts_once() -> None:
 
 def test_by_cell_and_in_a_window() -> None:
     recording = busy_story().recording()
-    first, second = busy_by_cell(recording)
-    assert [(each.device_id, each.window_ns, each.busy_ns) for each in first] == [(0, 200, 100), (1, 200, 0)]
-    assert [each.busy_ns for each in second] == [10, 10]
+    assert busiest_by_cell(recording).tolist() == [100 / 200, 10 / 100]
     window = union(np.array([340, 595]), np.array([360, 1_000]))
     assert [(each.window_ns, each.busy_ns) for each in busy(recording, window)] == [(425, 10 + 95), (425, 0)]
+
+
+def test_work_on_devices_grows_as_their_number_does() -> None:
+    """Not as the product of devices and cells."""
+    def work(count: int) -> int:
+        made = Script()
+        for number in range(count):
+            made.device(ordinal=number)
+            made.cell(start_ns=100 * number, end_ns=100 * number + 50)
+            made.activity(start_ns=100 * number, duration_ns=10, device_id=number)
+        recording = made.recording()
+        assert busiest_by_cell(recording).tolist() == [0.2] * count
+        return lines_run(lambda: gpu_summary(recording))
+
+    assert work(200) < 2.2 * work(100)
 
 
 def test_over_time() -> None:
@@ -132,7 +147,7 @@ def test_over_time() -> None:
 def test_without_anything() -> None:
     assert busy(Script().recording()) == []
     assert busy_over_time(Script().recording()) == []
-    assert busy_by_cell(Script().recording()) == []
+    assert not len(busiest_by_cell(Script().recording()))
     made = Script()
     made.cell(start_ns=100, end_ns=100)
     made.activity(start_ns=100, duration_ns=5)
