@@ -192,7 +192,7 @@ def test_many_operators_deep_ones_and_long_names(torch: Library) -> None:
     *named, long, deep, none = paths(recorder.recording)
     assert named == names and none is None
     assert long is not None and long.startswith("é" * 90) and deep is not None
-    assert deep.count("aten::deep") == 256
+    assert deep.count("aten::deep") == 32 and " / (224 more) / " in deep  # of 256 that are recorded
 
 
 def test_what_a_library_declares_otherwise_is_not_called(folder: Path, torch: Library, tmp_path: Path,
