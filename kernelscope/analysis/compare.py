@@ -330,10 +330,14 @@ class Changes:
 
 def is_same_process(before: Recording, after: Recording) -> bool:
     """Return whether both were recorded in one process, as far as they say."""
-    known = [[(row["pid"], row["start_ns"]) for row in each.rows("processes")] for each in (before, after)]
-    return all(known) and all(
-        any(pid is not None and pid == other and start is not None and begun is not None
-            and abs(start - begun) < _SAME_START_NS for other, begun in known[0]) for pid, start in known[1])
+    begun: dict[int, list[int]] = {}
+    for row in before.rows("processes"):
+        if row["pid"] is not None and row["start_ns"] is not None:
+            begun.setdefault(row["pid"], []).append(row["start_ns"])
+    later = [(row["pid"], row["start_ns"]) for row in after.rows("processes")]
+    return bool(later) and all(
+        start is not None and any(abs(start - other) < _SAME_START_NS for other in begun.get(pid, ()))
+        for pid, start in later)
 
 
 # What repeats: series of launches, blocks, intervals.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from counting import lines_run
 from handmade import MS, Script
 from two_runs import run
 
@@ -52,6 +53,19 @@ def test_the_gpu_is_judged_by_launch_configuration() -> None:
     assert {each.measure for each in changes.seen} == {"execute"}
     assert {each.configuration for each in changes.seen} == {"grid 4, block 128"}
     assert {each.measure for each in changes.differences} == set(MEASURES)
+
+
+def test_processes_are_matched_by_their_numbers() -> None:
+    """Not each with each: thousands of workers would be millions of pairs."""
+    def workers(count: int) -> Recording:
+        made = Script()
+        for number in range(count):
+            made._add("processes", "process_id", {"pid": number + 1, "status": "ok", "start_ns": 10**9 + number})
+        return made.recording()
+
+    two, three, some, twice = (workers(count) for count in (2, 3, 200, 400))
+    assert is_same_process(three, two) and not is_same_process(two, three)
+    assert lines_run(lambda: is_same_process(twice, twice)) < 2.2 * lines_run(lambda: is_same_process(some, some))
 
 
 def test_two_processes_have_a_larger_margin() -> None:
