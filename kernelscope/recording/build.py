@@ -33,7 +33,15 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import RawOperators, add_operators
 from kernelscope.recording.parquet import integer_array, make_table, recorded_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
-from kernelscope.recording.time import FOREVER
+from kernelscope.recording.time import (
+    FOREVER,
+    instant_or_none,
+    instants,
+    is_known,
+    otherwise,
+    recorded,
+    row_duration_ns,
+)
 from kernelscope.schema import MAX_COUNT, MAX_TIME_NS, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 
@@ -270,7 +278,7 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
         "launch_id": np.arange(len(start), dtype=np.int64),
         "thread_id": held["thread_id"], "line_id": held["line_id"], "stack_id": held["stack_id"],
         "configuration_id": held["configuration"],
-        **{name: held[name] for name in RECORD_TIMES},
+        **{name: recorded(held[name]) for name in RECORD_TIMES},
         **found,
         "error": _dictionary(found["error"], words),
     }
@@ -333,7 +341,7 @@ def _add_cells(launches: dict[str, Any], compilations: list[Row], builds: list[R
     for row, cell in zip(rows, cell_of(times).tolist(), strict=True):
         row["cell_id"] = None if cell == UNKNOWN else cell
     # A start that is not known was before recording began.
-    ranges["cell_id"] = cell_of(ranges["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy())
+    ranges["cell_id"] = cell_of(instants(ranges["start_ns"]))
 
 
 def _collections(raw: RawRecording) -> Columns:
@@ -373,7 +381,8 @@ def _add_collections(launches: dict[str, Any], collections: Columns) -> None:
             before -= np.where(place > 0, np.maximum(end[place - 1] - times, 0), 0)
             spent = spent.copy()
             spent[rows] = before[1] - before[0]
-    launches["gc_ns"] = np.where(ended == UNKNOWN, UNKNOWN, spent) if (ended == UNKNOWN).any() else spent
+    returned = is_known(ended)
+    launches["gc_ns"] = spent if returned.all() else np.where(returned, spent, UNKNOWN)
 
 
 def _near(begun: np.ndarray, ended: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -418,7 +427,7 @@ def measurement_rows(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str
     specializations = by_entry_name(raw.specializations)
     codes = {row["specialization_id"]: base64.b64decode(row["text"]) for row in raw.code if row["kind"] == "cubin"}
     held = sorted(raw.measurements, key=lambda row: row["start_ns"])
-    ends = np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"])
+    ends = otherwise(launches["end_ns"], FOREVER)
     around = Spans(launches["thread_id"], launches["start_ns"], ends).around(
         np.array([row["thread_id"] for row in held]), np.array([row["start_ns"] for row in held], np.int64)).tolist()
     rows, metrics = list[Row](), list[Row]()
@@ -469,7 +478,8 @@ def _pm_samples(raw: RawRecording) -> dict[str, Any]:
     Those from before the first cell and after the last one are left out: probes were set up and ended then.
     """
     # What a cell asked for may be done after it.
-    cells: list[Row] = [{**row, "end_ns": row.get("synchronized_ns") or row.get("end_ns")} for row in raw.cells]
+    cells: list[Row] = [{**row, "end_ns": row.get("end_ns") if row.get("synchronized_ns") is None else
+                         row["synchronized_ns"]} for row in raw.cells]
     first = min((row["start_ns"] for row in cells), default=-FOREVER)
     last = max((FOREVER if row["end_ns"] is None else row["end_ns"] for row in cells), default=FOREVER)
     held: list[Row] = []
@@ -495,7 +505,7 @@ def _pm_samples(raw: RawRecording) -> dict[str, Any]:
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:
     """Join each request to a build cache with the innermost launch that made it."""
     if builds:
-        ends = np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"])
+        ends = otherwise(launches["end_ns"], FOREVER)
         calls = Spans(launches["thread_id"], launches["start_ns"], ends)
         launch = calls.around(np.array([row["thread_id"] for row in builds]),
                               np.array([row["start_ns"] for row in builds], np.int64))
@@ -569,7 +579,7 @@ def _add_compilations(launches: dict[str, Any], compilations: list[Row]) -> None
                 outcome[launch] = max(outcome.get(launch, 0), code)
                 inside.setdefault(launch, 0)
                 if row["trigger"] == "launch":  # a device's code is made in prepare, not in dispatch
-                    inside[launch] += (row.get("end_ns") or row["start_ns"]) - row["start_ns"]
+                    inside[launch] += row_duration_ns({"end_ns": None, **row}) or 0
     memory = launches["cache"]  # 0 where a launch without a compile has found its kernel in memory, else unknown
     launches["compile_ns"] = _with(memory, inside, np.int64)
     launches["compilation_id"] = _with(none(len(memory)), joined)
@@ -607,7 +617,7 @@ def _launch_around(launches: Mapping[str, Any], rows: Sequence[int] | np.ndarray
     position = int(np.searchsorted(starts, first, side="right")) - 1
     while position >= 0:
         row = int(rows[position])
-        if end[row] == UNKNOWN or end[row] >= (first if last is None else last):
+        if instant_or_none(end[row]) is None or end[row] >= (first if last is None else last):
             return row
         if "parent_launch_id" not in launches or launches["parent_launch_id"][row] == UNKNOWN:
             return None

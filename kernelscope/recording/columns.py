@@ -119,12 +119,12 @@ class Rows:
         self._rows = rows
         self.missing = np.flatnonzero(rows == UNKNOWN)
 
-    def of(self, values: np.ndarray) -> np.ndarray:
-        """Return ``values[rows]``, -1 where there is none."""
+    def of(self, values: np.ndarray, null: int = UNKNOWN) -> np.ndarray:
+        """Return ``values[rows]``, and `null` where there is none."""
         if not len(values):
-            return np.full(len(self._rows), UNKNOWN, values.dtype)
+            return np.full(len(self._rows), null, values.dtype)
         found = values[self._rows]
-        found[self.missing] = UNKNOWN
+        found[self.missing] = null
         return found
 
 

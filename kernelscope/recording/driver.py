@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kernelscope.recording.api import is_launch
 from kernelscope.recording.columns import Row, Spans
-from kernelscope.recording.time import FOREVER
+from kernelscope.recording.time import FOREVER, delay_ns, duration_ns, null_of, otherwise
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def add_driver_launches(launches: dict[str, Any], activities: dict[str, Any], di
         configurations.append({})
     made["parent_launch_id"] = Spans(
         launches["thread_id"], launches["start_ns"],
-        np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"]),
+        otherwise(launches["end_ns"], FOREVER),
     ).around(made["thread_id"], (made["start_ns"] + made["end_ns"]) >> 1)
     known = len(launches["start_ns"])
     order = np.argsort(np.concatenate((launches["start_ns"], made["start_ns"])), kind="stable")
@@ -71,7 +71,7 @@ def add_driver_launches(launches: dict[str, Any], activities: dict[str, Any], di
     place[order] = np.arange(len(order))
     moved = np.append(place[:known], UNKNOWN)
     for name in {**launches, "parent_launch_id": None}:
-        launches[name] = _merged(launches.get(name), made.get(name), order, known)
+        launches[name] = _merged(launches.get(name), made.get(name), order, known, null_of(name))
     launches["launch_id"] = np.arange(len(order))
     launches["parent_launch_id"] = moved[launches["parent_launch_id"]]
     activities["launch_id"] = moved[activities["launch_id"]]
@@ -106,7 +106,7 @@ def _launches(activities: dict[str, Any], kernels: np.ndarray, first: np.ndarray
         "correlation_id", "submit_start_ns", "submit_end_ns")}
     dispatcher = np.array([row["dispatcher_id"] for row in specializations], np.int32)
     start, end = (np.asarray(activities[name]) for name in ("start_ns", "end_ns"))
-    lasted = np.where((start == UNKNOWN) | (end < start), UNKNOWN, end - start)[kernels]
+    lasted = duration_ns(start[kernels], end[kernels])
     executed = np.full(len(first), UNKNOWN)
     executed[call[lasted != UNKNOWN]] = 0
     np.add.at(executed, call[lasted != UNKNOWN], lasted[lasted != UNKNOWN])
@@ -116,15 +116,15 @@ def _launches(activities: dict[str, Any], kernels: np.ndarray, first: np.ndarray
         "start_ns": taken["submit_start_ns"], "end_ns": returned,
         "dispatcher_id": dispatcher[taken["specialization_id"]],
         "execute_ns": executed,
-        "queue_ns": np.where(executed == UNKNOWN, UNKNOWN, np.maximum(start[first] - returned, 0)),
+        "queue_ns": np.where(executed == UNKNOWN, UNKNOWN, delay_ns(returned, start[first])),
     }
 
 
-def _merged(held: Any, made: np.ndarray | None, order: np.ndarray, known: int) -> Any:
+def _merged(held: Any, made: np.ndarray | None, order: np.ndarray, known: int, null: int) -> Any:
     """A column of the known launches and of those that were made, in order; what one of them lacks is unknown."""
     if isinstance(held, pa.DictionaryArray):  # words, of which a driver's launch has none
         return pa.concat_arrays([held, pa.nulls(len(order) - known, held.type)]).take(pa.array(order))
-    lacking = np.int32(UNKNOWN)
+    lacking = np.int32(null) if null == UNKNOWN else np.int64(null)
     return np.concatenate((
         np.broadcast_to(lacking, known) if held is None else held,
         np.broadcast_to(lacking, len(order) - known) if made is None else made))[order]

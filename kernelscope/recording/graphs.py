@@ -24,7 +24,15 @@ from kernelscope.recording.columns import (
     cell_finder,
     thread_rows,
 )
-from kernelscope.recording.time import FOREVER
+from kernelscope.recording.time import (
+    FOREVER,
+    UNKNOWN_INSTANT,
+    delay_ns,
+    duration_ns,
+    is_known,
+    null_of,
+    otherwise,
+)
 from kernelscope.schema import UNKNOWN
 
 #: Of one graph launch: the position in `RawGraphs.events` of what made the executable graph (-1 unknown), the stream's
@@ -133,7 +141,7 @@ class GraphJoin:
     def told_calls(self, calls: Columns, names: Sequence[str]) -> np.ndarray:
         """Return the rows of calls that graphs were built with and that events tell of; those get their ids."""
         is_graphs = np.array([is_graph_function(name) for name in names], bool)
-        events = np.flatnonzero(self._are(*_CALLS) & (self._numbers["start_ns"] != UNKNOWN))
+        events = np.flatnonzero(self._are(*_CALLS) & is_known(self._numbers["start_ns"]))
         if not is_graphs.any() or not len(events):
             return np.empty(0, np.int64)
         rows = np.flatnonzero(is_graphs[calls["name"]])
@@ -152,10 +160,10 @@ class GraphJoin:
         self._name_graphs()
         event = found.of_activities(found.event)
         first, last = found.times(event, len(self))
-        began = np.flatnonzero(first != UNKNOWN)
-        held["execute_ns"][began] = (last - first)[began]
-        returned = began[held["end_ns"][began] != UNKNOWN]
-        held["queue_ns"][returned] = np.maximum(first - held["end_ns"], 0)[returned]
+        began = np.flatnonzero(is_known(first))
+        held["execute_ns"][began] = duration_ns(first, last)[began]
+        returned = began[is_known(held["end_ns"][began])]
+        held["queue_ns"][returned] = delay_ns(held["end_ns"], first)[returned]
         graph = np.append(held["graph_id"], UNKNOWN)[event]
         node = found.nodes(graph, self._raw.nodes_of)
         return event, np.append(self._node_ids, UNKNOWN)[node]
@@ -171,7 +179,7 @@ class GraphJoin:
         capture = np.append(self._captures, UNKNOWN)[span]
         launches["capture_event_id"] = capture
         # Of a capture that began before the recording did the first launches are not known.
-        graph = np.where(self._numbers["start_ns"] == UNKNOWN, UNKNOWN, self._numbers["graph_id"])
+        graph = np.where(is_known(self._numbers["start_ns"]), self._numbers["graph_id"], UNKNOWN)
         launches["graph_node_id"] = nodes_of_launches(
             launches, capture, graph, self._nodes, configurations, specializations)
 
@@ -266,7 +274,7 @@ class GraphJoin:
     def _append(self, count: int, columns: Columns, texts: dict[str, list[Any]]) -> None:
         if count:
             for name, values in self._numbers.items():
-                self._numbers[name] = np.concatenate([values, columns.get(name, np.full(count, UNKNOWN))])
+                self._numbers[name] = np.concatenate([values, columns.get(name, np.full(count, null_of(name)))])
             for name, values in self._texts.items():
                 values.extend(texts.get(name, [None] * count))
             self._is_fresh = np.append(self._is_fresh, np.ones(count, bool))
@@ -323,7 +331,7 @@ class GraphJoin:
         thread = np.full(len(order), UNKNOWN)
         thread[known] = thread_rows(ident[known], self._threads)
         start = columns["start_ns"]
-        cell = np.where(start == UNKNOWN, UNKNOWN, cell_finder(cells)(start))
+        cell = np.where(is_known(start), cell_finder(cells)(start), UNKNOWN)
         columns |= {"graph_event_id": np.arange(len(order)), "thread_id": thread, "cell_id": cell}
         columns |= {name: pa.array(values, pa.string()).take(pa.array(order)) for name, values in texts.items()}
         return columns, ids
@@ -345,7 +353,7 @@ class GraphJoin:
         held["graph_id"][held["exec_id"][updates]] = held["graph_id"][updates]
         for name, values in held.items():
             if name not in ("exec_id", "graph_id"):
-                values[earlier] = UNKNOWN
+                values[earlier] = null_of(name)
         held["exec_id"][earlier] = earlier
         for at in earlier.tolist():
             for name, values in texts.items():
@@ -360,8 +368,7 @@ class GraphJoin:
         return np.array([word == "ok" for word in self._texts["outcome"]], bool)
 
     def _ends(self, rows: np.ndarray | slice) -> np.ndarray:
-        ends = self._numbers["end_ns"][rows]
-        return np.where(ends == UNKNOWN, FOREVER, ends)
+        return otherwise(self._numbers["end_ns"][rows], FOREVER)
 
     def _spans(self, rows: np.ndarray) -> Spans:
         """Events as spans by thread."""
@@ -370,7 +377,7 @@ class GraphJoin:
 
 def _numbers(rows: Sequence[Row], name: str) -> np.ndarray:
     values = [row.get(name) for row in rows]
-    return np.array([UNKNOWN if value is None else value for value in values], np.int64)
+    return np.array([null_of(name) if value is None else value for value in values], np.int64)
 
 
 # Which driver calls launched graphs, and which activities of the GPU each launch is made of; vectorized.
@@ -481,13 +488,13 @@ class GraphCalls:
         return np.where((graph != UNKNOWN) & (keys[at] == wanted), rows[at], UNKNOWN)
 
     def times(self, event: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return when the first node of each of `count` events began and the last one ended, -1 for unknown.
+        """Return when the first node of each of `count` events began and the last one ended, as instants.
 
         `event` is the number of each part's event.
         """
         start = np.asarray(self._seen["start_ns"], np.int64)[self.activities]
         end = np.asarray(self._seen["end_ns"], np.int64)[self.activities]
-        timed = np.flatnonzero((event != UNKNOWN) & (start != UNKNOWN) & (end != UNKNOWN))
+        timed = np.flatnonzero((event != UNKNOWN) & is_known(start, end))
         return extremes(event[timed], start[timed], end[timed], count)
 
     def _join_bodies(self) -> np.ndarray:
@@ -502,10 +509,10 @@ class GraphCalls:
         if not len(bodies) or not len(rows):
             return np.empty(0, np.int64)
         start = np.asarray(seen["start_ns"], np.int64)[self.activities]
-        timed = np.flatnonzero((self.place != UNKNOWN) & (start != UNKNOWN))
+        timed = np.flatnonzero((self.place != UNKNOWN) & is_known(start))
         first, last = extremes(self.place[timed], start[timed], start[timed], len(self.rows))
         begun = self._calls["start_ns"][self.rows]
-        first = np.where(first == UNKNOWN, begun, first)
+        first = otherwise(first, begun)
         spans = Spans(self.cupti_graph[rows], first[rows], first[rows])
         graph, time = self._graph[bodies], start[bodies]
         place = spans.place(graph, time)
@@ -528,8 +535,8 @@ class GraphCalls:
 
 
 def extremes(group: np.ndarray, least: np.ndarray, most: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return by group the smallest of one column and the largest of another, -1 where a group has no row."""
-    low, high = np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    """Return by group the first instant of one column and the last of another, unknown where a group has no row."""
+    low, high = np.full(count, UNKNOWN_INSTANT), np.full(count, UNKNOWN_INSTANT)
     if len(group):
         if (group[1:] < group[:-1]).any():
             order = np.argsort(group, kind="stable")
@@ -621,8 +628,7 @@ def captured_launches(launches: dict[str, Any], configurations: Sequence[Row], t
     found = np.full(len(launches["start_ns"]), UNKNOWN)
     candidates = np.isin(stream, capturing.streams)[launches["configuration_id"]]
     rows = np.flatnonzero(candidates & launches["error"].is_null().to_numpy(zero_copy_only=False))
-    submitted = launches["submit_start_ns"][rows]
-    time = np.where(submitted == UNKNOWN, launches["start_ns"][rows], submitted)
+    time = otherwise(launches["submit_start_ns"][rows], launches["start_ns"][rows])
     found[rows] = capturing.around(stream[launches["configuration_id"][rows]], ident[launches["thread_id"][rows]],
                                    ordinal[launches["device_id"][rows]], time)
     return found

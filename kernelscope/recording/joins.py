@@ -27,7 +27,7 @@ from kernelscope.recording.columns import (
     words,
 )
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
-from kernelscope.recording.time import FOREVER
+from kernelscope.recording.time import FOREVER, UNKNOWN_INSTANT, delay_ns, is_known, otherwise, recorded
 from kernelscope.schema import UNKNOWN
 
 
@@ -46,7 +46,7 @@ def add_boundaries(launches: dict[str, Any], launch_of_call: np.ndarray, calls: 
     begun, ended = np.asarray(launches["submit_start_ns"]), np.asarray(launches["submit_end_ns"])
     made = np.flatnonzero(launch_of_call != UNKNOWN)
     of = launch_of_call[made]
-    wanted = (begun[of] == UNKNOWN) & (ended[of] != UNKNOWN)
+    wanted = ~is_known(begun[of]) & is_known(ended[of])
     made, of = made[wanted], of[wanted]
     if not len(of):
         return
@@ -205,7 +205,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
     graphs = GraphJoin(RawGraphs(), around.threads) if graphs is None else graphs
     several = _several(launches, around.dispatchers)
     calls = _without_own(raw)
-    seen, place = raw.activities, CallFinder(calls["correlation_id"])
+    seen, place = _timed(raw.activities), CallFinder(calls["correlation_id"])
     first = place.find(calls["correlation_id"])
     launch_of_call = launches_of(calls, first, raw.names, launches, around.threads,
                                  None if several is None else several[:-1])
@@ -254,7 +254,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
         "thread_id": asked.of(thread_of_call),
         **_sites(raw, seen, asked, call, launch_of_call, thread_of_call, calls, launches),
         "api": words(asked.of(calls["name"]), raw.names),
-        "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
+        "submit_start_ns": asked.of(calls["start_ns"], UNKNOWN_INSTANT),
+        "submit_end_ns": asked.of(calls["end_ns"], UNKNOWN_INSTANT),
         "correlation_id": seen["correlation_id"] if raw.has_correlation else none(len(launch)),
         "size_bytes": seen["size_bytes"], "memory": words(seen["memory"], raw.names),
         "cupti_graph_id": seen["cupti_graph_id"], "cupti_node_id": seen["cupti_node_id"],
@@ -283,9 +284,14 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
     return activities, api_calls
 
 
+def _timed(columns: Columns) -> Columns:
+    """The columns with their times as instants."""
+    return columns | {name: recorded(columns[name]) for name in ("start_ns", "end_ns")}
+
+
 def _without_own(raw: RawActivities) -> Columns:
     """The calls in order of their start, without the recorder's own; with columns of where they were made."""
-    calls = raw.calls | raw.sites_of(raw.calls["correlation_id"])
+    calls = _timed(raw.calls) | raw.sites_of(raw.calls["correlation_id"])
     if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
         calls = taken(calls, np.argsort(calls["start_ns"], kind="stable"))
     keep = np.ones(len(calls["ident"]), bool)
@@ -350,18 +356,14 @@ def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_cal
     if has_correlation:
         columns["correlation_id"][launch_of_call[made]] = calls["correlation_id"][made]
     returned = launches["submit_end_ns"]
-    if (returned == UNKNOWN).any():
-        returned = np.full(total, UNKNOWN)
-        returned[launch_of_call[made]] = calls["end_ns"][made]
-        returned = np.where(launches["submit_end_ns"] == UNKNOWN, returned, launches["submit_end_ns"])
-    rows = selected((launch != UNKNOWN) & (seen["start_ns"] != UNKNOWN) & (seen["end_ns"] != UNKNOWN))
+    if not is_known(returned).all():
+        of_calls = np.full(total, UNKNOWN_INSTANT)
+        of_calls[launch_of_call[made]] = calls["end_ns"][made]
+        returned = otherwise(returned, of_calls)
+    rows = selected((launch != UNKNOWN) & is_known(seen["start_ns"], seen["end_ns"]))
     of = launch[rows]
     columns["execute_ns"][of] = seen["end_ns"][rows] - seen["start_ns"][rows]
-    after = returned[of]
-    queued = seen["start_ns"][rows] - after
-    queued = np.maximum(queued, 0, out=queued)
-    queued[after == UNKNOWN] = UNKNOWN
-    columns["queue_ns"][of] = queued
+    columns["queue_ns"][of] = delay_ns(returned[of], seen["start_ns"][rows])
     launches.update(columns)
 
 
@@ -373,7 +375,7 @@ def _add_to_several(launches: dict[str, Any], rows: np.ndarray, launch: np.ndarr
     of = np.unique(launch[rows])
     for name in ("correlation_id", "queue_ns", "execute_ns"):
         launches[name][of] = UNKNOWN
-    rows = rows[(seen["start_ns"][rows] != UNKNOWN) & (seen["end_ns"][rows] != UNKNOWN)]
+    rows = rows[is_known(seen["start_ns"][rows], seen["end_ns"][rows])]
     lasted = np.asarray(seen["end_ns"], np.int64)[rows] - seen["start_ns"][rows]
     of, first, which = np.unique(launch[rows], return_index=True, return_inverse=True)
     total = np.zeros(len(of), np.int64)
@@ -381,9 +383,8 @@ def _add_to_several(launches: dict[str, Any], rows: np.ndarray, launch: np.ndarr
     launches["execute_ns"][of] = total
     first = rows[first]  # activities are in order of their start
     submitted = launches["submit_end_ns"][of]
-    returned = np.where(submitted == UNKNOWN, np.append(calls["end_ns"], UNKNOWN)[call[first]], submitted)
-    queued = np.maximum(seen["start_ns"][first] - returned, 0)
-    launches["queue_ns"][of] = np.where(returned == UNKNOWN, UNKNOWN, queued)
+    returned = otherwise(submitted, np.append(calls["end_ns"], UNKNOWN_INSTANT)[call[first]])
+    launches["queue_ns"][of] = delay_ns(returned, seen["start_ns"][first])
 
 
 def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[str, Any],
@@ -409,7 +410,7 @@ def _sites(raw: RawActivities, seen: Columns, asked: Rows, call: np.ndarray, lau
     others = others[(launch_of_call[others] == UNKNOWN) & (calls["line_id"][others] == UNKNOWN)]
     if len(others):
         middle = (calls["start_ns"][others] + calls["end_ns"][others]) >> 1
-        spans = Spans(launches["thread_id"], launches["start_ns"], _known(launches["end_ns"], FOREVER))
+        spans = Spans(launches["thread_id"], launches["start_ns"], otherwise(launches["end_ns"], FOREVER))
         around = spans.around(thread_of_call[others], middle)
         for name, values in of_calls.items():
             values[others] = of_launches[name][around]
@@ -533,11 +534,11 @@ def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence
     submits = np.array([is_launch(name) for name in names], bool)[calls["name"]]
     graphs = None if several is None else np.array([is_graph_launch(name) for name in names], bool)[calls["name"]]
     submits = (submits if graphs is None else submits | graphs) & (calls["result"] <= 0)  # or not known
-    begin = _known(launches["submit_start_ns"], launches["start_ns"])
-    end = _known(_known(launches["submit_end_ns"], launches["end_ns"]), FOREVER)
+    begin = otherwise(launches["submit_start_ns"], launches["start_ns"])
+    end = otherwise(otherwise(launches["submit_end_ns"], launches["end_ns"]), FOREVER)
     if several is not None:
         begin = np.where(several, launches["start_ns"], begin)
-        end = np.where(several, _known(launches["end_ns"], FOREVER), end)
+        end = np.where(several, otherwise(launches["end_ns"], FOREVER), end)
     numbers = np.array([(row.get("ident") or 0) & THREAD_BITS for row in threads], np.int64)
     for ident in distinct(calls["ident"][selected(submits)])[0]:
         rows = selected(submits & (calls["ident"] == ident))
@@ -581,11 +582,6 @@ def _around(times: np.ndarray, begin: np.ndarray, end: np.ndarray, own: np.ndarr
         if not over.any():
             return candidate
         candidate[over] = UNKNOWN if parents is None else parents[candidate[over]]
-
-
-def _known(values: np.ndarray, otherwise: Any) -> np.ndarray:
-    missing = values == UNKNOWN
-    return np.where(missing, otherwise, values) if missing.any() else values
 
 
 def selected(mask: np.ndarray) -> np.ndarray | slice:

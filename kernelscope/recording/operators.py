@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelscope.recording.columns import THREAD_BITS, Row, cell_finder
 from kernelscope.recording.paths import NamePaths
+from kernelscope.recording.time import halfway, is_known, otherwise
 from kernelscope.schema import UNKNOWN
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -98,7 +99,7 @@ def add_operators(launches: dict[str, Any], activities: dict[str, Any], raw: Raw
         process: int | None = threads[thread].get("process_id")
         for columns, at, of_thread in tables:
             mine = of_thread.get(thread, np.empty(0, np.int64))
-            mine = mine[at[mine] != UNKNOWN]
+            mine = mine[is_known(at[mine])]
             place = np.searchsorted(time, at[mine], side="right") - 1
             if not raw.are_all:  # what came after the last that is known is not
                 place[place == len(time) - 1] = -1
@@ -138,12 +139,12 @@ def _rows_by_thread(columns: Mapping[str, Any]) -> dict[int, Ints]:
 
 
 def _submitted(columns: Mapping[str, Any]) -> Ints:
-    """The middle of each submit, or of the launch where that is not known; -1 where neither is."""
+    """The middle of each submit, or of the launch where that is not known; unknown where neither is."""
     begun, ended = (np.asarray(columns[name]) for name in ("submit_start_ns", "submit_end_ns"))
-    found = np.where((begun == UNKNOWN) | (ended == UNKNOWN), begun, begun + (ended - begun) // 2)
+    found = halfway(begun, ended)
     if "dispatch_end_ns" in columns:  # launches
         first, last = (np.asarray(columns[name]) for name in ("start_ns", "end_ns"))
-        found = np.where(found == UNKNOWN, np.where(last == UNKNOWN, first, first + (last - first) // 2), found)
+        found = otherwise(found, halfway(first, last))
     return found
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.integrity import own_id
+from kernelscope.recording.time import null_of
 from kernelscope.schema import TABLES, UNKNOWN, Column
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -47,7 +48,8 @@ def make_table(name: str, columns: Mapping[str, Any], rows: int | None = None) -
         A table of `kernelscope.schema.TABLES`.
     columns : mapping of str to array-like
         Arrow arrays, NumPy arrays or lists, all of one length. In a nullable integer column of a NumPy array
-        the value `kernelscope.schema.UNKNOWN` (-1) becomes null.
+        the value `kernelscope.schema.UNKNOWN` (-1) becomes null; in one of instants
+        `kernelscope.recording.time.UNKNOWN_INSTANT`.
     rows : int, optional
         How many rows there are; needed only when `columns` is empty.
 
@@ -114,17 +116,18 @@ def _zeros(rows: int) -> pa.Buffer:
     return pa.py_buffer(np.zeros(rows, np.int64))
 
 
-def integer_array(values: np.ndarray, wanted: pa.DataType, zeros: Callable[[int], pa.Buffer] = _zeros) -> pa.Array:
-    """Return a column of numbers in which -1 is null; of one that has one value (no strides) no row is looked at."""
+def integer_array(values: np.ndarray, wanted: pa.DataType, zeros: Callable[[int], pa.Buffer] = _zeros,
+                  null: int = UNKNOWN) -> pa.Array:
+    """Return a column of numbers of which the least may be null; of one value (no strides) no row is looked at."""
     rows = len(values)
     if rows and not any(values.strides):
-        if values[0] == UNKNOWN:
+        if values[0] == null:
             return _nulls(wanted, rows, zeros)
         if values[0] == 0:
             return pa.Array.from_buffers(wanted, rows, [None, zeros(rows)], 0)
     mask = None
-    if rows and values.min() < 0:  # most columns have none, and to find that makes no array
-        mask = values == UNKNOWN
+    if rows and values.min() <= null:  # most columns have none, and to find that makes no array
+        mask = values == null
         if mask.all():
             return _nulls(wanted, rows, zeros)
     return pa.array(values, mask=mask).cast(wanted)
@@ -155,7 +158,7 @@ def _array(table: str, column: Column, values: Any, rows: int, zeros: Callable[[
             raise ValueError(f"table {table!r} needs column {column.name!r}")
         return _nulls(wanted, rows, zeros)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and column.nullable:
-        array = integer_array(values, wanted, zeros)
+        array = integer_array(values, wanted, zeros, null_of(column.name))
     elif isinstance(values, pa.Array | pa.ChunkedArray):
         given = cast("Any", values)
         array = given if given.type == wanted else given.cast(wanted)

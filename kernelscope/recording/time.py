@@ -34,6 +34,20 @@ def instants(column: Any) -> Ints:
     return (column.fill_null(UNKNOWN_INSTANT) if column.null_count else column).to_numpy()
 
 
+def recorded(times: Ints) -> Ints:
+    """Return instants as a recorder, a journal or another tool's trace has them: -1 is unknown, none is below zero."""
+    if not len(times) or times.min() >= 0:  # most columns have none, and to find that makes no array
+        return times
+    if not any(times.strides):  # one value, which takes no memory
+        return np.broadcast_to(np.int64(UNKNOWN_INSTANT), len(times))
+    return np.where(times == UNKNOWN, UNKNOWN_INSTANT, times)
+
+
+def null_of(column: str) -> int:
+    """Return what stands for null in a column of whole numbers of that name."""
+    return UNKNOWN_INSTANT if column in INSTANTS else UNKNOWN
+
+
 def masked(column: Any) -> tuple[Ints, Bools]:
     """Return `instants` of a column of a table, and which of them are known; of one without nulls none is looked at."""
     times = instants(column)
@@ -76,6 +90,11 @@ def delay_ns(cause: Ints, effect: Ints) -> Ints:
     waited = effect - cause
     np.maximum(waited, 0, out=waited)
     return _but(waited, (cause == UNKNOWN_INSTANT) | (effect == UNKNOWN_INSTANT))
+
+
+def halfway(start: Ints, end: Ints) -> Ints:
+    """Return the instants halfway between two, and the start where the end is unknown."""
+    return np.where(is_known(start, end), start + (end - start) // 2, start)
 
 
 def _but(times: Ints, unknown: Bools) -> Ints:

@@ -16,6 +16,7 @@ from kernelscope.recording.joins import (
     add_devices,
     join,
 )
+from kernelscope.recording.time import INSTANTS, UNKNOWN_INSTANT, recorded
 
 NAMES = ["cuLaunchKernel", "cuLaunchKernelEx", "cuMemAlloc_v2", "axpy", "fill", "HtoD"]
 ENTRIES = ["_Zaxpy", "_Zfill"]
@@ -98,6 +99,7 @@ class Story:
 
         launches = table(self.launches, ["thread_id", "line_id", "stack_id", "start_ns", "submit_start_ns",
                                          "submit_end_ns", "end_ns", "specialization_id", "configuration_id"])
+        launches |= {name: recorded(launches[name]) for name in INSTANTS if name in launches}
         launches["parent_launch_id"] = np.array([self.parent(row) for row in self.launches], np.int64)
         raw = RawActivities(table(self.activities, ACTIVITY_COLUMNS), table(self.calls, CALL_COLUMNS), NAMES, ENTRIES)
         return raw, launches
@@ -188,7 +190,7 @@ def test_as_the_slow_join(detail):
         assert list(found) == expected, seed
         of_launches = zip(activities["launch_id"].tolist(), activities["correlation_id"].tolist(), strict=True)
         assert sorted(of_launches) == joined, seed
-        assert (np.diff(activities["start_ns"]) >= 0).all()
+        assert (activities["start_ns"][1:] >= activities["start_ns"][:-1]).all()
         first = {call["correlation_id"]: call for call in sorted(story.calls, key=lambda row: -row["start_ns"])}
         for launch, line, stack, id in zip(*(activities[name].tolist() for name in (
                 "launch_id", "line_id", "stack_id", "correlation_id")), strict=True):
@@ -227,13 +229,14 @@ def test_ids_out_of_order_and_far_apart():
          "end_ns": np.array([107, 207]), "correlation_id": np.array([4_000_000_000, 1]), "result": np.array([0, 0])},
         ["cuMemcpy", "HtoD", "unused"])
     activities, _ = join(raw, dict(NO_LAUNCHES), Neighbours([], [], [], [], []))
-    assert activities["submit_start_ns"].tolist() == [104, 204, -1]
+    assert activities["submit_start_ns"].tolist() == [104, 204, UNKNOWN_INSTANT]
     assert activities["api"].dictionary.to_pylist() == ["cuMemcpy"]
     assert activities["name"].dictionary.to_pylist() == ["HtoD"]
 
 
 def launches_of(**columns):
-    return {name: np.array(values) for name, values in columns.items()}
+    return {name: recorded(np.array(values)) if name in INSTANTS else np.array(values)
+            for name, values in columns.items()}
 
 
 def test_the_drivers_call_is_the_submit_phase():
@@ -242,8 +245,8 @@ def test_the_drivers_call_is_the_submit_phase():
     calls = {"start_ns": np.array([320, 212, 120]), "end_ns": np.array([330, 215, 140])}
     add_boundaries(launches, np.array([2, 1, 0]), calls)
     # The second knows better; of the third nothing was seen, as with detail="launch"; the fourth has no call.
-    assert launches["submit_start_ns"].tolist() == [120, 210, -1, -1]
-    assert launches["submit_end_ns"].tolist() == [140, 220, -1, 450]
+    assert launches["submit_start_ns"].tolist() == [120, 210, UNKNOWN_INSTANT, UNKNOWN_INSTANT]
+    assert launches["submit_end_ns"].tolist() == [140, 220, UNKNOWN_INSTANT, 450]
 
 
 def test_a_call_stays_inside_of_its_launch():
@@ -251,13 +254,13 @@ def test_a_call_stays_inside_of_its_launch():
     before = dict(launches)
     add_boundaries(launches, np.array([0]), {"start_ns": np.array([99]), "end_ns": np.array([151])})
     assert (launches["submit_start_ns"].tolist(), launches["submit_end_ns"].tolist()) == ([100], [150])
-    assert before["submit_start_ns"].tolist() == [-1], "columns may be shared: they are replaced"
+    assert before["submit_start_ns"].tolist() == [UNKNOWN_INSTANT], "columns may be shared: they are replaced"
 
 
 def test_calls_of_nobody_change_nothing():
     launches = launches_of(start_ns=[100], submit_start_ns=[-1], submit_end_ns=[150])
     add_boundaries(launches, np.array([-1]), {"start_ns": np.array([120]), "end_ns": np.array([130])})
-    assert launches["submit_start_ns"].tolist() == [-1]
+    assert launches["submit_start_ns"].tolist() == [UNKNOWN_INSTANT]
 
 
 def test_the_device_is_that_of_the_kernel():
