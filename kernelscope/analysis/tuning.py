@@ -14,15 +14,17 @@ from kernelscope.analysis.columns import (
     count_by,
     data_frame,
     ids,
+    instants,
     ints,
     items,
     json_object,
     mapping,
     matches,
     row_count,
+    sum_by,
 )
 from kernelscope.recording.model import Recording
-from kernelscope.recording.time import row_duration_ns, row_end_ns
+from kernelscope.recording.time import duration_ns, is_known, row_duration_ns, row_end_ns
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import listed
 
@@ -233,13 +235,16 @@ def tuning_gpu(recording: Recording) -> dict[int, TuningGpu]:
         return {}
     launch = ids(recording, "activities", "launch_id")
     run = np.append(ids(recording, "launches", "build_id"), UNKNOWN)[launch].astype(np.int64)
-    asked, thread, start, end = (ints(recording, "activities", name) for name in (
-        "submit_start_ns", "thread_id", "start_ns", "end_ns"))
+    asked, start, end = instants(recording, "activities", "submit_start_ns", "start_ns", "end_ns")
+    thread = ints(recording, "activities", "thread_id")
+    alone = np.flatnonzero((launch < 0) & is_known(asked))
+    alone = alone[np.argsort(asked[alone], kind="stable")]
     for row in rows:
         if row["end_ns"] is not None:
-            inside = (launch < 0) & (thread == row["thread_id"]) & (asked >= row["start_ns"]) & (asked < row["end_ns"])
-            run[inside] = row["build_id"]
-    chosen = np.flatnonzero((run >= 0) & (start >= 0) & (end >= start))
+            inside = alone[slice(*np.searchsorted(asked[alone], (row["start_ns"], row["end_ns"])))]
+            run[inside[thread[inside] == row["thread_id"]]] = row["build_id"]
+    spent = duration_ns(start, end)
+    chosen = np.flatnonzero((run >= 0) & (spent >= 0))
     kernel = np.append(ids(recording, "launches", "dispatcher_id"), UNKNOWN)[launch[chosen]]
     made = np.append(ints(recording, "specializations", "dispatcher_id"), UNKNOWN)[
         ints(recording, "activities", "specialization_id")[chosen]]
@@ -247,15 +252,15 @@ def tuning_gpu(recording: Recording) -> dict[int, TuningGpu]:
     name, names = codes(recording, "activities", "name")
     fills = np.array([*(bool(_FILLS.search(each)) for each in names), False])[name[chosen]]
     is_memset, is_wait = (matches(recording, "activities", "kind", kind)[chosen] for kind in ("memset", "sync"))
-    spent, run = (end - start)[chosen], run[chosen]
-    found: dict[int, TuningGpu] = {}
+    spent, run = spent[chosen], run[chosen]
+    tuned = np.full(row_count(recording, "builds"), UNKNOWN)
     for row in rows:
-        own = (run == row["build_id"]) & ~is_wait
-        tried = own & (kernel == row["dispatcher_id"])
-        flush = own & ~tried & (fills | is_memset)
-        parts = tried, flush, own & ~tried & ~flush
-        found[int(row["build_id"])] = TuningGpu(*(int(spent[each].sum()) for each in parts))
-    return found
+        tuned[row["build_id"]] = row["dispatcher_id"]
+    is_trial = kernel == tuned[run]
+    is_flush = ~is_trial & (fills | is_memset)
+    of_run = [sum_by(np.where(which & ~is_wait, run, UNKNOWN), spent, len(tuned)).tolist()
+              for which in (is_trial, is_flush, ~is_trial & ~is_flush)]
+    return {int(row["build_id"]): TuningGpu(*(times[row["build_id"]] for times in of_run)) for row in rows}
 
 
 def tuned_for(recording: Recording) -> dict[int, str]:
