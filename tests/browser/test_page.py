@@ -15,6 +15,7 @@ from handmade import US, Script, many_launches
 from kernelscope.analysis.launches import PHASES, phase_totals
 from kernelscope.palette import PHASE_COLORS
 from kernelscope.recording.model import Recording
+from kernelscope.views.parts import phase_label
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import picture
 
@@ -307,13 +308,14 @@ def test_the_sums_of_everything_are_the_card_s(opened_timeline: Any) -> None:
     sums = timeline.tell("k.select(0, v.model.span); return k.sums();")
     totals = phase_totals(recording)
     assert sums["host"] == totals.host_ns
-    assert {name: sums["phases"][name] for name in PHASES} == {name: totals.phase(name) for name in PHASES}
+    assert {name: sums["phases"][phase_label(name)] for name in PHASES} == {
+        name: totals.phase(name) for name in PHASES}
     # Nested launches count once, and what failed or has no end is unsplit.
     timeline = opened_timeline()
     sums = timeline.tell("k.select(0, v.model.span); return k.sums();")
     totals = phase_totals(KNOWN)
     for name in PHASES:
-        assert sums["phases"][name] == pytest.approx(totals.phase(name), abs=8 * US), name
+        assert sums["phases"][phase_label(name)] == pytest.approx(totals.phase(name), abs=8 * US), name
 
 
 def test_a_drag_on_the_ruler_selects(opened_timeline: Any) -> None:

@@ -616,9 +616,8 @@ def builds_note(shown: Overview) -> str:
 def tunings_note(shown: Overview) -> str:
     """Return the note after the heading of the autotuners' runs."""
     total, compiling = (sum(getattr(each, name) for each in shown.tunings) for name in ("duration_ns", "compile_ns"))
-    on_gpu = None if shown.gpu is None else shown.gpu.tuning
     return (f"{counted(len(shown.tunings), 'run')}, {duration(total)} in all: compiling {duration(compiling)}, "
-            f"benchmarking {duration(max(total - compiling, 0))}{_tuning_gpu(on_gpu)}")
+            f"benchmarking {duration(max(total - compiling, 0))}")
 
 
 def _tuning_gpu(spent: TuningGpu | None) -> str:
