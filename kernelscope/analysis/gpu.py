@@ -55,12 +55,12 @@ from kernelscope.analysis.columns import (
     union,
 )
 from kernelscope.analysis.compiling import compile_times_of
-from kernelscope.analysis.launches import PHASES
+from kernelscope.analysis.launches import BOUNDARIES, PHASES
 from kernelscope.analysis.owners import device_names, device_processes, has_processes, processes_of
 from kernelscope.analysis.tuning import TuningGpu, tuning_gpu
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns, is_known
-from kernelscope.schema import RECORD_TIMES, UNKNOWN
+from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,7 +170,7 @@ class _Host:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.bounds = instants(recording, "launches", *RECORD_TIMES)
+        self.bounds = instants(recording, "launches", *BOUNDARIES)
         self.compile_ns = ints(recording, "launches", "compile_ns")
         self.compiled = (self.compile_ns > 0) & is_known(self.bounds[1])
         self.waiting = matches(recording, "launches", "cache", "wait")

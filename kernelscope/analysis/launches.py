@@ -46,7 +46,7 @@ from kernelscope.analysis.owners import device_owners, process_names
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import UNKNOWN_INSTANT, duration_ns, is_known, otherwise
-from kernelscope.schema import MODES, RECORD_TIMES, UNKNOWN
+from kernelscope.schema import MODES, UNKNOWN
 
 # Host phases of each launch, and their totals by group.
 #
@@ -67,6 +67,8 @@ from kernelscope.schema import MODES, RECORD_TIMES, UNKNOWN
 # than `LONG` times the median, compiles apart, is *long*, and so that a sum says something about the others it is
 # summed by itself.
 
+#: The instants between which phases lie.
+BOUNDARIES = ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
 #: The phases of a launch's host time, in order.
 PHASES = ("dispatch", "compile", "compile_wait", "prepare", "submit", "measuring", "finish")
 
@@ -234,7 +236,7 @@ class LaunchPhases:
 
 def launch_phases(recording: Recording) -> LaunchPhases:
     """Return the phases of every launch of the recording."""
-    bounds = instants(recording, "launches", *RECORD_TIMES)
+    bounds = instants(recording, "launches", *BOUNDARIES)
     compiling, waiting = ints(recording, "launches", "compile_ns"), launch_waits(recording)
     measuring = launch_measuring(recording)
     found = np.empty((1 + len(PHASES), len(compiling)), dtype=np.int32)
