@@ -307,7 +307,7 @@ def ranges_of(n: int, **columns: Any) -> Columns:
     """Return a recording with so many ranges."""
     ids = np.arange(n)
     return base() | {"ranges": {
-        "range_id": ids, "thread_id": ids * 0, "cell_id": ids * 0, "kind": ["push_pop"] * n, "source": ["nvtx"] * n,
+        "range_id": ids, "thread_id": ids * 0, "cell_id": ids * 0, "kind": ["push_pop"] * n, "source": ["python"] * n,
         "depth": ids * 0, "name": ["step"] * n, "start_ns": START_NS + ids * 100,
         "end_ns": START_NS + ids * 100 + 50} | columns}
 
@@ -415,7 +415,7 @@ def lines(n: int) -> Columns:
 def health(n: int) -> Columns:
     """Health of so many probes."""
     return base() | {"health": {
-        "probe": [f"probe {at}" for at in range(n)], "status": ["partial"] * n, "fix": ["do"] * n,
+        "probe": [f"probe {at}" for at in range(n)], "status": ["degraded"] * n, "fix": ["do"] * n,
         "message": [f"cannot {at}" for at in range(n)], "dropped": [1] * n, "errors": [1] * n}}
 
 

@@ -40,8 +40,8 @@ PART_LABELS: Mapping[str, str] = {
 }
 
 #: What a GPU did with its time.
-GPU_LABELS: Mapping[str, str] = {"kernel": "kernel", "copy": "copy", "memset": "memset",
-                                  "measuring": "measuring", "idle": "idle"}
+GPU_LABELS: Mapping[str, str] = {"kernel": "kernel", "graphs": "graphs", "copy": "copy",
+                                  "memset": "memset", "measuring": "measuring", "idle": "idle"}
 
 
 def phase_label(name: str) -> str:

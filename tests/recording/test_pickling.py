@@ -37,7 +37,8 @@ RESULTS: dict[str, Callable[[Recording], Any]] = {
     "roofline": lambda _: load(FOLDER / "counters.kscope").roofline(),
     "by_kernel": launches.by_kernel, "by_cell": launches.by_cell, "gpu_summary": gpu.gpu_summary,
     "compilations": compiles.compilations, "by_algorithm": builds.by_algorithm, "tunings": tuning.tunings,
-    "runs": lambda recording: runs.runs_of(recording.rows("cells")[0], [("one", recording), ("two", recording)]),
+    "runs": lambda recording: runs.runs_of(recording.rows("cells")[0], [
+        runs.Source(name, recording, lambda: recording) for name in ("one", "two")]),
     "frame": lambda recording: recording.launches, "answer": lambda recording: recording.by_range(),
 }
 
