@@ -864,16 +864,16 @@ class Probe:
         """
         now = sink.clock
 
-        def is_launch(*args: Any, **kwargs: Any) -> bool:
+        def is_skipped(ask: Callable[..., bool], *args: Any, **kwargs: Any) -> bool:
             try:
-                return skip is None or not skip(*args, **kwargs)
+                return ask(*args, **kwargs)
             except Exception as problem:
                 sink.guard(self.name, problem)
-                return False
+                return True
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def launch(*args: Any, **kwargs: Any) -> Any:
-                if not self.is_installed or not is_launch(*args, **kwargs):
+                if not self.is_installed or (skip is not None and is_skipped(skip, *args, **kwargs)):
                     return original(*args, **kwargs)
                 failure: str | None = None
                 start = now()

@@ -208,6 +208,11 @@ def test_charts_come_under_the_card(notebook: Any) -> None:
     assert sum("kscope-charts" in str(content) for kind, content in inside.messages if kind == "display_data") == 1
 
 
+def test_a_stream_that_comes_in_several_messages_is_one_output(notebook: Any) -> None:
+    ran = notebook.ok("import sys\nfor number in range(3):\n    print(number, flush=True)\nprint('e', file=sys.stderr)")
+    assert (ran.kinds, ran.stdout, ran.stderr) == (["stream", "stream"], "0\n1\n2\n", "e\n")
+
+
 def test_output_saves_the_recording(notebook: Any) -> None:
     ran = notebook.ok(f"%%kernelscope -o saved -n first\n{LAUNCH}")
     assert ran.kinds == ["stream", "card"]
