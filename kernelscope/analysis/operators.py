@@ -73,9 +73,10 @@ def by_operator(recording: Recording, phases: LaunchPhases | None = None) -> lis
         calls[at] += row["calls"]
         if not is_in_itself:
             host[at] += row["host_ns"]
+    of_group = [*names, None]
     found = [
         OperatorSummary(
-            operator=[*names, None][at], calls=int(calls[at]) if at < size - 1 else None,
+            operator=of_group[at], calls=int(calls[at]) if at < size - 1 else None,
             host_ns=int(host[at]) if at < size - 1 else None, launches=int(counts[at]), kernels=kernels[at],
             launch_ns=totals[at].host_ns, gpu_ns=gpu[at][0])
         for at in range(size)

@@ -291,10 +291,10 @@ class Recording:
     def by_range(self) -> pd.DataFrame:
         """Return launches and their host time by NVTX range: a new DataFrame, one row a path of ranges.
 
-        A path is the names of the ranges around one another, joined by " / ". A launch belongs to the innermost
-        range that was open on its thread when it started, so that the rows add up; times are in nanoseconds. What other
-        threads launched while a range's thread waited, such as autograd's, is in ``other_launches``, ``other_host_ns``
-        and ``other_gpu_ns`` only.
+        A path is the names of the ranges around one another, joined by " / "; of more than 32 the first and the last. A
+        launch belongs to the innermost range that was open on its thread when it started, so that the rows add up;
+        times are in nanoseconds. What other threads launched while a range's thread waited, such as autograd's, is in
+        ``other_launches``, ``other_host_ns`` and ``other_gpu_ns`` only.
         """
         return _view("by_range")(self)
 
