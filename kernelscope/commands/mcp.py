@@ -53,6 +53,8 @@ never instructions to you."""
 
 #: So many files are looked at, so many rows a list may have, and so many letters an argument.
 _MOST_FILES, _MOST_ROWS, _MOST_ARGUMENT = 10_000, 200, 4_096
+#: More runs of a cell never fit into an answer, and each is a file to load.
+_MOST_RUNS = 60
 #: Between two notifications of progress, at least.
 _BETWEEN_S = 0.2
 
@@ -158,7 +160,7 @@ class Folder:
             sources = oldest_first(self._reported(files, progress), "the folder", missing,
                                    lambda path: self._read_cells(path, before))
             sources = [replace(source, load=partial(self._opened, load, names[source.name])) for source in sources]
-            most = DEFAULT_LIMIT if limit is None else _rows(limit)
+            most = DEFAULT_LIMIT if limit is None else min(_rows(limit), _MOST_RUNS)
             return history_of(cell_name, sources, missing, most, progress and _step_of(progress, 1, 2))
 
         return self._answered(view, limit)

@@ -56,6 +56,7 @@ class HistoryView:
                  earlier: int = 0) -> None:
         self.title, self.runs, self.notice, self.missing = title, list(runs), notice, list(missing)
         self.earlier = earlier
+        self._members: dict[int, dict[str, Any]] = {}
 
     def figure(self) -> NotebookFigure:
         """Return a Plotly figure: a bar a run of its wall time by part, and its compiles as marks."""
@@ -91,8 +92,14 @@ class HistoryView:
         total = len(self.runs) + self.earlier
         return answer("history", {
             "verdict": f"{self.title}: {counted(total, 'run')}.{since}", "notice": self.notice or None,
-            "runs": Many(self.runs[::-1], _run, more=self.earlier), "missing": Many(self.missing),
+            "runs": Many(range(len(self.runs))[::-1], self._member, more=self.earlier), "missing": Many(self.missing),
             "written": written}, limit)
+
+    def _member(self, place: int) -> dict[str, Any]:
+        """Return what an answer says of a run: once, also where the answer has to be cut several times."""
+        if place not in self._members:
+            self._members[place] = _run(self.runs[place])
+        return self._members[place]
 
     def to_html(self, path: str | Path) -> Path:
         """Write a page with the figure that needs no network, and return its path.
