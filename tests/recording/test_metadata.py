@@ -142,13 +142,13 @@ def test_keys_of_others_may_hold_anything(tmp_path: Path) -> None:
     assert loaded.metadata == more
 
 
-def _keys(value: Any, place: str = "") -> Iterator[str]:
+def _keys(value: Any, outer: tuple[str, ...] = ()) -> Iterator[str]:
     for key, inner in value.items() if isinstance(value, dict) else ():
-        name = f"{place}.{key}".lstrip(".")
-        pattern = next((each for each in KEYS if each.count(".") == name.count(".") and all(
-            one in ("*", two) for one, two in zip(each.split("."), name.split("."), strict=True))), None)
-        yield pattern or f"not listed: {name}"
-        yield from () if pattern in (None, "recovered") else _keys(inner, name)
+        path = (*outer, key)  # a probe's name may have dots
+        pattern = next((each for each in KEYS if each.count(".") == len(outer) and all(
+            one in ("*", two) for one, two in zip(each.split("."), path, strict=True))), None)
+        yield pattern or f"not listed: {'.'.join(path)}"
+        yield from () if pattern in (None, "recovered") else _keys(inner, path)
 
 
 def test_what_is_recorded_is_listed() -> None:
