@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from fnmatch import fnmatch
 from functools import cache
@@ -14,6 +17,13 @@ from pathlib import Path
 
 import pytest
 from hooked import still_hooked
+
+# A user without a home folder, or with one that cannot be written, has an empty one for the time of the tests; now,
+# because conftests of folders look for it when they are imported.
+_home = Path(os.environ.get("HOME", ""))
+if not _home.is_dir() or not os.access(_home, os.W_OK):
+    os.environ["HOME"] = tempfile.mkdtemp(prefix="kernelscope-home-")
+    atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 
 # Small grids are what tests launch; numba-cuda's advice on them would be an error here.
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")

@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Callable[..., dict[str, str]]:
         (tmp_path / name).write_text(text)
 
     def run(chosen: str = "", **environment: str) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if name != "CI"}
+        inherited = {name: value for name, value in os.environ.items() if name != "CI"} | {"COLUMNS": "200"}
         ran = subprocess.run(
             [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-m", chosen], cwd=tmp_path, text=True,
             capture_output=True, env={**inherited, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'helpers'}", **environment})
@@ -52,6 +52,15 @@ def run(tmp_path: Path) -> Callable[..., dict[str, str]]:
         return {name.rpartition("::")[2]: outcome for name, outcome in lines}
 
     return run
+
+
+@pytest.mark.slow
+def test_tests_need_no_home_folder(run: Callable[..., dict[str, str]], tmp_path: Path) -> None:
+    """And make none where there is none."""
+    home = tmp_path / "nowhere"
+    assert run("every_python", HOME=str(home)) == {"test_native": "PASSED", "test_one_file_of_a_folder": "PASSED"}
+    assert run("every_python", HOME="/proc/nothing")["test_native"] == "PASSED"
+    assert not home.exists()
 
 
 @pytest.mark.slow
