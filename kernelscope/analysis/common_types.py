@@ -2,15 +2,16 @@
 
 The type of an argument is chosen once for a whole recording, so that no two fixes of one kernel contradict each other.
 Values are not recorded: of two types the one is taken whose range has the values of both. Of two that have as much,
-such as two floats, it is that of the signature with the most launches, then the one with more launches, then the first
-one. What cannot be passed at all, such as None, is never chosen.
+such as two floats, it is that of a signature that was compiled before the recording, then of the one with the most
+launches, then the one with more launches, then the first one. What cannot be passed at all, such as None, is never
+chosen.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -56,7 +57,8 @@ class Conversion:
 
 
 def common_signature(signatures: Mapping[str, int], parse: Callable[[str], Sequence[ArgumentType]],
-                     is_passable: Callable[[str], bool]) -> tuple[ArgumentType | None, ...]:
+                     is_passable: Callable[[str], bool],
+                     compiled_before: Container[str] = ()) -> tuple[ArgumentType | None, ...]:
     """Return the one type of each argument that every launch can pass, None where there is none.
 
     Parameters
@@ -67,9 +69,11 @@ def common_signature(signatures: Mapping[str, int], parse: Callable[[str], Seque
         Returns a signature's types.
     is_passable : callable
         Returns whether a launch takes an argument of a type.
+    compiled_before : container of str, optional
+        Signatures that were compiled before the recording: where several would do, one of these needs no compile.
     """
     columns: list[dict[str, int]] = []
-    main = max(signatures, key=lambda signature: signatures[signature], default=None)
+    main = max(signatures, key=lambda signature: (signature in compiled_before, signatures[signature]), default=None)
     outweighing = sum(signatures.values()) + 1
     for signature, launches in signatures.items():
         types = parse(signature)

@@ -927,6 +927,8 @@ class _Known:
 
     #: Number of launches of each signature that the recording has, in order of first appearance.
     launches: dict[str, int] = field(default_factory=dict[str, int])
+    #: Signatures that were compiled before the recording.
+    before: frozenset[str] = frozenset()
     signatures: SignatureIndex = field(init=False)
     shapes: dict[str, ShapeIndex] = field(default_factory=dict[str, ShapeIndex])
     #: By `specialize` and `forall`, whose dispatchers keep their one specialization to themselves.
@@ -941,7 +943,8 @@ class _Known:
         if arguments not in self._common:
             alike = {signature: launches for signature, launches in self.launches.items()
                      if len(parse_signature(signature)) == arguments}
-            self._common[arguments] = common_signature(alike, parse_signature, lambda text: refusal(text) is None)
+            self._common[arguments] = common_signature(
+                alike, parse_signature, lambda text: refusal(text) is None, self.before)
         return self._common[arguments]
 
     def add(self, signature: str, shape: Shape | None) -> None:
@@ -1013,11 +1016,15 @@ def _explained(recording: Recording, rows: Sequence[dict[str, Any]],
     ordered = sorted((row for row in rows if row["compilation_id"] not in of_others),
                      key=lambda row: row["start_ns"] + (row["wait_ns"] or 0))
     attributes = {row["compilation_id"]: json_object(row["attributes"]) for row in ordered}
-    known = {dispatcher: _Known(launches)
-             for dispatcher, launches in _signature_launches(recording, ordered, attributes).items()}
+    before: dict[int, list[dict[str, Any]]] = {}
     for row in recording.rows("specializations"):
-        if row["origin"] == "before" and row["dispatcher_id"] in known:
-            known[row["dispatcher_id"]].add(row["signature"], noted_shape(row["launch_config"]))
+        if row["origin"] == "before":
+            before.setdefault(row["dispatcher_id"], []).append(row)
+    known = {dispatcher: _Known(launches, frozenset(row["signature"] for row in before.get(dispatcher, ())))
+             for dispatcher, launches in _signature_launches(recording, ordered, attributes).items()}
+    for dispatcher in known.keys() & before.keys():
+        for row in before[dispatcher]:
+            known[dispatcher].add(row["signature"], noted_shape(row["launch_config"]))
     for row in ordered:
         held = known[row["dispatcher_id"]]
         kernel = kernels.get(row["dispatcher_id"], Kernel())

@@ -258,9 +258,12 @@ class _Kernel:
     ends: dict[int, int] = field(default_factory=dict[int, int])
 
     def look(self) -> None:
-        """Take in what all launches of the recording had: what the most launched specialization has outweighs all."""
+        """Take in what all launches of the recording had: what the most launched specialization has outweighs all.
+
+        One that was compiled before the recording, which needs no compile, comes before the recording's own.
+        """
         every = [*((each, False) for each in self.known), *self.asked]
-        main = max((each for each, _ in every), key=lambda each: each.launches, default=None)
+        main = max(self.known or [each for each, _ in self.asked], key=lambda each: each.launches, default=None)
         outweighing = sum(each.launches for each, _ in every) + 1
         for each, is_launch in every:
             self.seen.add(each.facts, each.launches + outweighing * (each is main), each.attributes, is_launch)

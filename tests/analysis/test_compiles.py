@@ -427,3 +427,13 @@ def test_a_compile_inside_another_is_counted_once() -> None:
     made.compilation(start_ns=20, end_ns=30, thread_id=1)
     assert compile_ns(made.recording()) == 50
     assert compile_ns(Script().recording()) == 0
+
+
+def test_fixes_ask_for_what_was_compiled_before_the_recording(made: Script) -> None:
+    """Nothing has to be compiled then; what the recording itself compiled first would be one compile more."""
+    made.kernel()
+    made.specialization(0, "(float32,)", origin="before")
+    made.launch(specialization=made.specialization(0, "(float64,)"))
+    made.compilation(signature="(float64,)")
+    row, = explain(made.recording()).rows("compilations")
+    assert "as np.float32(value) in every launch" in row["fix"]
