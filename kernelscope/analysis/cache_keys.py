@@ -261,7 +261,8 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
         same = [each for each in kernels if each.known and all(each.row[name] == kernel.row[name] for name in names)]
         if not same:
             return "first_use", "the kernel had no specialization yet: this is its first", words.first, None, None
-        known = max(same, key=lambda each: each.known[-1][2]).known
+        earlier = max(same, key=lambda each: each.known[-1][2])
+        known, kernel = earlier.known, replace(kernel, seen=[*earlier.seen, *kernel.seen])
         again = "the definition ran again"
     if not wanted:
         return "unknown", "the record does not tell what was new", None, None, None

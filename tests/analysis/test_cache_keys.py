@@ -66,3 +66,15 @@ def test_layouts_come_to_a_contiguous_one() -> None:
         "not C-contiguous", "C-contiguous", "of strides (any, any)")]
     assert {row["fix"] for row in compiles(*layouts, framework="cupy")[1:]} == {
         "pass cupy.ascontiguousarray(x) in every call"}
+
+
+def test_a_definition_that_ran_again_is_asked_for_the_options_of_the_one_before() -> None:
+    script = Script()
+    script.configuration()
+    for number, level in enumerate(("3", "1")):
+        script.kernel("step", framework="cutile")
+        specialization = script.specialization(number, "()", attributes=json.dumps({"options": {"opt_level": level}}))
+        script.compilation(number, specialization_id=specialization, signature="()", start_ns=number * MS,
+                           end_ns=number * MS + 1)
+    row = explain(script.recording()).rows("compilations")[1]
+    assert row["fix"] == "define the kernel with opt_level=3, and launch that one every time"
