@@ -64,7 +64,7 @@ def inspect(what: Any, kernel: str | None = None) -> InspectorWidget:
 
     Parameters
     ----------
-    what : kernel, Recording, str or Path
+    what : callable, Recording, str or Path
         A function that ``@cuda.jit`` made, a recording, or the path of a ``.kscope`` file.
     kernel : str, optional
         The kernel of a recording to begin with: its qualified name, or the last part of it.

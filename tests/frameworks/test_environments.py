@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -70,6 +72,33 @@ def test_fails():
     outcome = environments.run_tests(tmp_path / "requirements.txt")
     assert (outcome.status, outcome.tests, outcome.skipped) == (1, 3, 1)
     assert "as it should" in outcome.output
+
+
+def test_a_test_that_hangs_inside_ends_with_its_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "environment", lambda *_: Path(sys.executable))
+    monkeypatch.setattr(environments, "compile_extension", lambda *_: None)
+    communicate = subprocess.Popen.communicate
+
+    def until_the_test_waits(process: subprocess.Popen[str], timeout: float | None = None) -> tuple[str, str]:
+        if timeout is None:
+            return communicate(process)
+        while not (tmp_path / "waits").exists():
+            time.sleep(0.01)
+        raise subprocess.TimeoutExpired("pytest", timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", until_the_test_waits)
+    (tmp_path / "requirements.txt").touch()
+    (tmp_path / "test_toy.py").write_text(f"""
+import time
+from pathlib import Path
+
+def test_waits():
+    Path({str(tmp_path)!r}, "waits").touch()
+    time.sleep(3600)
+""")
+    outcome = environments.run_tests(tmp_path / "requirements.txt")
+    assert outcome.status == -signal.SIGABRT
+    assert "in test_waits" in outcome.output
 
 
 def test_every_framework_has_requirements() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from kernelscope.studies.environments import cached_environment
 ROOT = Path(__file__).resolve().parents[2]
 #: The oldest Python that every framework runs on.
 OLDEST = (3, 12)
+#: Seconds that the tests of one environment may take.
+LIMIT_S = 600
 #: What the tests inside need besides KernelScope's own dependencies and the framework.
 TEST_TOOLS = ("pytest>=8.2", "pytest-timeout>=2.3", "setuptools>=77")
 #: What the extras of frameworks for CUDA 13 ask for, in common.
@@ -75,10 +78,11 @@ def run_tests(requirements: Path) -> Outcome:
         python = environment(name, requirements_of(requirements), held)
         compile_extension(python)
         report = Path(folder) / "report.xml"
-        ran = _run(python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q",
-                   f"--junitxml={report}", requirements.parent, cwd=ROOT, env=_inner_environment())
+        status, output = _run_to_the_limit(
+            python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q",
+            f"--junitxml={report}", requirements.parent, cwd=ROOT, env=_inner_environment())
         tests, skipped = _counts(report)
-    return Outcome(ran.returncode, ran.stdout, tests, skipped)
+    return Outcome(status, output, tests, skipped)
 
 
 def compile_extension(python: Path, root: Path = ROOT) -> None:
@@ -157,6 +161,20 @@ def find_python(root: Path | None = None) -> str:
 def _run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, whichever that is, its errors among its output."""
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+
+
+def _run_to_the_limit(*command: str | Path, **options: Any) -> tuple[int, str]:
+    """Run Python's tests for `LIMIT_S` at most, and return the exit status and the output.
+
+    What hangs then aborts, and the output ends with the stacks of its threads, which pytest's faulthandler prints.
+    """
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options) as process:
+        try:
+            output, _ = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            output, _ = process.communicate()
+    return process.returncode, output
 
 
 def _inner_environment() -> dict[str, str]:

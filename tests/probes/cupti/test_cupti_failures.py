@@ -200,6 +200,7 @@ def test_torn_records_cost_their_buffer_only(record, stand_in, record_bytes):
     assert health(recorder.recording)[0]["status"] == "ok"
 
 
+@pytest.mark.usefixtures("no_garbage")
 class TestInterruptions:
     def launch_with_signal(self, stand_in, number, name="kernel"):
         """A launch during which a signal comes, before CUPTI asks for a buffer."""
@@ -251,7 +252,7 @@ class TestInterruptions:
                 time.sleep(0.001)
         assert recorder.stop().activities.name.tolist() == ["kernel"]
 
-    def test_stopping_is_taken_up_again(self, record, stand_in, no_garbage):
+    def test_stopping_is_taken_up_again(self, record, stand_in):
         with record():  # what is looked up once in a process may start others, which an interrupt would leave behind
             stand_in.launch("kernel")
         arrived = 0

@@ -226,7 +226,7 @@ def test_a_chip_that_is_not_supported_is_said_by_name(measure, array, stand_in):
 
 
 @pytest.mark.parametrize("where", ["stand_in_signal_at_launch", "stand_in_signal_at_stop"])
-def test_a_ctrl_c_while_a_launch_is_measured_leaves_nothing_on(measure, array, stand_in, where):
+def test_a_ctrl_c_while_a_launch_is_measured_leaves_nothing_on(measure, array, stand_in, no_garbage, where):
     first[2, 32](array)
     getattr(stand_in.library, where)(signal.SIGINT)
     recorder = measure()
