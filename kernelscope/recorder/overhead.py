@@ -581,6 +581,14 @@ def recording_cost(probes: Iterable[ProbeProtocol], sink: Sink, launches: Mappin
             rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns, "message": stated.message,
                          "total_cost_ns": stated.cost_ns * launches.get(probe.name, 0)})
             how[probe.name] = stated.how
+        if isinstance(probe, NumbaCudaProbe):
+            checks, checks_ns = probe.checking_cost()
+            if checks:
+                rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": checks_ns,
+                             "message": f"measured: {checks_ns / checks:.0f} ns to compare the arguments of a launch "
+                                        f"with its kernel's only declared signature, {checks} times"})
+                if how.get(probe.name, {}).get("kind") == "calibrated":
+                    how[probe.name] = {"kind": "partly calibrated"}
         if ranges and isinstance(probe, NvtxProbe):
             cost = _estimate("a range", sink.detail, probe.measure_cost)
             if cost is not None:

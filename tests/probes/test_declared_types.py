@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from numba.cuda import types
 
 import kernelscope
 from kernelscope.analysis.unchecked import UncheckedLaunches, unchecked_launches
+from kernelscope.probes.numba_cuda import NumbaCudaProbe
+from kernelscope.recorder import overhead
+from kernelscope.recorder.overhead import Stated
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.model import overview
 from kernelscope.views.card.sections import card_from
@@ -144,3 +148,36 @@ def test_arguments_are_not_kept_and_odd_ones_do_no_harm() -> None:
     del odd
     gc.collect()
     assert alive() is None
+
+
+def test_what_the_comparing_takes_is_measured_and_stated() -> None:
+    kernel = declared("void(float32[:,:], int32)")
+    array = cuda.to_device(FLOATS)
+    configured = kernel[1, 32]
+    with kernelscope.record() as recorder:
+        for _ in range(101):
+            configured(array, 1)
+    usual, comparing = (row for row in recorder.recording.rows("health") if row["probe"] == "numba-cuda")
+    assert usual["cost_ns"] * 101 == pytest.approx(usual["total_cost_ns"])
+    assert comparing["message"].startswith("measured: ") and comparing["message"].endswith(", 100 times")
+    assert comparing["cost_ns"] is None and comparing["total_cost_ns"] > 0
+    assert overview(recorder.recording).cost.total_ns == usual["total_cost_ns"] + comparing["total_cost_ns"]
+    [other] = (row for row in recorded(declared("void(float32[:,:], int32)", "x, n")).rows("health")
+               if row["probe"] == "numba-cuda")
+    assert other["cost_ns"] is not None
+
+
+def test_the_comparing_makes_a_calibrated_cost_a_partly_calibrated_one() -> None:
+    class Checking(NumbaCudaProbe):
+        is_hooked = True
+
+        def checking_cost(self) -> tuple[int, int]:
+            return 10, 30_000
+
+    found = Stated(300.0, "calibrated", {"kind": "calibrated", "low_ns": 200, "high_ns": 400})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overhead, "_stated", lambda *_: found)
+        sink: Any = SimpleNamespace(has_stacks=False, detail="phases")
+        rows, how = overhead.recording_cost([Checking()], sink, {"numba-cuda": 10}, 0)
+    assert how == {"numba-cuda": {"kind": "partly calibrated"}}
+    assert [row["total_cost_ns"] for row in rows] == [3000, 30_000]

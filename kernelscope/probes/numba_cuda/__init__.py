@@ -132,6 +132,10 @@ class NumbaCudaProbe(NumbaProbe):
         if self._compiles is not None and self._compiles.hits.waiting:
             self._compiles.hits.check()
 
+    def checking_cost(self) -> tuple[int, int]:
+        """Return the launches whose arguments were compared with a declared signature, and the nanoseconds it took."""
+        return (0, 0) if self._hooks is None else (self._hooks.checks, self._hooks.checks_ns)
+
     def attach(self, kernel: Any) -> str | None:
         """Follow one dispatcher through the documented seam. See `ProbeProtocol.attach`."""
         if self._hooks is not None and self._hooks.enabled:

@@ -6,7 +6,8 @@ declared one, an integer that does not fit loses its upper bits, and a missing a
 Scalars are converted otherwise, which is all right, and what is no array where one is declared raises.
 
 The hook of launches knows other kernels by their address. These it is not told: so it asks Python at the end of each of
-their launches, after its end was noted, and no other launch pays for it.
+their launches, after its end was noted, and no other launch pays for it. What it takes is measured, and a row of health
+of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,14 @@ Check = Callable[[Any], str | None]
 _MOST = 20
 #: So many arrays' shapes are remembered.
 _MOST_ARRAYS = 1024
+
+
+class _Declared(NamedTuple):
+    """A dispatcher, how many arguments its only signature has, and the checks of those that need one, by position."""
+
+    dispatcher: Any
+    count: int
+    checks: list[tuple[int, Check]]
 
 
 class DeclaredTypes:
@@ -43,8 +52,8 @@ class DeclaredTypes:
         self._rows = rows
         self._types = types
         self._lock = threading.Lock()
-        #: Dispatchers and what each argument of their only signature can be, by the dispatcher's address.
-        self._declared: dict[int, tuple[Any, list[Check]]] = {}
+        #: By the dispatcher's address.
+        self._declared: dict[int, _Declared] = {}
         #: By specialization and mismatch, the number of launches.
         self._found: dict[int, dict[tuple[int, str, str], int]] = {}
 
@@ -58,23 +67,28 @@ class DeclaredTypes:
         arguments : tuple
             Its arguments.
         """
-        if not getattr(dispatcher, "_specialized", False):
-            return False
-        if not isinstance(arguments, tuple) or dispatcher.extensions:  # which may make any type of an argument
-            return True
         known = self._declared.get(id(dispatcher))
         if known is None:
-            declared = next(iter(dispatcher.overloads.values())).argument_types
-            known = self._declared[id(dispatcher)] = dispatcher, [self._check_of(dispatcher, kind) for kind in declared]
-        checks = known[1]
-        if len(arguments) < len(checks):  # further ones are left out
-            self._note(dispatcher, -1, f"{len(checks)} arguments", str(len(arguments)))
-        for position, (check, value) in enumerate(zip(checks, arguments, strict=False)):
-            passed = check(value)
-            if passed is not None:
+            if not getattr(dispatcher, "_specialized", False):
+                return False
+            known = self._declared[id(dispatcher)] = self._declared_by(dispatcher)
+        if not isinstance(arguments, tuple):
+            return True
+        if len(arguments) < known.count:  # further ones are left out
+            self._note(dispatcher, -1, f"{known.count} arguments", str(len(arguments)))
+        for position, check in known.checks:
+            if position < len(arguments) and (passed := check(arguments[position])) is not None:
                 kernel = next(iter(dispatcher.overloads.values()))
                 self._note(dispatcher, position, str(kernel.argument_types[position]), passed)
         return True
+
+    def _declared_by(self, dispatcher: Any) -> _Declared:
+        if dispatcher.extensions:  # which may make any type of an argument
+            return _Declared(dispatcher, 0, [])
+        kinds = next(iter(dispatcher.overloads.values())).argument_types
+        checks = [self._check_of(dispatcher, kind) for kind in kinds]
+        return _Declared(dispatcher, len(checks), [
+            (position, check) for position, check in enumerate(checks) if check is not None])
 
     def describe(self) -> None:
         """Write what was found into the specializations' ``attributes``."""
@@ -93,8 +107,11 @@ class DeclaredTypes:
             if key in counts or len(counts) < _MOST:
                 counts[key] = counts.get(key, 0) + 1
 
-    def _check_of(self, dispatcher: Any, declared: Any) -> Check:
-        """Return what says as what a value is passed on that is of another type, and None of those that are right."""
+    def _check_of(self, dispatcher: Any, declared: Any) -> Check | None:
+        """Return what says as what a value is passed on that is of another type, and None of those that are right.
+
+        None for types to which numba-cuda converts, or raises.
+        """
         types = self._types
         if isinstance(declared, types.Array):
             return self._array_check(dispatcher, declared)
@@ -106,18 +123,18 @@ class DeclaredTypes:
             inner = [self._check_of(dispatcher, kind) for kind in declared]
 
             def check_elements(value: Any) -> str | None:
-                found = [check(each) for check, each in zip(inner, value, strict=False)] if isinstance(
-                    value, tuple) else []
-                return next((text for text in found if text is not None), None)
+                passed = [check(element) for check, element in zip(inner, value, strict=False)
+                          if check is not None] if isinstance(value, tuple) else []
+                return next((text for text in passed if text is not None), None)
 
-            return check_elements
+            return check_elements if any(inner) else None
         if isinstance(declared, types.Record):
             def check_record(value: Any) -> str | None:
                 passed = dispatcher.typeof_pyval(value)
                 return str(passed) if isinstance(passed, types.Record) and passed != declared else None
 
             return check_record
-        return lambda value: None
+        return None
 
     def _array_check(self, dispatcher: Any, declared: Any) -> Check:
         known: dict[tuple[Any, ...], str | None] = {}

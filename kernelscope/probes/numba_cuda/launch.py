@@ -59,6 +59,8 @@ class LaunchHooks(NativeHooks):
         self.configuration_of = configuration_of
         self.timer = timer
         self.check_arguments = check_arguments
+        #: Launches whose arguments were checked after the kernel's first, and how long that took.
+        self.checks = self.checks_ns = 0
         #: Ids of launches of kernels that are checked, with what the keys are the addresses of.
         self._checked: dict[tuple[int, int], tuple[tuple[Any, ...], Any, Any]] = {}
 
@@ -100,7 +102,10 @@ class LaunchHooks(NativeHooks):
         """
         checked = self._checked.get((id(kernel), id(launch_config)))
         if checked is not None and error is None:
+            begun = self.sink.clock()
             self._is_checked(dispatcher, arguments)
+            self.checks += 1
+            self.checks_ns += self.sink.clock() - begun
             return checked[0]
         found = ids(_PROBE, self.sink, lambda: (
             self.target_of(dispatcher, kernel, error), self.configuration_of(launch_config)))
