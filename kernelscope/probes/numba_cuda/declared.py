@@ -33,7 +33,7 @@ class _Declared(NamedTuple):
     """A dispatcher, how many arguments its only signature has, and the checks of those that need one, by position."""
 
     dispatcher: Any
-    count: int
+    arguments: int
     checks: list[tuple[int, Check]]
 
 
@@ -74,8 +74,8 @@ class DeclaredTypes:
             known = self._declared[id(dispatcher)] = self._declared_by(dispatcher)
         if not isinstance(arguments, tuple):
             return True
-        if len(arguments) < known.count:  # further ones are left out
-            self._note(dispatcher, -1, f"{known.count} arguments", str(len(arguments)))
+        if len(arguments) < known.arguments:  # further ones are left out
+            self._note(dispatcher, -1, f"{known.arguments} arguments", str(len(arguments)))
         for position, check in known.checks:
             if position < len(arguments) and (passed := check(arguments[position])) is not None:
                 kernel = next(iter(dispatcher.overloads.values()))
