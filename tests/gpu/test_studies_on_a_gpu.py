@@ -8,7 +8,7 @@ import pytest
 from study_repositories import spin_us
 
 from kernelscope import studies
-from kernelscope.studies import result as studies_measured
+from kernelscope.intervals import NO_DIFFERENCE, SLOWER
 
 pytestmark = pytest.mark.gpu
 
@@ -20,7 +20,7 @@ def test_the_same_target_twice_is_no_difference() -> None:
     assert [report.error for report in result.targets] == [None] * 3
     assert len(result.differences) == 10
     for difference in result.differences:
-        assert difference.verdict == studies_measured.NO_DIFFERENCE, str(result)
+        assert difference.verdict == NO_DIFFERENCE, str(result)
         assert (difference.high_percent - difference.low_percent) / 2 < 2.5, str(result)
 
 
@@ -34,7 +34,7 @@ def test_one_that_spins_is_found() -> None:
         processes=8, progress=False)
     difference, = result.differences
     assert difference.within
-    assert difference.verdict == studies_measured.SLOWER, str(result)
+    assert difference.verdict == SLOWER, str(result)
     planted = spin_us(500)
     assert planted / 2 < difference.difference_us < 2 * planted, str(result)
 

@@ -425,13 +425,19 @@ def test_operators_of_launches() -> None:
     assert (table.gpu_ns > 0).all() and (table.host_ns > 0).all(), told
 
 
-@pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")
-def test_operators_beside_torchs_own_profiler() -> None:
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    x = tensor(8)
-    with kernelscope.record(torch_ops=True, gpu="none"):
-        with torch.profiler.profile(activities=activities) as profile:
-            x.add_(1)
-        with torch.autograd.profiler.emit_nvtx(enabled=DEVICE == "cuda"):
-            x.add_(1)
-    assert "aten::add_" in {each.key for each in profile.key_averages()}
+def test_operators_beside_torchs_own_profiler(run_python: Callable[..., Any]) -> None:
+    """In a process of its own: torch's profiler keeps CUPTI for as long as its process lives."""
+    assert "ends well" in run_python(f"""
+import warnings
+warnings.simplefilter("ignore")  # torch's own
+import torch
+import kernelscope
+x = torch.ones(8, device={DEVICE!r})
+with kernelscope.record(torch_ops=True, gpu="none"):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        x.add_(1)
+    with torch.autograd.profiler.emit_nvtx(enabled={DEVICE == "cuda"}):
+        x.add_(1)
+assert "aten::add_" in {{average.key for average in profile.key_averages()}}
+print("ends well")
+""").stdout
