@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
-from kernelscope.recording.time import INSTANTS, masked
 from kernelscope.recording.time import instants as instants_of
-from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
+from kernelscope.recording.time import masked
+from kernelscope.schema import INSTANTS, TABLES, UNFINISHED, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,8 +32,8 @@ from kernelscope.analysis.launches import APART
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
-from kernelscope.recording.time import INSTANTS, is_known
-from kernelscope.schema import UNKNOWN
+from kernelscope.recording.time import is_known
+from kernelscope.schema import INSTANTS, UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
 #: other CUDA calls (`kernelscope.analysis.gpu.STATES`), runs of an autotuner without their compiles and measurements
