@@ -464,6 +464,10 @@ def is_reordered(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     return [name for name in one if name in other] != [name for name in other if name in one]
 
 
+#: So many signatures of a kernel are compared with a new one, so that many specializations cost no more each than few.
+MAX_COMPARED = 2_048
+
+
 class SignatureIndex:
     """The signatures that a kernel was compiled for, in order; asked for the nearest one of a new signature.
 
@@ -498,8 +502,9 @@ class SignatureIndex:
     def nearest(self, signature: str) -> str | None:
         """Return the known signature with the fewest differences: see `distance`.
 
-        Of those that differ in as many things it is the one with the most launches, and of these the earliest. Where
-        none has as many arguments it is one of those whose number is nearest; where none is known, None.
+        Of signatures with as many arguments the `MAX_COMPARED` that were added last are compared. Of those that differ
+        in as many things it is the one with the most launches, and of these the earliest. Where none has as many
+        arguments it is one of those whose number is nearest; where none is known, None.
         """
         if signature in self._texts:
             return signature
@@ -531,11 +536,12 @@ class _Group:
 
     def nearest(self, types: Sequence[ArgumentType]) -> str:
         size = len(self._signatures)
-        total = np.zeros(size, dtype=np.int64)
+        first = max(size - MAX_COMPARED, 0)
+        total = np.zeros(size - first, dtype=np.int64)
         if len(types) == len(self._columns):
             for column, numbers, kind in zip(self._columns, self._numbers, types, strict=True):
-                total += column.distances(kind)[numbers[:size]]
-        fewest = np.flatnonzero(total == total.min())
+                total += column.distances(kind, numbers[first:size])
+        fewest = np.flatnonzero(total == total.min()) + first
         return self._signatures[int(fewest[np.argmax(self._launches[fewest])])]
 
 
@@ -554,16 +560,17 @@ class _Column:
         self._features[number] = hash(kind.kind), *map(hash, _features(kind))
         return number
 
-    def distances(self, kind: ArgumentType) -> Ints:
-        """Return how far each of the types is from another one."""
-        features = self._features[:len(self._texts)]
+    def distances(self, kind: ArgumentType, numbers: Ints) -> Ints:
+        """Return how far the types with these numbers are from another one."""
+        distinct, places = np.unique(numbers, return_inverse=True)
+        features = self._features[distinct]
         same_kind = features[:, 0] == hash(kind.kind)
         result = np.where(same_kind, (features[:, 1:] != [*map(hash, _features(kind))]).sum(axis=1), _KIND)
         if kind.kind == "tuple" or record_layout(kind.dtype) is not None:
-            for number, text in enumerate(self._texts):
-                if same_kind[number]:
-                    result[number] = distance(kind.text, text)
-        return result
+            texts = [*self._texts]
+            for index in np.flatnonzero(same_kind).tolist():
+                result[index] = distance(kind.text, texts[distinct[index]])
+        return result[places]
 
 
 _FEATURES = 5

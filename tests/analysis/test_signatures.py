@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kernelscope.analysis import signatures
 from kernelscope.analysis.signatures import (
     SEVERITY,
     Shape,
@@ -274,3 +275,11 @@ def test_short_type(text: str, short: str) -> None:
 def test_short_arguments() -> None:
     assert short_arguments((("x", "array(float32, 1d, C)"), ("n", "int64"))) == "x: float32[:] C, n: int64"
     assert short_arguments(()) == "no arguments"
+
+
+def test_of_many_signatures_the_newest_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signatures, "MAX_COMPARED", 3)
+    known = [f"(array(float32, {number}d, C), int64)" for number in range(1, 7)]
+    assert _nearest("(array(float32, 1d, C), int32)", known) == known[3]
+    assert _nearest("(array(float32, 5d, C), int32)", known) == known[4]
+    assert _nearest(known[0], known) == known[0]
