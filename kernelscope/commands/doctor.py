@@ -23,6 +23,7 @@ from kernelscope.commands.verb import Verb, add_json, decimal
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Stored, stored
+from kernelscope.registry import frameworks
 from kernelscope.views.answer import Facts, Many, answer
 
 _TIMEOUT_S = 120
@@ -233,18 +234,11 @@ _OPTIONAL = {
 _FRAMEWORKS = {
     "numba-cuda": "launches with all phases, compiles and the disk cache with reasons",
     "numba-cuda-mlir": "launches, compiles and the disk cache with reasons",
-    "cuda-core": "launches and graphs",
     "cuda-cccl": "calls of cuda.compute, requests to its build cache with reasons",
     "quadrants": "calls of kernels, compiles with reasons, graphs",
     "triton": "launches with grids and options, compiles with stages and reasons by argument",
     "torch": "compiles of torch.compile with stages, reasons by argument, graph breaks, caches, CUDA graph trees",
-    "cuda-tile": "launches with grids, compiles and the disk cache with reasons by argument",
-    **dict.fromkeys(("cupy-cuda13x", "cupy-cuda12x", "cupy"),
-                    "compiles and the disk cache with reasons; launches and graphs with CUPTI"),
-    "jax": "compiles and hits of the persistent cache, with stages and reasons by argument; launches and graphs with "
-           "CUPTI",
-    "warp-lang": "compiles of modules and the kernel cache with reasons; launches and graphs with CUPTI",
-    "nvidia-cutlass-dsl": "compiles of cute.compile with reasons by argument; launches and graphs with CUPTI",
+    **{package: what for framework in frameworks() for package, what in framework.packages.items()},
 }
 
 # CUDA's libraries by the names of cuda.pathfinder, and what they are for.

@@ -19,12 +19,8 @@ from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
-from kernelscope.probes.cupy import CupyProbe
-from kernelscope.probes.cute import CuteProbe
-from kernelscope.probes.cutile import CutileProbe
 from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
-from kernelscope.probes.jax import JaxProbe
 from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -34,10 +30,10 @@ from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.torch import TorchOperatorsProbe, TorchProbe
 from kernelscope.probes.triton import TritonProbe
-from kernelscope.probes.warp import WarpProbe
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import LAUNCHES, RecordingOptions
+from kernelscope.registry import frameworks, loaded
 from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
 
@@ -216,7 +212,8 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
-    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe(), WarpProbe(), CuteProbe()]
+    probes += [TritonProbe(), TorchProbe(),
+               *(loaded(framework.probe)() for framework in frameworks() if framework.probe)]
     if options.torch_ops:
         probes.append(TorchOperatorsProbe())
     problems: list[dict[str, Any]] = []

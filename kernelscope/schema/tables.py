@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 
+from kernelscope.registry import frameworks
 from kernelscope.schema.columns import (
     MAX_TIME_NS,
     Neutral,
@@ -43,8 +44,8 @@ MODES = ("grow", "ring", "stop")
 UNFINISHED = "unfinished"
 
 #: The frameworks that have a probe, and what stands for kernels of which no probe knows.
-_FRAMEWORKS = ("numba-cuda", "cuda.core", "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile",
-               "cutile", "cupy", "jax", "warp", "cute", "simulator", "scripted", "driver")
+_FRAMEWORKS = ("numba-cuda", "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile",
+               *(framework.name for framework in frameworks()), "simulator", "scripted", "driver")
 #: What reports on a recording: probes, the recorder and its journal, and the readers of other tools' traces.
 _PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "torch.operators", "dask", "stalls",
            "metrics", "lanes", "nsys", "torch.profiler", "xla", "chrome")
