@@ -25,7 +25,7 @@ from kernelscope.recording.file import load, load_cells
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.suggestions import did_you_mean
-from kernelscope.views.answer import DEFAULT_LIMIT, Many, written
+from kernelscope.views.answer import DEFAULT_LIMIT, FailOverMembers, Many, written
 from kernelscope.views.base import clean
 from kernelscope.views.compare import FIRST_ROWS, ComparisonView, compare, compared_text, title_of
 from kernelscope.views.history import MOST_RUNS, HistoryView
@@ -149,7 +149,7 @@ class _Limit(NamedTuple):
     failed: bool
     lines: list[str]
 
-    def member(self) -> dict[str, Any]:
+    def member(self) -> FailOverMembers:
         """Return it as an answer has it."""
         return {"limit_percent": self.limit_percent, "outcome": self.outcome, "compared": self.compared,
                 "lines": Many(self.lines)}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import kernelscope
 from kernelscope import cubin, native
@@ -24,7 +24,7 @@ from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Stored, stored
 from kernelscope.registry import frameworks
-from kernelscope.views.answer import Facts, Many, answer
+from kernelscope.views.answer import Answer, Facts, Many, answer
 
 _TIMEOUT_S = 120
 
@@ -100,6 +100,14 @@ def child_environment(changes: dict[str, str]) -> dict[str, str]:
 _HOW = "kernelscope doctor --calibrate measures it, in half a minute"
 
 
+class CalibrationAnswer(Answer):
+    """What kernelscope doctor --calibrate says."""
+
+    file: str | None
+    problem: str | None
+    calibrations: Annotated[Any, "as they are stored"]
+
+
 def calibrate_main(arguments: argparse.Namespace) -> int:
     """Measure, store, and print what was measured."""
     from kernelscope.recorder.overhead import calibration_file, store
@@ -116,7 +124,7 @@ def calibrate_main(arguments: argparse.Namespace) -> int:
     except KernelScopeError as error:  # what took half a minute to measure is shown all the same
         problem = error
     if arguments.json:
-        print_answer(answer("calibration", {
+        print_answer(answer(CalibrationAnswer, {
             "verdict": "; ".join(summary(each) for each in made) + ".", "file": None if problem else str(path),
             "problem": None if problem is None else str(problem),
             "calibrations": Many(made, lambda each: each.to_json())}, arguments.limit))
@@ -324,21 +332,133 @@ def main(arguments: argparse.Namespace) -> int:
     return 0 if found["can_record"] else 1
 
 
+class DoctorDeviceMembers(TypedDict):
+    """A GPU."""
+
+    name: str
+    compute_capability: str
+
+
+class DoctorGpuMembers(TypedDict):
+    """The GPUs, and whether a launch there was recorded."""
+
+    problem: str | None
+    driver: str | None
+    devices: Many[DoctorDeviceMembers]
+    trial_problem: str | None
+    trial_launches: int | None
+
+
+class DoctorCountersMembers(TypedDict):
+    """Whether the GPU's counters may be read."""
+
+    problem: str | None
+    may_read: bool | None
+    why: str | None
+    fix: str | None
+    note: str | None
+
+
+class DoctorDryRunMembers(TypedDict):
+    """Whether a launch of the dry run was recorded."""
+
+    problem: str | None
+    launches: int | None
+
+
+class DoctorRecorderMembers(TypedDict):
+    """What records launches."""
+
+    extension: str | None
+    compiler: str | None
+    clock: str | None
+    old: str | None
+
+
+class DoctorAtStartMembers(TypedDict):
+    """What starts recording with Python."""
+
+    file: str | None
+    problem: str | None
+
+
+class DoctorProbeMembers(TypedDict):
+    """A probe, and what it said of the trial launch."""
+
+    probe: str
+    status: str
+    message: str | None
+    fix: str | None
+
+
+class DoctorFrameworkMembers(TypedDict):
+    """A framework that is installed."""
+
+    package: str
+    version: str
+    recorded: str
+
+
+class DoctorMissingMembers(TypedDict):
+    """What is missing, with the command that brings it."""
+
+    what: str
+    command: str
+
+
+class CalibrationMembers(TypedDict):
+    """A stored calibration."""
+
+    summary: str
+    days: float
+    ignored: str | None
+
+
+class DoctorCostMembers(TypedDict):
+    """What is known of recording's own cost."""
+
+    file: str | None
+    calibrations: Many[CalibrationMembers]
+    problems: Many[str]
+
+
+class DoctorAnswer(Answer):
+    """What kernelscope doctor says."""
+
+    can_record: bool
+    missing: Many[DoctorMissingMembers]
+    gpu: DoctorGpuMembers
+    counters: DoctorCountersMembers
+    dry_run: DoctorDryRunMembers
+    simulator: bool
+    recorder: DoctorRecorderMembers
+    at_start: DoctorAtStartMembers
+    probes: Many[DoctorProbeMembers]
+    frameworks: Many[DoctorFrameworkMembers]
+    own_cost: DoctorCostMembers
+    kernelscope: str
+    python: str
+    platform: str
+    packages: Annotated[Facts, "by name; null where it is missing"]
+    libraries: Annotated[Facts, "by name; null where it is missing"]
+
+
 def doctor_answer(found: dict[str, Any], limit: int | None = None) -> dict[str, Any]:
     """Return what `examine` found as an answer for programs; names and texts are this machine's, not a recording's."""
-    trial = found["gpu"]["trial"]
+    trial, counters = found["gpu"]["trial"], found["counters"]
 
-    def calibration(row: dict[str, Any]) -> dict[str, Any]:
+    def calibration(row: dict[str, Any]) -> CalibrationMembers:
         return {"summary": row["summary"], "days": row["days"], "ignored": row["ignored"]}
 
-    return answer("doctor", {
+    return answer(DoctorAnswer, {
         "verdict": _verdict(found), "can_record": found["can_record"], "missing": Many(found["missing"], weight=2),
         "gpu": {
             "problem": found["gpu"]["problem"], "driver": found["gpu"]["driver"],
             "devices": Many(found["gpu"]["devices"]),
             "trial_problem": None if trial is None else trial.get("problem"),
             "trial_launches": None if trial is None else trial.get("launches")},
-        "counters": {name: found["counters"].get(name) for name in ("problem", "may_read", "why", "fix", "note")},
+        "counters": {"problem": counters.get("problem"), "may_read": counters.get("may_read"),
+                     "why": counters.get("why"), "fix": counters.get("fix"), "note": counters.get("note")},
         "dry_run": {"problem": found["dry_run"].get("problem"), "launches": found["dry_run"].get("launches")},
         "simulator": found["simulator"], "recorder": found["recorder"], "at_start": found["at_start"],
         "probes": Many(found["probes"], weight=2), "frameworks": Many(found["frameworks"], weight=2),

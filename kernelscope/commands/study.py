@@ -11,12 +11,13 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kernelscope.commands import output
 from kernelscope.commands.verb import Verb, add_json, decimal, number
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.units import counted
+from kernelscope.views.answer import Answer, Many, answer, written
 from kernelscope.views.base import checked
 
 if TYPE_CHECKING:
@@ -239,7 +240,6 @@ def _main(arguments: argparse.Namespace) -> int:
     check = None if is_partial else limit_check(result, arguments)
     if is_json:
         from kernelscope.studies.answer import study_answer
-        from kernelscope.views.answer import written
 
         output.print_answer(study_answer(result, limit, check=check, written=written(files)))
     else:
@@ -382,19 +382,37 @@ def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
     return result.check(limit)
 
 
+class CaseMembers(TypedDict):
+    """A built-in case."""
+
+    case: str
+    group: str
+    against: str | None
+
+
+class StudyCasesAnswer(Answer):
+    """What kernelscope study launch --list-cases says."""
+
+    cases: Many[CaseMembers]
+
+
+class StudyCleanAnswer(Answer):
+    """What kernelscope study clean says."""
+
+    lines: Many[str]
+
+
 def _text_only_answer(arguments: argparse.Namespace, limit: int | None) -> dict[str, Any] | None:
     """Return the answer where there is nothing to measure and to show, having done it; None where there is."""
-    from kernelscope.views.answer import Many, answer
-
     if arguments.study == "clean":
         lines = cleaned_text().splitlines()
-        return answer("study_clean", {"verdict": lines[-1], "lines": Many(lines[:-1])}, arguments.limit)
+        return answer(StudyCleanAnswer, {"verdict": lines[-1], "lines": Many(lines[:-1])}, arguments.limit)
     if not getattr(arguments, "list_cases", False):
         return None
     from kernelscope import studies
 
     known = studies.built_in_cases()
-    return answer("study_cases", {
+    return answer(StudyCasesAnswer, {
         "verdict": f"{counted(len(known), 'built-in case')}.",
         "cases": Many([*known.items()], lambda each: {
             "case": each[0], "group": each[1].group, "against": each[1].against}, weight=10)}, limit)
