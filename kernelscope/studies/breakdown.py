@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -437,8 +436,14 @@ class AnatomyResult(Saved):
         """Return everything that was measured, as JSON."""
         return anatomy_to_json(self.breakdown)
 
-    def _view(self) -> Any:
-        return sys.modules[__name__]
+    def __str__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        return card(self)
+
+    def _page(self) -> str:
+        return page(self)
 
 
 def without_paths(breakdown: MeasuredBreakdown) -> MeasuredBreakdown:

@@ -31,7 +31,7 @@ from kernelscope.studies.breakdown import (
     text,
     unseen,
 )
-from kernelscope.studies.compare import compare
+from kernelscope.studies.comparison import compare
 from kernelscope.studies.result import Measured, load
 
 NOTHING = MeasuredBreakdown(Measured([], []))
