@@ -477,13 +477,10 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None],
 def _recorder() -> dict[str, str | None]:
     """Return the C extension's path, compiler and clock, and whether its sources are newer."""
     path = native.core.__file__ or ""
-    return {"extension": path, "compiler": _compiler(Path(path)), "clock": native.core.CLOCK, "old": native.why_old()}
-
-
-def _compiler(library: Path) -> str | None:
-    """Return what compiled a library, as compilers write it into the section ``.comment``."""
-    found = re.search(rb"(?:GCC: |[ -~]*clang version )[ -~]+", library.read_bytes())
-    return found[0].decode() if found else None
+    # What compiled a library, as compilers write it into the section ``.comment``.
+    found = re.search(rb"(?:GCC: |[ -~]*clang version )[ -~]+", Path(path).read_bytes())
+    return {"extension": path, "compiler": found[0].decode() if found else None, "clock": native.core.CLOCK,
+            "old": native.why_old()}
 
 
 def _recorder_lines(recorder: dict[str, str | None]) -> list[str]:

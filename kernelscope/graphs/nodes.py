@@ -970,7 +970,9 @@ class BuiltGraph:
             for placed, work in changes:
                 done.append(placed)
                 change(self.graph, placed, work)
-            self._update_bodies(done)
+            # Only an update of the whole graph reaches the nodes inside bodies.
+            if any(placed.inside for placed in done):
+                self.graph.update(self.definition)
         except Exception as error:
             for placed in reversed(done):
                 change(self.graph, placed, placed.work)
@@ -1027,11 +1029,6 @@ class BuiltGraph:
             raise GraphError(f"{node.label}: it copied another way before (between host and device, or on the device), "
                              "which an update cannot change; build the graph again")
         return work
-
-    def _update_bodies(self, changed: list[Placed]) -> None:
-        """Update the nodes inside bodies, which only an update of the whole graph reaches."""
-        if any(placed.inside for placed in changed):
-            self.graph.update(self.definition)
 
 
 def build(nodes: Node | Iterable[Node]) -> BuiltGraph:

@@ -37,7 +37,10 @@ def study_answer(result: StudyResult | Comparison | AnatomyResult, limit: int | 
     """
     match result:
         case AnatomyResult():
-            kind, members = "anatomy", _anatomy(result)
+            kind, members = "anatomy", {"verdict": _said(breakdown.title(result), breakdown.conclusions(result)),
+                                        **_measured(result.measured), "parts": Many(result.parts, asdict, weight=3),
+                                        "differences": Many(result.differences, asdict),
+                                        "notes": Many(result.measured.notes)}
         case Comparison():
             kind, members = "study_comparison", _comparison(result)
         case StudyResult():
@@ -96,12 +99,4 @@ def _comparison(result: Comparison) -> Members:
            for name, study in (("old", result.old), ("new", result.new))},
         "dry_run": result.is_dry_run, "differences": Many(result.differences, row), "changes": Many(result.changes),
         "missing": Many([f"{name}: {why}" for name, why in result.missing.items()]), "notes": Many(result.notes),
-    }
-
-
-def _anatomy(result: AnatomyResult) -> Members:
-    return {
-        "verdict": _said(breakdown.title(result), breakdown.conclusions(result)),
-        **_measured(result.measured), "parts": Many(result.parts, asdict, weight=3),
-        "differences": Many(result.differences, asdict), "notes": Many(result.measured.notes),
     }

@@ -87,7 +87,8 @@ def axis(differences: Iterable[Difference]) -> Axis:
         low, high = min(low, -_LEAST_PERCENT), max(high, _LEAST_PERCENT)
     room = (high - low) * _MARGIN
     low, high = low - room, high + room
-    return Axis(low, high, _ticks(low, high))
+    step = _round_up((high - low) / _MOST_TICKS)
+    return Axis(low, high, tuple(step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)))
 
 
 def forest_head(scale: Axis) -> str:
@@ -148,12 +149,6 @@ def _end(place: float, is_cut: bool, color: str, side: int) -> str:
     """Return the SVG of an interval's end: a bar, or an arrow where the interval exceeds the axis."""
     shape = f"M{-7 * side} -4 L0 0 L{-7 * side} 4" if is_cut else "M0 -4 L0 4"
     return f'<svg x="{place:.2f}%" y="50%"><path d="{shape}" fill="none" stroke="{color}" stroke-width="2"/></svg>'
-
-
-def _ticks(low: float, high: float) -> tuple[float, ...]:
-    """Return round numbers from `low` to `high`, including zero."""
-    step = _round_up((high - low) / _MOST_TICKS)
-    return tuple(step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1))
 
 
 def _round_up(value: float) -> float:
@@ -227,8 +222,9 @@ def card(result: StudyResult) -> str:
     """Return the study as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
     measured = result.measured
     top = head(text.title(measured), measured, text.notice(measured), text.ending(measured))
+    message = listed(text.remarks(result.measured, result.notes))
     return framed("".join([top, failed(measured), listed(text.conclusions(result)), _against(result), _within(result),
-                           _remarks(result), _targets(result), _foot(result)]))
+                           heading("To know") + message if message else "", _targets(result), _foot(result)]))
 
 
 def page(result: StudyResult) -> str:
@@ -370,11 +366,6 @@ def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: 
         return html
     # The picture's heading is the only one without words.
     return html.replace("<th></th>", f'<th class="ks-forest">{forest_head(scale)}</th>', 1)
-
-
-def _remarks(result: StudyResult) -> str:
-    message = listed(text.remarks(result.measured, result.notes))
-    return heading("To know") + message if message else ""
 
 
 def _targets(result: StudyResult) -> str:

@@ -430,8 +430,13 @@ def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_li
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if _pip_of_this() else [str(python), "-m", "pip"]
     options = ["--disable-pip-version-check", "--no-input", "--quiet", "--retries", "2"]
     links = [word for link in find_links for word in ("--find-links", link)]
+    # The environment variables for pip, without settings that would install elsewhere.
+    dropped = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_REQUIREMENT", "PIP_EDITABLE", "PYTHONPATH",
+               "PYTHONHOME", "VIRTUAL_ENV", *COLORS)
+    environ = {name: value for name, value in os.environ.items() if name not in dropped}
     finished = run([*pip, *options, "install", *(["--no-index"] if no_index else []), *links, *requirements],
-                   cwd=scratch, environ=_environ_of_pip(scratch))
+                   cwd=scratch, environ=environ | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0",
+                                                   "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"})
     if finished.status:
         raise StudyError(f"pip cannot install {_named(requirements)}: {error_line(finished)}"
                          f"{_next_step(finished, no_index, requirements)}")
@@ -577,14 +582,6 @@ def _pip_of_this() -> str | None:
         return None
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     return version if numbers >= _OWN_PIP else None
-
-
-def _environ_of_pip(scratch: Path) -> dict[str, str]:
-    """Return the environment variables for pip, without settings that would install elsewhere."""
-    dropped = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_REQUIREMENT", "PIP_EDITABLE", "PYTHONPATH",
-               "PYTHONHOME", "VIRTUAL_ENV", *COLORS)
-    environ = {name: value for name, value in os.environ.items() if name not in dropped}
-    return environ | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
 
 
 def _next_step(finished: Finished, no_index: bool, requirements: Sequence[str]) -> str:

@@ -376,7 +376,9 @@ def text(result: StudyResult, width: int | None = None) -> str:
         Columns to keep to, at least 60; by default the terminal's, between 80 and 120.
     """
     width = columns(width)
-    parts = [overhead(result, width), _conclusions(result, width), _against(result, width), _within(result, width),
+    messages = failures(result.measured) + conclusions(result)
+    parts = [overhead(result, width), "\n".join(wrap(f"{label}: {sentence}", width) for label, sentence in messages),
+             _against(result, width), _within(result, width),
              _sections(result, width)]
     return with_notice(notice(result.measured), "\n\n".join(part for part in parts if part))
 
@@ -385,7 +387,9 @@ def overhead(result: StudyResult, width: int) -> str:
     """Return mean and standard deviation by case and target, and the deltas of the medians from the baseline."""
     heading, names = case_names(result)
     labels = {each.label: _ascii(each.label) for each in result.targets}
-    digits = _digits(result.estimates)
+    # Two decimals, as is usual, or more below one microsecond.
+    smallest = min((each.median_us for each in result.estimates if each.median_us > 0), default=1.0)
+    digits = 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
 
     def cost(target: str, case: str) -> str:
         each = result.by_place.get((target, case))
@@ -458,7 +462,9 @@ def differences_table(
             # Without the interval in microseconds the names have their room, and the one in percent says the same.
             for row in (headers, *rows):
                 del row[2]
-    below = [wrap(clean(_advice(each)), width - 8, hanging=0).splitlines() for each in found]
+    # The note below a row, without the difference that is ruled out, which the interval shows.
+    below = [wrap(clean(each.advice.partition("; ")[2] if each.verdict == NO_DIFFERENCE else each.advice), width - 8,
+                  hanging=0).splitlines() for each in found]
     above = [group if place == 0 or group != groups[place - 1] else "" for place, group in enumerate(groups)]
     left, flexible = ((0, len(headers) - 1), 0) if grouped else ((0, 1, 6), 1)
     return table(headers, rows, width, left=left, flexible=flexible, below=below, above=above)
@@ -470,16 +476,6 @@ def _grouped_rows(differences: Sequence[Difference]) -> list[Difference]:
     places = {place: number for number, place in enumerate(dict.fromkeys(
         (each.target, each.baseline) for each in differences))}
     return sorted(differences, key=lambda each: (targets.index(each.target), places[each.target, each.baseline]))
-
-
-def _advice(each: Difference) -> str:
-    """Return the note below a row, without the difference that is ruled out, which the interval shows."""
-    return each.advice.partition("; ")[2] if each.verdict == NO_DIFFERENCE else each.advice
-
-
-def _conclusions(result: StudyResult, width: int) -> str:
-    messages = failures(result.measured) + conclusions(result)
-    return "\n".join(wrap(f"{label}: {sentence}", width) for label, sentence in messages)
 
 
 def _against(result: StudyResult, width: int) -> str:
@@ -535,12 +531,6 @@ def _blocks(targets: Sequence[str], widths: Sequence[int], room: int) -> list[li
 def _line(first: str, cells: Sequence[str], width: int, widths: Sequence[int]) -> str:
     padded = [cell + " " * (room - width_of(cell)) for cell, room in zip(cells, widths, strict=True)]
     return (first + " " * (width - width_of(first)) + "".join(padded)).rstrip()
-
-
-def _digits(estimates: Sequence[Estimate]) -> int:
-    """Return a value with two decimals, as is usual, or more below one microsecond."""
-    smallest = min((each.median_us for each in estimates if each.median_us > 0), default=1.0)
-    return 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
 
 
 def _signless(value: float, digits: int) -> str:
