@@ -541,7 +541,10 @@ def busy_over_time(
     span = (windows(recording) if within is None else within).span
     if not len(span):
         return []
-    edges = _edges(int(span.start[0]), int(span.end[0]), bins)
+    first = int(span.start[0])
+    last = int(span.end[0])
+    steps = np.linspace(0, last - first, min(bins, last - first) + 1)
+    edges = first + np.rint(steps).astype(np.int64)
     widths = np.diff(edges).astype(np.float64)
     return [
         BusyOverTime(known_id(device), edges, np.diff(own.busy.covered(edges)) / widths,
@@ -580,11 +583,6 @@ def busy_table(recording: Recording, within: Intervals | None = None) -> pd.Data
     return data_frame(busy(recording, within), {
         "device_id": "Int64", "window_ns": "Int64", "busy_ns": "Int64", "busy_share": "Float64", "kernel_ns": "Int64",
         "kernel_share": "Float64", "graph_ns": "Int64"}, {"busy_share": "share"})
-
-
-def _edges(first: int, last: int, bins: int) -> Ints:
-    steps = np.linspace(0, last - first, min(bins, last - first) + 1)
-    return first + np.rint(steps).astype(np.int64)
 
 
 # Execution by kernel: how long the kernels ran and queued on the GPU, with percentiles, whoever launched them.

@@ -336,17 +336,13 @@ def _reason(outcome: str, algorithm: str, build: _Build, known: _Known) -> Build
                                "do not call clear_all_caches() between calls", nearest.build_id)
         return BuildReason("unknown", "the very same was built before; what made it another is not in the recorded key",
                            None, nearest.build_id)
-    code = _code(_kinds(differing, build.parts, nearest.parts))
+    # The kinds of parts that differ; the parts of another iterator count as the iterator.
+    about = {name: part_kind(name, build.parts, nearest.parts) for name in differing}
+    replaced = {name.split(" ")[0] for name, kind in about.items() if kind == "iterator"}
+    code = _code({"iterator" if name.split(" ")[0] in replaced else kind for name, kind in about.items()})
     sentence = _sentence(code, differing, build.parts, nearest.parts)
     return BuildReason(code, sentence, _fix(code, differing, build.parts, nearest.parts, algorithm), nearest.build_id,
                        differing)
-
-
-def _kinds(differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
-    """Return the kinds of parts that differ; the parts of another iterator count as the iterator."""
-    about = {name: part_kind(name, parts, others) for name in differing}
-    replaced = {name.split(" ")[0] for name, kind in about.items() if kind == "iterator"}
-    return {"iterator" if name.split(" ")[0] in replaced else kind for name, kind in about.items()}
 
 
 _CODES = {"dtype": "new_dtype", "array": "new_array_type", "iterator": "new_iterator", "device": "new_device",

@@ -443,7 +443,11 @@ class _Words:
             return f"pass `{name}` in one layout in every {self.call}"
         if change.aspect == "index":
             return f"nothing avoids it: an array of this size needs {change.wanted} for its indices"
-        return self._divisible(change)
+        if change.aspect == "address":
+            return f"slice `{change.name}` at a multiple of {_widest(change)} bytes in every {self.call}"
+        if change.aspect == "lengths":
+            return f"pad `{change.name}` to lengths of a multiple of {_widest(change)} in every {self.call}"
+        return f"pass `{change.name}` with strides that are a multiple of {_widest(change)} in every {self.call}"
 
     def _option(self, change: Change) -> str:
         if self.name == "cuda.core":
@@ -462,13 +466,6 @@ class _Words:
         if self.name == "Warp":
             return f"set {change.name}={change.known} once, before the first launch"
         return f"define the kernel with {change.name}={change.known}, and launch that one every time"
-
-    def _divisible(self, change: Change) -> str:
-        if change.aspect == "address":
-            return f"slice `{change.name}` at a multiple of {_widest(change)} bytes in every {self.call}"
-        if change.aspect == "lengths":
-            return f"pad `{change.name}` to lengths of a multiple of {_widest(change)} in every {self.call}"
-        return f"pass `{change.name}` with strides that are a multiple of {_widest(change)} in every {self.call}"
 
 
 def _widest(change: Change) -> int:

@@ -223,8 +223,10 @@ def card(result: StudyResult) -> str:
     measured = result.measured
     top = head(text.title(measured), measured, text.notice(measured), text.ending(measured))
     message = listed(text.remarks(result.measured, result.notes))
+    lines = [" ".join(text.method(result.measured)), text.machine(result.measured)]
+    foot = f'<div class="ks-foot">{"".join(f"<div>{_kept(line)}</div>" for line in lines if line)}</div>'
     return framed("".join([top, failed(measured), listed(text.conclusions(result)), _against(result), _within(result),
-                           heading("To know") + message if message else "", _targets(result), _foot(result)]))
+                           heading("To know") + message if message else "", _targets(result), foot]))
 
 
 def page(result: StudyResult) -> str:
@@ -376,11 +378,6 @@ def _targets(result: StudyResult) -> str:
     columns = [("", "target", ""), ("", "from", ""), ("third", "versions", ""), ("number", "processes", "")]
     summary = "<b>1</b> target, its versions" if len(rows) == 1 else f"<b>{len(rows)}</b> targets, their versions"
     return folded(summary, table_of(columns, rows, left=(0, 1, 2))) if rows else ""
-
-
-def _foot(result: StudyResult) -> str:
-    lines = [" ".join(text.method(result.measured)), text.machine(result.measured)]
-    return f'<div class="ks-foot">{"".join(f"<div>{_kept(line)}</div>" for line in lines if line)}</div>'
 
 
 def _kept(sentence: str) -> str:

@@ -772,7 +772,8 @@ class Run:
             if plan.limit_s is not None:
                 seconds = max(0.0, min(seconds, plan.limit_s - self._elapsed_s()))
                 done = max(done, min(1.0, self._elapsed_s() / plan.limit_s))
-            left = f", {_duration(seconds)} left at most"
+            duration = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+            left = f", {duration} left at most"
         self._on_progress(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
 
 
@@ -805,7 +806,3 @@ def introduce(report: TargetReport, measured: Measured, answer: Mapping[str, Any
         problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
         if problem not in measured.notes:
             measured.notes.append(problem)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -333,17 +333,14 @@ class _Part(NamedTuple):
 
 def _parts(view: ComparisonView, limit: int) -> list[_Part]:
     changes = view.changes
-    found = [_totals_part(changes), _time_part(changes), _judged_part(changes, limit)]
-    found += [_section_part(each, limit) for each in changes.sections if each.changed]
-    return [each for each in found if each is not None]
-
-
-def _totals_part(changes: Changes) -> _Part | None:
     (row,) = changes.totals.rows
     assert row.before is not None and row.after is not None
     rows = [(each.label, _value(each, old), _value(each, new), _delta(each, old, new))
             for each, old, new in zip(changes.totals.measures, row.before, row.after, strict=True) if old or new]
-    return _Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None
+    found = [_Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None,
+             _time_part(changes), _judged_part(changes, limit)]
+    found += [_section_part(each, limit) for each in changes.sections if each.changed]
+    return [each for each in found if each is not None]
 
 
 def _time_part(changes: Changes) -> _Part | None:
