@@ -411,7 +411,7 @@ def _masked(values: Ints) -> Any:
     return pd.arrays.IntegerArray(values.astype(np.int64), values < 0)
 
 
-# Busy: how much of the time each device ran anything, kernels alone and together with copies, and when.
+# Busy time.
 
 @dataclass(frozen=True)
 class Busy:
@@ -585,7 +585,7 @@ def busy_table(recording: Recording, within: Intervals | None = None) -> pd.Data
         "kernel_share": "Float64", "graph_ns": "Int64"}, {"busy_share": "share"})
 
 
-# Execution by kernel: how long the kernels ran and queued on the GPU, with percentiles, whoever launched them.
+# Execution by kernel.
 
 _SHARES = (0.5, 0.9, 0.99, 1.0)
 
@@ -746,7 +746,7 @@ def spread(values: Ints) -> Spread | None:
     return spreads_by(np.zeros(len(values), dtype=np.int64), values, 1)[0]
 
 
-# Overlap: how much of the copies ran while a kernel ran on the same device, by direction.
+# Overlap.
 
 @dataclass(frozen=True)
 class CopySummary:

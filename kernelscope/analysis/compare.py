@@ -340,7 +340,7 @@ def is_same_process(before: Recording, after: Recording) -> bool:
         for pid, start in later)
 
 
-# What repeats: series of launches, blocks, intervals.
+# What repeats.
 
 @dataclass(frozen=True)
 class _Series:
@@ -828,7 +828,7 @@ _SECTIONS: dict[str, tuple[str, tuple[Measure, ...], Callable[[Recording, Launch
 }
 
 
-# What else differs: where and how the two were recorded.
+# What else differs.
 
 _FACTS = {"detail": "detail", "python": "Python", "platform": "platform", "cpus": "processors",
           "driver_version": "driver"}

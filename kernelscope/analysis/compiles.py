@@ -163,7 +163,7 @@ def compile_ns(recording: Recording) -> int:
     return compile_times_of(recording).total_ns
 
 
-# How arguments differ, as words: what each one was and what it is, by its Python name.
+# How arguments differ, as words.
 
 #: So many arguments are named beside the worst one.
 _MOST = 3

@@ -465,7 +465,7 @@ def _near(part: Intervals, first: int, last: int) -> tuple[int, int]:
     return low, max(low, int(np.searchsorted(part.start, last, side="left")))
 
 
-# Gaps: when the GPU had nothing to do, on each stream and over all streams of a device, and what the host did then.
+# Gaps.
 
 @dataclass(frozen=True)
 class LaneGaps:
@@ -652,7 +652,7 @@ def _first(rows: Ints) -> int | None:
     return int(rows[0]) if len(rows) else None
 
 
-# `gpu_summary`: everything that a summary shows of the GPU's side, as data.
+# `gpu_summary`.
 
 @dataclass(frozen=True)
 class GpuSummary:

@@ -94,7 +94,7 @@ def child_environment(changes: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **changes}
 
 
-# ``kernelscope doctor --calibrate``, and what the doctor says of calibrations that are stored.
+# ``kernelscope doctor --calibrate``.
 
 _HOW = "kernelscope doctor --calibrate measures it, in half a minute"
 
@@ -217,7 +217,7 @@ def _age(days: float) -> str:
     return "measured yesterday" if days < 2 else f"measured {days:.0f} days ago"
 
 
-# ``kernelscope doctor``: what is installed, what works, and what is missing with the command that brings it.
+# ``kernelscope doctor``.
 
 _NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pyelftools", "pandas", "ipython",
            "ipywidgets", "anywidget", "plotly", "nvtx")

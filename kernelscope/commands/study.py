@@ -198,7 +198,7 @@ def _loops(text: str) -> str:
     return text
 
 
-# ``kernelscope study``: what a launch costs the host, in several versions; what a notebook shares with it.
+# ``kernelscope study``.
 
 # What the parser calls an option, and the functions of `kernelscope.studies` a parameter.
 _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processes": "processes", "limit": "limit_s",
@@ -461,7 +461,7 @@ def _ending_as_interrupted() -> Generator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-# ``%kernelscope study``: launch-overhead studies in a notebook.
+# ``%kernelscope study``.
 
 #: The variable that holds the newest result.
 VARIABLE = "_kernelscope_study"

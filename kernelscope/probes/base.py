@@ -971,7 +971,7 @@ def untried(package: str, version: str, tried: str) -> str:
             "and may lack something")
 
 
-# Probes of other packages: the entry-point group ``kernelscope.probes``.
+# Probes of other packages.
 
 GROUP = "kernelscope.probes"
 _METHODS = ("install", "uninstall", "synchronize", "describe", "attach", "cost_per_launch_ns")

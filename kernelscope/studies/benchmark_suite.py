@@ -20,8 +20,9 @@ from kernelscope.studies import files as studies_files
 from kernelscope.studies import process as studies_process
 from kernelscope.studies.environments import Workspace
 from kernelscope.studies.process import BenchProcess, close_all
+from kernelscope.studies.progress import Progress
 from kernelscope.studies.result import BatchRow, CaseReport, Measured, StudyResult, TargetReport
-from kernelscope.studies.runner import Member, Progress, introduce, wrong_module
+from kernelscope.studies.runner import Member, introduce, wrong_module
 from kernelscope.studies.target import Target, check_paths, check_settings, shown
 from kernelscope.views.base import clean, shorten
 

@@ -166,7 +166,7 @@ def bar_width(value: float, values: Sequence[float]) -> float:
     return 100 * min(max(value / most, 0.0), 1.0) if most > 0 and math.isfinite(value) else 0.0
 
 
-# A study as a card and as a page: verdicts first, then every interval around the baseline, then the method.
+# A study as a card and as a page.
 
 #: As many cases as are in sight; the others are folded.
 MOST_CASES = 12

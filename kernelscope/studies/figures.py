@@ -171,7 +171,7 @@ def micros(value: float) -> str:
     return f"{value:.{2 if abs(value) < 99.5 else 1 if abs(value) < 999.5 else 0}f} µs"
 
 
-# What a study's verdicts rest on, as Plotly figures: the values of processes, and batches over the study's time.
+# What a study's verdicts rest on, as Plotly figures.
 
 #: As many cases as a figure has parts for, unless cases are named.
 MOST_CASES = 12

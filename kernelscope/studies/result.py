@@ -146,7 +146,7 @@ class Measured:
     notes: list[str] = field(default_factory=list[str])
 
 
-# What a study found: estimates and differences with their verdicts, as plain data.
+# What a study found.
 
 
 @dataclass(frozen=True)

@@ -357,7 +357,7 @@ def brief(message: str) -> str:
     return shorten(clean(" ".join(message.split())), _MOST_TEXT)
 
 
-# A study as text: the table that people who work on launch paths know, then intervals, verdicts and the method.
+# A study as text.
 
 # The field's table: a column for the case, then one for each target.
 _CASE_WIDTH, _TARGET_WIDTH = 6, 20

@@ -250,7 +250,7 @@ def title_of(recording: Recording) -> str:
     return cell_label(cells[0]) if len(cells) == 1 else recording.name or "recording"
 
 
-# What changed, in one line: for the head of a comparison, and for a card.
+# What changed, in one line.
 
 def summary_line(changes: Changes) -> str:
     """Return what changed, in one line: ``2 compiles fewer (-128 ms), launches 1.90 ms → 1.20 ms, GPU unchanged``."""

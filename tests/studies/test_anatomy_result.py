@@ -23,7 +23,6 @@ from kernelscope.studies.breakdown import (
     AnatomyResult,
     MeasuredBreakdown,
     PartReport,
-    card,
     conclusions,
     differences,
     estimates,
@@ -31,6 +30,7 @@ from kernelscope.studies.breakdown import (
     text,
     unseen,
 )
+from kernelscope.studies.breakdown_card import card
 from kernelscope.studies.comparison import compare
 from kernelscope.studies.result import Measured, load
 

@@ -194,7 +194,7 @@ def _refusal(kind: str, error: BaseException) -> dict[str, Any]:
     return {"ok": False, "kind": kind, "error": " ".join(text.split()), "traceback": "".join(lines)}
 
 
-# Finding the framework of a target: numba-cuda or numba-cuda-mlir, on a GPU or on the null driver.
+# Finding the framework of a target.
 
 #: Both frameworks read these when they are imported. A study launches 1x1 and, in some cases, with host arrays; advice
 #: on that would cost time in the loop, differently in each version, and fill the error output.

@@ -374,7 +374,7 @@ def _first(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
-# The machine: its clock, its noise, its cores, its GPU.
+# The machine.
 
 _ROUND_NS = 20_000
 

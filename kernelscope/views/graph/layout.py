@@ -855,7 +855,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-# A large graph in short: groups of its layers, with what is in them and what they cost.
+# A large graph in short.
 
 #: So many groups at most.
 MOST_BANDS = 6

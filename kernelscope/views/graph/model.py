@@ -357,7 +357,7 @@ def kind_of(name: str) -> Kind:
     return KINDS.get(name, OTHER)
 
 
-# What every output calls things: nodes, their details, bodies, and the graph itself.
+# What every output calls things.
 
 _MOST_KINDS = 5
 #: Names are untrusted, and as long as their kernel's template arguments are.

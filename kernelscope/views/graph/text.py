@@ -100,7 +100,7 @@ def _bands(drawing: Drawing, width: int) -> str:
     return table(["layers", "nodes", "mostly", "a launch", "share"], rows, width, left=(2,), flexible=2)
 
 
-# A CUDA graph as text for Graphviz: bodies are clusters, names are escaped.
+# A CUDA graph as text for Graphviz.
 
 _SHAPES = {
     "round": "box", "slant": "parallelogram", "roof": "trapezium", "cut": "note", "pill": "ellipse", "stack": "folder",

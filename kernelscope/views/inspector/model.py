@@ -404,7 +404,7 @@ def sort_kernels(kernels: Sequence[Kernel], by: Sort) -> list[Kernel]:
     return sorted(kernels, key=lambda each: -values[by](each))
 
 
-# What is said of a kernel, a specialization and a compile: labels in their order, values with their units.
+# What is said of a kernel, a specialization and a compile.
 
 @dataclass(frozen=True)
 class Field:
@@ -801,7 +801,7 @@ def _disassembled(text: str, specialization: Specialization) -> str:
     return disassemble(cubin)
 
 
-# `Recording.specializations`: the same as a pandas DataFrame.
+# `Recording.specializations`.
 
 def specialization_table(recording: Recording) -> pd.DataFrame:
     """Return one row a specialization, in the order of the table, with what the other tables say of it.

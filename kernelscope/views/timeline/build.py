@@ -82,7 +82,7 @@ def timeline_of(recording: Recording) -> Timeline:
     return _Builder(recording).timeline()
 
 
-# Rows for intervals: overlapping ones below one another, as few rows as it takes.
+# Rows for intervals.
 
 #: What overlaps more deeply shares the last row.
 MOST_ROWS = 32
