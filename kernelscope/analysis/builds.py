@@ -241,7 +241,11 @@ class _Known:
             return same, ()
         best, least = None, None
         for other, known in itertools.islice(reversed(self.builds.items()), _MOST_COMPARED):
-            weight = _weight({name for name, _ in key ^ other})
+            # The distance between two keys; parts of one operator, which change together, count as one.
+            differing = {name for name, _ in key ^ other}
+            words = [item.split(" ") for item in differing]
+            operators = {each[0] for each in words if not _OF_AN_OPERATOR.isdisjoint(each[1:])}
+            weight = (len(operators) + sum(each[0] not in operators for each in words), len(differing))
             if least is None or weight < least:
                 best, least = known, weight
         return None if best is None else (best, differing_parts(build.parts, best.parts))
@@ -416,13 +420,6 @@ def _earlier(algorithm: str) -> str:
 
 def _is_operator(kind: str) -> bool:
     return kind == "function" or kind.startswith(("OpKind.", "RawOp")) or ", object " in kind
-
-
-def _weight(differing: set[str]) -> tuple[int, int]:
-    """Return the distance between two keys; parts of one operator, which change together, count as one."""
-    words = [name.split(" ") for name in differing]
-    operators = {each[0] for each in words if not _OF_AN_OPERATOR.isdisjoint(each[1:])}
-    return len(operators) + sum(each[0] not in operators for each in words), len(differing)
 
 
 def _read(columns: Mapping[str, list[Any]], at: int) -> _Build:

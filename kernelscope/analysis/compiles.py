@@ -1123,16 +1123,13 @@ def _without_comparison(request: _Request) -> Reason | None:
         again = "; the definition ran again, which compiles it again" if attributes.get("redefined") else ""
         return Reason("eager", f"the signature is declared in {where}, which compiles it at the definition{again}")
     if trigger == "recompile":
-        why = _recompiled(attributes)
+        is_unsafe, changed = recompiled(attributes)
+        if is_unsafe:
+            why = "; what the disk cache had was made with other options or values"
+        else:
+            why = f"; {_names(changed)} changed since the last compile" if changed else ""
         return Reason("recompile", f"recompile() was called: it compiles every signature again{why}")
     return None
-
-
-def _recompiled(attributes: Mapping[str, Any]) -> str:
-    is_unsafe, changed = recompiled(attributes)
-    if is_unsafe:
-        return "; what the disk cache had was made with other options or values"
-    return f"; {_names(changed)} changed since the last compile" if changed else ""
 
 
 def _specialized(request: _Request, held: _Known) -> Reason | None:

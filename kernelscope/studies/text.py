@@ -161,7 +161,14 @@ def conclusion(found: Sequence[Difference]) -> str:
         same = [each for each in found if each.verdict == verdict]
         if not same:
             continue
-        where = _where(len(same), len(found))
+        part = len(same)
+        whole = len(found)
+        if whole == 1:
+            where = ""
+        elif part == whole:
+            where = " in both cases" if whole == 2 else f" in all {whole} cases"
+        else:
+            where = f" in {part} of {whole} cases"
         if verdict == NO_DIFFERENCE:
             most = max(max(abs(each.low_percent), abs(each.high_percent)) for each in same)
             none = where.replace("in all", "in any of").replace("both", "any of 2")
@@ -170,7 +177,8 @@ def conclusion(found: Sequence[Difference]) -> str:
             widest = max(same, key=lambda each: each.high_percent - each.low_percent)
             parts.append(f"too noisy to tell{where}" + (f" ({brief(widest.advice)})" if widest.advice else ""))
         else:
-            by = _span(abs(each.percent) for each in same)
+            texts = [share(item) for item in sorted(abs(each.percent) for each in same)]
+            by = f"{texts[0]} %" if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]} %"
             parts.append(f"{verdict} than {name(same[0].baseline)}{where}, by {by}")
     return "; ".join(parts)
 
@@ -226,19 +234,6 @@ def source(target: TargetReport) -> str:
     """Return where a target comes from."""
     revision = f" at {name(target.revision)}" if target.revision else ""
     return f"{name(target.source)}{revision}"
-
-
-def _where(part: int, whole: int) -> str:
-    if whole == 1:
-        return ""
-    if part == whole:
-        return " in both cases" if whole == 2 else f" in all {whole} cases"
-    return f" in {part} of {whole} cases"
-
-
-def _span(values: Iterable[float]) -> str:
-    texts = [share(each) for each in sorted(values)]
-    return f"{texts[0]} %" if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]} %"
 
 
 def _processes(number: int) -> str:
