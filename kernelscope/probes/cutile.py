@@ -196,9 +196,7 @@ class Hooks:
             stream, grid, kernel, _ = args
             dispatcher = self._dispatcher(kernel)
             specialization = self._only.get(id(kernel), UNKNOWN) if compiled is None else compiled
-            found = ctypes.c_int()
-            ctypes.CDLL("libcuda.so.1").cuCtxGetDevice(ctypes.byref(found))
-            gpu = device(self._sink, found.value)
+            gpu = device(self._sink, _ordinal())
             failure = None if error is None else type(error).__name__
             target = self._sink.target(dispatcher, specialization, gpu, failure)
             shape = (int(grid),) if isinstance(grid, int) else tuple(map(int, grid))
@@ -424,3 +422,9 @@ def _dispatcher_row(kernel: Any) -> dict[str, Any]:
             "module": function.__module__, "filename": code.co_filename, "lineno": code.co_firstlineno,
             **function_facts(code), "options": json.dumps(given) if given else None,
             "attributes": json.dumps({"owner": written(function)[1]})}
+
+
+def _ordinal() -> int:
+    found = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuCtxGetDevice(ctypes.byref(found))
+    return found.value

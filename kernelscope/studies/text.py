@@ -161,14 +161,12 @@ def conclusion(found: Sequence[Difference]) -> str:
         same = [each for each in found if each.verdict == verdict]
         if not same:
             continue
-        part = len(same)
-        whole = len(found)
-        if whole == 1:
+        if len(found) == 1:
             where = ""
-        elif part == whole:
-            where = " in both cases" if whole == 2 else f" in all {whole} cases"
+        elif len(same) == len(found):
+            where = " in both cases" if len(found) == 2 else f" in all {len(found)} cases"
         else:
-            where = f" in {part} of {whole} cases"
+            where = f" in {len(same)} of {len(found)} cases"
         if verdict == NO_DIFFERENCE:
             most = max(max(abs(each.low_percent), abs(each.high_percent)) for each in same)
             none = where.replace("in all", "in any of").replace("both", "any of 2")

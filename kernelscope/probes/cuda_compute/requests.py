@@ -460,7 +460,7 @@ class Requests:
                under: Under | None) -> Parts | None:
         capabilities = set() if under is None else set(under.capabilities)
         results = getattr(getattr(result, "partitioner", result), "build_results", None)
-        capabilities |= ({_packed(key) for key in results} if isinstance(results, dict) else set())
+        capabilities |= {_packed(key) for key in results} if isinstance(results, dict) else set()
         shown = ", ".join(sorted(capabilities, key=_order)) or self._capabilities.get(id(result))
         if result is not None and shown and not self._by_thread:
             self._capabilities[id(result)] = shown

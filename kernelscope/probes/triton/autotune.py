@@ -152,12 +152,7 @@ class AutotuneHooks:
             outer = self._runs.get(ident)
             while outer is not None and (outer.tuner is tuner or outer.count is None):
                 outer = outer.outer  # it was given up: what it called raised
-            # The key that a launch is tuned for, as Triton makes it: values by argument name, and the arrays' dtypes.
-            given = {**tuner.nargs, **kwargs}
-            arguments = {name: value for name, value in given.items() if name in tuner.arg_names}
-            key = {name: _plain(arguments[name]) for name in tuner.keys if name in arguments}
-            run = TuningRun(tuner, key | {f"{name} dtype": str(value.dtype) for name, value in arguments.items()
-                                          if hasattr(value, "dtype")}, self._sink.clock(), self.compiles(), outer)
+            run = TuningRun(tuner, _key(tuner, kwargs), self._sink.clock(), self.compiles(), outer)
             self._runs[ident] = run
             return run
         except Exception as problem:
@@ -182,8 +177,7 @@ class AutotuneHooks:
             if len(times) > 2:
                 row |= {"low_ms": times[1], "high_ms": times[2]}
             if row["ms"] is None:
-                row["error"] = run.error or next((row["error"] for row in reversed(self._mine(compiled))
-                                                  if row["outcome"] == "failed"), None)
+                row["error"] = run.error or self._failed_compile(compiled)
             run.tried.append(row)
             if not run.on_disk and len(run.tried) == run.count:
                 self._write(run, "miss")
@@ -249,6 +243,9 @@ class AutotuneHooks:
         """Time in this thread's compiles and loads since there were `first` compiles."""
         return sum(row["end_ns"] - row["start_ns"] for row in self._mine(first))
 
+    def _failed_compile(self, first: int) -> str | None:
+        return next((row["error"] for row in reversed(self._mine(first)) if row["outcome"] == "failed"), None)
+
     def _mine(self, first: int) -> list[dict[str, Any]]:
         thread = self._sink.state().thread_id
         return [row for row in self._sink.compilations[first:] if row["thread_id"] == thread]
@@ -270,6 +267,14 @@ def _is_tuning() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _key(tuner: Any, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """The key that a launch is tuned for, as Triton makes it: values by argument name, and the arrays' dtypes."""
+    given = {**tuner.nargs, **kwargs}
+    arguments = {name: value for name, value in given.items() if name in tuner.arg_names}
+    key = {name: _plain(arguments[name]) for name in tuner.keys if name in arguments}
+    return key | {f"{name} dtype": str(value.dtype) for name, value in arguments.items() if hasattr(value, "dtype")}
 
 
 def _known(tuner: Any, key: Mapping[str, str]) -> list[dict[str, str]]:

@@ -88,11 +88,7 @@ class KernelRows:
     def specialization(self, function: Any, kernel: Any, origin: str) -> int:
         """Return the id of the row of a compiled kernel, made at first sight."""
         dispatcher = self.dispatcher_of_file(kernel.name) if function is None else self.dispatcher(function)
-        # The device that a kernel was compiled for: each has a cache of its own; the current one where none has it.
-        caches = getattr(function, "device_caches", {})
-        found = [ordinal for ordinal, cache in list(caches.items())
-                 if len(caches) == 1 or any(each is kernel for each in list(cache[0].values()))]
-        ordinal = int(found[0]) if found else 0
+        ordinal = _ordinal(function, kernel)
         key = FRAMEWORK, dispatcher, ordinal, kernel.hash
         number = self._sink.specializations.intern(
             key, lambda: self._row(dispatcher, kernel, ordinal, origin), live=[weakref.ref(kernel), ordinal])
@@ -397,6 +393,14 @@ def _dispatcher_row(function: Any) -> dict[str, Any]:
             "code_sha256": hashlib.sha256(str(function.src).encode()).hexdigest(),
             "attributes": json.dumps({"owner": "library" if str(function.__module__).startswith(_INDUCTOR)
                                       else written(python)[1]})}
+
+
+def _ordinal(function: Any, kernel: Any) -> int:
+    """The device that a kernel was compiled for: each has a cache of its own; the current one where none has it."""
+    caches = getattr(function, "device_caches", {})
+    found = [ordinal for ordinal, cache in list(caches.items())
+             if len(caches) == 1 or any(each is kernel for each in list(cache[0].values()))]
+    return int(found[0]) if found else 0
 
 
 def _paths(signature: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
