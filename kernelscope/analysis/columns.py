@@ -641,7 +641,7 @@ def rows_by(codes: Ints) -> dict[int, Ints | slice]:
     return {int(codes[order[low]]): order[low:high] for low, high in pairwise(first)}
 
 
-# Sets of intervals of time: union, complement, difference, and how much of other intervals they cover.
+# Sets of intervals of time.
 
 #: So many times less than there are intervals are looked up one by one.
 FEW = 4

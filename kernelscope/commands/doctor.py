@@ -95,7 +95,7 @@ def child_environment(changes: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **changes}
 
 
-# ``kernelscope doctor --calibrate``, and what the doctor says of calibrations that are stored.
+# ``kernelscope doctor --calibrate``.
 
 _HOW = "kernelscope doctor --calibrate measures it, in half a minute"
 
@@ -226,7 +226,7 @@ def _age(days: float) -> str:
     return "measured yesterday" if days < 2 else f"measured {days:.0f} days ago"
 
 
-# ``kernelscope doctor``: what is installed, what works, and what is missing with the command that brings it.
+# ``kernelscope doctor``.
 
 _NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pyelftools", "pandas", "ipython",
            "ipywidgets", "anywidget", "plotly", "nvtx")
@@ -591,13 +591,10 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None],
 def _recorder() -> dict[str, str | None]:
     """Return the C extension's path, compiler and clock, and whether its sources are newer."""
     path = native.core.__file__ or ""
-    return {"extension": path, "compiler": _compiler(Path(path)), "clock": native.core.CLOCK, "old": native.why_old()}
-
-
-def _compiler(library: Path) -> str | None:
-    """Return what compiled a library, as compilers write it into the section ``.comment``."""
-    found = re.search(rb"(?:GCC: |[ -~]*clang version )[ -~]+", library.read_bytes())
-    return found[0].decode() if found else None
+    # What compiled a library, as compilers write it into the section ``.comment``.
+    found = re.search(rb"(?:GCC: |[ -~]*clang version )[ -~]+", Path(path).read_bytes())
+    return {"extension": path, "compiler": found[0].decode() if found else None, "clock": native.core.CLOCK,
+            "old": native.why_old()}
 
 
 def _recorder_lines(recorder: dict[str, str | None]) -> list[str]:

@@ -199,7 +199,7 @@ def _loops(text: str) -> str:
     return text
 
 
-# ``kernelscope study``: what a launch costs the host, in several versions; what a notebook shares with it.
+# ``kernelscope study``.
 
 # What the parser calls an option, and the functions of `kernelscope.studies` a parameter.
 _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processes": "processes", "limit": "limit_s",
@@ -341,7 +341,11 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     KernelScopeError
         A folder is missing or cannot be written to, or two outputs are one file, or an input.
     """
-    taken = {os.path.realpath(each): each for each in _inputs(arguments)}
+    named = [getattr(arguments, name, None) for name in ("file", "old", "new")]
+    # LABEL=FILE.json, unless a file is called so.
+    named += [each if Path(each).exists() else each.rpartition("=")[2] for each in getattr(arguments, "files", ())]
+    inputs = [each for each in named if each]
+    taken = {os.path.realpath(each): each for each in inputs}
     for option, suffix, other in (("output", ".json", ".html"), ("html", ".html", ".json")):
         path = getattr(arguments, option, None)
         if path is None:
@@ -475,14 +479,7 @@ def _ending_as_interrupted() -> Generator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _inputs(arguments: argparse.Namespace) -> list[str]:
-    named = [getattr(arguments, name, None) for name in ("file", "old", "new")]
-    # LABEL=FILE.json, unless a file is called so.
-    named += [each if Path(each).exists() else each.rpartition("=")[2] for each in getattr(arguments, "files", ())]
-    return [each for each in named if each]
-
-
-# ``%kernelscope study``: launch-overhead studies in a notebook.
+# ``%kernelscope study``.
 
 #: The variable that holds the newest result.
 VARIABLE = "_kernelscope_study"

@@ -428,7 +428,7 @@ def entry(recording: Recording) -> dict[str, Any]:
     }
 
 
-# ``--kernelscope-report``: what every test of a run launched and compiled, as one file, and a few lines about it.
+# ``--kernelscope-report``.
 
 #: Raised whenever a key of the JSON report changes its name or its meaning.
 REPORT_VERSION = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -389,7 +389,10 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
         graphs = part.graphs(sink)
-    costs, how_known = recording_cost(session.active_probes(), sink, _counts(sink, made), made_in_python.count())
+    total: Counter[str] = Counter()
+    for (target, _), count in made.items():
+        total[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += count
+    costs, how_known = recording_cost(session.active_probes(), sink, total, made_in_python.count())
     collections = part.collections(sink)
     if collections is not None:
         _add_threads(collections, threads)
@@ -460,14 +463,6 @@ def _made(launches: LaunchColumns) -> dict[tuple[int, int], int]:
 
 _MOST_PAIRS = 1 << 20  # so many are counted by their number, which is faster; more are hashed
 _PART = 1 << 15  # launches whose pairs stay in the processor's cache
-
-
-def _counts(sink: Sink, made: Mapping[tuple[int, int], int]) -> dict[str, int]:
-    """Return how many of the launches are of each framework."""
-    total: Counter[str] = Counter()
-    for (target, _), count in made.items():
-        total[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += count
-    return total
 
 
 def _health(sink: Sink) -> list[dict[str, Any]]:

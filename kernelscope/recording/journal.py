@@ -382,7 +382,7 @@ def _read(path: Path, file: int, size: int) -> Slots:
     for first, block in _blocks(file, rest // SLOT_BYTES):
         block, found = _whole(block)
         are_launches = block["kind"][found] == LAUNCH
-        damaged += _written(block) - len(found)
+        damaged += int(block.view("<u8").reshape(-1, SLOT_BYTES // 8).any(axis=1).sum()) - len(found)
         voided += int((~are_launches).sum())
         found = found[are_launches]
         parts.append(block[found])
@@ -416,11 +416,6 @@ def _blocks(file: int, count: int) -> Iterator[tuple[int, np.ndarray]]:
             yield first, np.frombuffer(data[:len(data) // SLOT_BYTES * SLOT_BYTES], SLOT)
         if len(data) < wanted:
             return
-
-
-def _written(slots: np.ndarray) -> int:
-    """How many slots are not empty."""
-    return int(slots.view("<u8").reshape(-1, SLOT_BYTES // 8).any(axis=1).sum())
 
 
 def _whole(slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypedDict
 
 from kernelscope.studies import breakdown, text
 from kernelscope.studies.breakdown import AnatomyResult
-from kernelscope.studies.compare import Comparison
-from kernelscope.studies.compare import conclusions as compared
-from kernelscope.studies.compare import title as comparison_title
+from kernelscope.studies.comparison import Comparison
+from kernelscope.studies.comparison import conclusions as compared
+from kernelscope.studies.comparison import title as comparison_title
 from kernelscope.studies.result import Difference, LimitCheck, Measured, StudyResult, TargetReport
 from kernelscope.views.answer import Answer, FailOverMembers, Many, WrittenMembers, answer
 

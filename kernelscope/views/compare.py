@@ -371,7 +371,7 @@ def title_of(recording: Recording) -> str:
     return cell_label(cells[0]) if len(cells) == 1 else recording.name or "recording"
 
 
-# What changed, in one line: for the head of a comparison, and for a card.
+# What changed, in one line.
 
 def summary_line(changes: Changes) -> str:
     """Return what changed, in one line: ``2 compiles fewer (-128 ms), launches 1.90 ms → 1.20 ms, GPU unchanged``."""
@@ -454,17 +454,14 @@ class _Part(NamedTuple):
 
 def _parts(view: ComparisonView, limit: int) -> list[_Part]:
     changes = view.changes
-    found = [_totals_part(changes), _time_part(changes), _judged_part(changes, limit)]
-    found += [_section_part(each, limit) for each in changes.sections if each.changed]
-    return [each for each in found if each is not None]
-
-
-def _totals_part(changes: Changes) -> _Part | None:
     (row,) = changes.totals.rows
     assert row.before is not None and row.after is not None
     rows = [(each.label, _value(each, old), _value(each, new), _delta(each, old, new))
             for each, old, new in zip(changes.totals.measures, row.before, row.after, strict=True) if old or new]
-    return _Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None
+    found = [_Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None,
+             _time_part(changes), _judged_part(changes, limit)]
+    found += [_section_part(each, limit) for each in changes.sections if each.changed]
+    return [each for each in found if each is not None]
 
 
 def _time_part(changes: Changes) -> _Part | None:
