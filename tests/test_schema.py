@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kernelscope.schema import SCHEMA_VERSION, TABLES, UNKNOWN, Column
+from kernelscope.schema import SCHEMA_VERSION, TABLES, UNKNOWN, Column, Neutral
 
 DTYPES = {"int64", "int32", "float64", "bool", "string", "category"}
 
@@ -34,8 +34,9 @@ def test_launch_ids_have_one_dtype() -> None:
 
 
 def test_column_is_found_by_name() -> None:
-    assert TABLES["threads"].column("name") == Column("name", "string", TABLES["threads"].columns[2].meaning,
-                                                      nullable=True, values=("MainThread",), is_open=True)
+    assert TABLES["threads"].column("name") == Column("name", "string", "text", TABLES["threads"].columns[2].meaning,
+                                                      nullable=True, values=("MainThread",), is_open=True,
+                                                      redaction=Neutral("thread"))
     with pytest.raises(KeyError, match="table 'threads' has no column 'nothing'; it has thread_id, ident, name"):
         TABLES["threads"].column("nothing")
 

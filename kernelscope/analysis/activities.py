@@ -411,7 +411,7 @@ def _masked(values: Ints) -> Any:
     return pd.arrays.IntegerArray(values.astype(np.int64), values < 0)
 
 
-# Busy: how much of the time each device ran anything, kernels alone and together with copies, and when.
+# Busy time.
 
 @dataclass(frozen=True)
 class Busy:
@@ -541,7 +541,10 @@ def busy_over_time(
     span = (windows(recording) if within is None else within).span
     if not len(span):
         return []
-    edges = _edges(int(span.start[0]), int(span.end[0]), bins)
+    first = int(span.start[0])
+    last = int(span.end[0])
+    steps = np.linspace(0, last - first, min(bins, last - first) + 1)
+    edges = first + np.rint(steps).astype(np.int64)
     widths = np.diff(edges).astype(np.float64)
     return [
         BusyOverTime(known_id(device), edges, np.diff(own.busy.covered(edges)) / widths,
@@ -582,12 +585,7 @@ def busy_table(recording: Recording, within: Intervals | None = None) -> pd.Data
         "kernel_share": "Float64", "graph_ns": "Int64"}, {"busy_share": "share"})
 
 
-def _edges(first: int, last: int, bins: int) -> Ints:
-    steps = np.linspace(0, last - first, min(bins, last - first) + 1)
-    return first + np.rint(steps).astype(np.int64)
-
-
-# Execution by kernel: how long the kernels ran and queued on the GPU, with percentiles, whoever launched them.
+# Execution by kernel.
 
 _SHARES = (0.5, 0.9, 0.99, 1.0)
 
@@ -748,7 +746,7 @@ def spread(values: Ints) -> Spread | None:
     return spreads_by(np.zeros(len(values), dtype=np.int64), values, 1)[0]
 
 
-# Overlap: how much of the copies ran while a kernel ran on the same device, by direction.
+# Overlap.
 
 @dataclass(frozen=True)
 class CopySummary:

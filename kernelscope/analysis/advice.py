@@ -409,7 +409,7 @@ def _others(others: Sequence[Advice], more: int) -> str:
     return listed([cut(each.kernel) for each in others[:_OTHERS]], _OTHERS, max(len(others) - _OTHERS, 0) + more)
 
 
-# Compiles: an argument of many types, a kernel that is defined again and again, the same code twice, no disk cache.
+# Compiles.
 
 #: Frameworks whose signatures have the types alone, in numba's notation.
 _BY_TYPES = (*NUMBA, "quadrants")
@@ -595,7 +595,7 @@ def _can_be_kept(compiled: CompilationSummary, evidence: Evidence) -> bool:
     return not in_memory_only and is_cacheable(evidence.dispatchers([compiled.dispatcher_id])[0])
 
 
-# Launches: many, long, slow to prepare, with few blocks or with partial warps; and the GPU that waits for them.
+# Launches.
 
 @rule("launch_bound", "a GPU that waits for launches",
       when=f"the GPU is busy for less than {percent(LOW_BUSY)} of the time, half of its idle time is launches, longer "
@@ -804,7 +804,7 @@ def _partial_warps(evidence: Evidence) -> Iterator[RuleResult]:
             ), spent[kernel.dispatcher_id], GPU, is_certain=False)
 
 
-# Graphs and build caches: what was built for nothing, and what could be launched as a graph.
+# Graphs and build caches.
 
 _DIFFERS = {
     "arguments": "arguments had changed", "configuration": "launch configurations or sizes had",
@@ -1028,7 +1028,7 @@ for _each in COUNTER_RULES:
         partial(_counted, _each))
 
 
-# What repeats: rounds of the same launches, and compiles of one kind.
+# What repeats.
 
 @dataclass(frozen=True)
 class Repetition:

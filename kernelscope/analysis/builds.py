@@ -241,7 +241,11 @@ class _Known:
             return same, ()
         best, least = None, None
         for other, known in itertools.islice(reversed(self.builds.items()), _MOST_COMPARED):
-            weight = _weight({name for name, _ in key ^ other})
+            # The distance between two keys; parts of one operator, which change together, count as one.
+            differing = {name for name, _ in key ^ other}
+            words = [item.split(" ") for item in differing]
+            operators = {each[0] for each in words if not _OF_AN_OPERATOR.isdisjoint(each[1:])}
+            weight = (len(operators) + sum(each[0] not in operators for each in words), len(differing))
             if least is None or weight < least:
                 best, least = known, weight
         return None if best is None else (best, differing_parts(build.parts, best.parts))
@@ -336,17 +340,13 @@ def _reason(outcome: str, algorithm: str, build: _Build, known: _Known) -> Build
                                "do not call clear_all_caches() between calls", nearest.build_id)
         return BuildReason("unknown", "the very same was built before; what made it another is not in the recorded key",
                            None, nearest.build_id)
-    code = _code(_kinds(differing, build.parts, nearest.parts))
+    # The kinds of parts that differ; the parts of another iterator count as the iterator.
+    about = {name: part_kind(name, build.parts, nearest.parts) for name in differing}
+    replaced = {name.split(" ")[0] for name, kind in about.items() if kind == "iterator"}
+    code = _code({"iterator" if name.split(" ")[0] in replaced else kind for name, kind in about.items()})
     sentence = _sentence(code, differing, build.parts, nearest.parts)
     return BuildReason(code, sentence, _fix(code, differing, build.parts, nearest.parts, algorithm), nearest.build_id,
                        differing)
-
-
-def _kinds(differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
-    """Return the kinds of parts that differ; the parts of another iterator count as the iterator."""
-    about = {name: part_kind(name, parts, others) for name in differing}
-    replaced = {name.split(" ")[0] for name, kind in about.items() if kind == "iterator"}
-    return {"iterator" if name.split(" ")[0] in replaced else kind for name, kind in about.items()}
 
 
 _CODES = {"dtype": "new_dtype", "array": "new_array_type", "iterator": "new_iterator", "device": "new_device",
@@ -420,13 +420,6 @@ def _earlier(algorithm: str) -> str:
 
 def _is_operator(kind: str) -> bool:
     return kind == "function" or kind.startswith(("OpKind.", "RawOp")) or ", object " in kind
-
-
-def _weight(differing: set[str]) -> tuple[int, int]:
-    """Return the distance between two keys; parts of one operator, which change together, count as one."""
-    words = [name.split(" ") for name in differing]
-    operators = {each[0] for each in words if not _OF_AN_OPERATOR.isdisjoint(each[1:])}
-    return len(operators) + sum(each[0] not in operators for each in words), len(differing)
 
 
 def _read(columns: Mapping[str, list[Any]], at: int) -> _Build:

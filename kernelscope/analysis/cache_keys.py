@@ -1,4 +1,4 @@
-"""Why each compile of cuda.core, CuPy, cuTile, CuTe DSL, JAX and Warp was needed, told from parts of their keys.
+"""Why each compile of frameworks with a key of named parts was needed: see `kernelscope.registry.Framework.fixes`.
 
 Their probes note with each specialization what it was compiled for: the arguments by name (dtype, dimensions, layout,
 divisibility), constants, options, the target, and a hash of the code. A compile is compared with the known
@@ -15,21 +15,23 @@ What a fix asks for is chosen once for a recording. Codes beside those of `kerne
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from kernelscope.analysis.columns import items, json_object, launch_counts, mapping, owner_of, texts
 from kernelscope.analysis.common_types import common_dtype, is_number, most
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import row_end_ns
+from kernelscope.registry import frameworks, loaded
 from kernelscope.units import listed
 
-_EAGER = ("call it inside of a function that is jitted: outside, JAX compiles each operation by itself, once for each "
-          "type and parameter")
 _NEAREST = "the nearest known specialization"
 #: So many differences are named beside the first.
 _MOST = 3
+#: The frameworks whose compiles have such keys.
+FRAMEWORKS = tuple(framework.name for framework in frameworks() if framework.fixes)
 
 
 @dataclass(frozen=True)
@@ -198,13 +200,20 @@ def _longest(lengths: Sequence[Any]) -> Any:
         str(length).isdigit() for length in lengths) else lengths[-1]
 
 
+@functools.cache
+def fixes_of(framework: str) -> Fixes:
+    """Return what avoids the compiles of one of `FRAMEWORKS`."""
+    fixes: Fixes = loaded(next(each.fixes for each in frameworks() if each.name == framework))
+    return fixes
+
+
 def reasons(recording: Recording) -> dict[int, dict[str, Any]]:
     """Return the columns of a reason for each compile of these frameworks that has none, by its id.
 
     These are ``reason_code``, ``reason``, ``fix``, ``argument`` and ``nearest_signature``.
     """
     kernels = {row["dispatcher_id"]: _Kernel(row) for row in recording.rows("dispatchers")
-               if row["framework"] in _FRAMEWORKS}
+               if row["framework"] in FRAMEWORKS}
     if not kernels:
         return {}
     launches = launch_counts(recording)
@@ -237,30 +246,30 @@ Reason = tuple[str, str, str | None, str | None, str | None]
 def _reason(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mapping[str, Any], kernel: _Kernel,
             kernels: Sequence[_Kernel]) -> Reason:
     """Return code, sentence, fix, argument and nearest signature."""
-    words = _FRAMEWORKS[kernel.row["framework"]]
-    code, sentence, fix, argument, nearest = _cause(row, attributes, wanted, kernel, kernels, words)
+    fixes = fixes_of(kernel.row["framework"])
+    code, sentence, fix, argument, nearest = _cause(row, attributes, wanted, kernel, kernels, fixes)
     if row["outcome"] == "disk":
         because = "" if code in ("first_use", "recompile") else f"; it was asked for because {sentence}"
-        return "disk", f"not compiled: {words.name}'s disk cache had it{because}", None, argument, nearest
+        return "disk", f"not compiled: {fixes.name}'s disk cache had it{because}", None, argument, nearest
     if owner_of(kernel.row) == "library" and code not in ("first_use", "unknown"):
-        fix = words.of_library(code, attributes)
+        fix = fixes.of_library(code, attributes)
     if row["outcome"] == "failed":
         error = row["error"] or "it raised"
         sentence += f"; the compile failed: {error}"
-        fix = (f"it was interrupted; the next {words.call} compiles it" if error.startswith("KeyboardInterrupt") else
+        fix = (f"it was interrupted; the next {fixes.call} compiles it" if error.startswith("KeyboardInterrupt") else
                "correct what the error names; a failed compile leaves nothing behind, so each "
-               f"{words.call} tries again")
+               f"{fixes.call} tries again")
     return code, sentence, fix, argument, nearest
 
 
 def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mapping[str, Any], kernel: _Kernel,
-           kernels: Sequence[_Kernel], words: _Words) -> Reason:
+           kernels: Sequence[_Kernel], fixes: Fixes) -> Reason:
     known, again = kernel.known, ""
     if not known:
         names = ("framework", "module", "name", *(("filename", "lineno") if kernel.row["name"] == "<lambda>" else ()))
         same = [each for each in kernels if each.known and all(each.row[name] == kernel.row[name] for name in names)]
         if not same:
-            return "first_use", "the kernel had no specialization yet: this is its first", words.first, None, None
+            return "first_use", "the kernel had no specialization yet: this is its first", fixes.first, None, None
         earlier = max(same, key=lambda each: each.known[-1][2])
         known, kernel = earlier.known, replace(kernel, seen=[*earlier.seen, *kernel.seen])
         again = "the definition ran again"
@@ -277,20 +286,21 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
     if not found:
         if ended > row["start_ns"]:
             return ("recompile", "another thread compiled the same at the same time",
-                    f"{words.call} once in one thread before the others start", None, signature)
-        return "recompile", words.again(attributes), words.keep(attributes), None, signature
+                    f"{fixes.call} once in one thread before the others start", None, signature)
+        return "recompile", fixes.again(attributes), fixes.keep(attributes), None, signature
     others = found[1:]
     sentence = _described(found[0], attributes)
     if others:
         named = list(dict.fromkeys(f"`{each.name}`" for each in others if each.name not in ("", found[0].name)))
         sentence += f"; {listed(named, _MOST)} differ{'s' if len(named) == 1 else ''} too" if named else ""
     if found[0].kind == "code":
-        return "redefined", sentence, words.new_code, None, signature
-    if wanted.get("primitive"):
-        return found[0].code, sentence, _EAGER, found[0].name or None, signature
+        return "redefined", sentence, fixes.new_code, None, signature
+    of_all = fixes.of_all(wanted)
+    if of_all is not None:
+        return found[0].code, sentence, of_all, found[0].name or None, signature
     argument = found[0].name if found[0].kind in ("argument", "constant") and found[0].name != "reduction" else None
-    fixes = list(dict.fromkeys(filter(None, (words.fix(kernel.target(each), wanted) for each in found))))
-    return found[0].code, sentence, "; ".join(fixes[:_MOST]) or None, argument, signature
+    texts_of = list(dict.fromkeys(fixes.fix(kernel.target(each)) for each in found))
+    return found[0].code, sentence, "; ".join(texts_of[:_MOST]), argument, signature
 
 
 def _distance(found: Sequence[Change]) -> tuple[int, bool]:
@@ -344,91 +354,78 @@ def _by(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Words:
-    """How the causes and fixes of one framework are said."""
+class Fixes:
+    """What avoids the compiles of one framework, in the words of its users; a framework's own class says more.
+
+    Attributes
+    ----------
+    name : str
+        What its users call it.
+    call : str
+        What makes it compile: call, launch or compile.
+    first : str
+        What to do about the first compile of a kernel.
+    new_code : str
+        What to do about new code.
+    """
 
     name: str
     call: str
     first: str
     new_code: str
 
+    #: What its users import arrays' functions from.
+    arrays: ClassVar[str] = "np"
+
     def again(self, attributes: Mapping[str, Any]) -> str:
-        """Return why the same was compiled again."""
-        if attributes.get("in_memory"):
-            return "the same was compiled before: CUPY_CACHE_IN_MEMORY is set, which leaves the disk cache out"
-        if self.name == "JAX":
-            return ("the same was compiled before: JAX's caches were cleared or are full, or its configuration has "
-                    "changed")
-        if self.name == "CuTe DSL":
-            return "the same was compiled before: cute.compile keeps nothing for its next call"
-        if self.name == "cuda.core":
-            return "the same was compiled before: a Program keeps nothing for its next compile"
+        """Return why the same was compiled again, by the ``attributes`` of the compile."""
         return "the same was compiled before, and was not found any more"
 
     def keep(self, attributes: Mapping[str, Any]) -> str:
         """Return what avoids that."""
-        if attributes.get("in_memory"):
-            return "unset CUPY_CACHE_IN_MEMORY, or keep the kernel object"
-        if self.name == "JAX":
-            return "clear no caches, and set jax.config once, before the first call"
-        if self.name == "CuTe DSL":
-            return "keep what cute.compile has returned, and call that"
-        if self.name == "cuda.core":
-            return ("keep the ObjectCode that compile() returned; or pass compile(cache=...) an InMemoryProgramCache "
-                    "or a FileStreamProgramCache of cuda.core.utils")
         return "keep the kernel object, and the folder of the disk cache"
 
     def of_library(self, code: str, attributes: Mapping[str, Any]) -> str:
         """Return what avoids a compile of a kernel that the library makes itself, whose arguments nobody passes."""
-        if self.name == "JAX":
-            return _EAGER
-        if code == "recompile" and attributes.get("in_memory"):
-            return "unset CUPY_CACHE_IN_MEMORY"
         return f"nothing avoids it in your code: {self.name} makes this kernel itself, for the types of its calls"
 
-    def fix(self, change: Change, wanted: Mapping[str, Any]) -> str | None:
+    def of_all(self, specialization: Mapping[str, Any]) -> str | None:
+        """Return what avoids all compiles of a specialization, by its ``attributes``, whatever changes; or None."""
+        return None
+
+    def kernel(self, change: Change) -> str:
+        """Return what avoids a compile of a module because one of its kernels changed."""
+        return "nothing avoids it: new code has to be compiled"
+
+    def constant(self, change: Change) -> str:
+        """Return what avoids a compile for another value of a constant."""
+        return f"{self.call} with {change.name}={change.known} every time"
+
+    def option(self, change: Change) -> str:
+        """Return what avoids a compile with another option."""
+        return f"define the kernel with {change.name}={change.known}, and launch that one every time"
+
+    def gone(self, change: Change) -> str:
+        """Return what avoids a compile because an argument is new, or is no longer there."""
+        return f"pass `{change.name}` as {change.known or change.wanted} in every {self.call}"
+
+    def fix(self, change: Change) -> str:
         """Return what would avoid a compile for this change."""
-        name, old = change.name, change.known
-        if change.kind == "kernel":
-            return {"types": f"declare all types before the first launch: wp.overload({name}, [...]) for each",
-                    "added": f"define `{name}` before the first launch, or in a module of its own: "
-                             '@wp.kernel(module="unique")',
-                    "gone": "keep the kernels of the module"}.get(
-                        change.aspect, "nothing avoids it: new code has to be compiled; "
-                    '@wp.kernel(module="unique") leaves the other kernels of the module alone')
         if change.kind == "target":
             return "nothing avoids it: each architecture needs machine code of its own"
-        if change.kind == "option":
-            return self._option(change)
-        if change.kind == "constant":
-            if self.name == "CuPy" and name == "reduction":
-                return ("nothing avoids it: CuPy takes CUB where what is reduced is contiguous, and its own kernel "
-                        "elsewhere")
-            if self.name == "CuPy" and name != "template":
-                return "nothing avoids it: CuPy chooses it by how many elements are reduced"
-            if self.name == "CuPy":
-                return ("nothing avoids it: each instance of a template is compiled; one RawModule that names them all "
-                        "in name_expressions compiles them at once")
-            if self.name == "CuTe DSL":
-                return f"call it with {name}={old} every time, or keep what was compiled for each value"
-            if self.name == "JAX":
-                return (f"{self.call} it with {name}={old} every time; or, where its value does not decide about the "
-                        f"code, pass `{name}` as an argument that is not static")
-            if self.name == "Warp":
-                return f"keep `{name}` at {old}; or pass it to the kernel as an argument, which needs no compile"
-            return (f"{self.call} with {name}={old} every time; or, where the kernel does not need `{name}` as a "
-                    "constant, annotate it otherwise than with Constant")
-        module = "cupy" if self.name == "CuPy" else "np"
+        if change.kind in ("kernel", "constant", "option"):
+            return {"kernel": self.kernel, "constant": self.constant, "option": self.option}[change.kind](change)
+        return self._argument(change)
+
+    def _argument(self, change: Change) -> str:
+        name, old = change.name, change.known
         if change.aspect == "type":
-            if self.name == "JAX" and (old is None or change.wanted is None):
-                return f"pass the same keys and items in every {self.call}"
             if old is None or change.wanted is None:
-                return f"pass `{name}` as {old or change.wanted} in every {self.call}"
+                return self.gone(change)
             if "array" in f"{old} {change.wanted}":
                 return f"pass `{name}` as {old} in every {self.call}"
-            if change.is_array:
-                return f"pass `{name}` with the dtype {old} in every {self.call}, if the values allow it"
-            return f"pass `{name}` as {old} in every {self.call}, if the values allow it"
+            kind = f"with the dtype {old}" if change.is_array else f"as {old}"
+            return f"pass `{name}` {kind} in every {self.call}, if the values allow it"
         if change.aspect == "ndim":
             return f"pass `{name}` with {old} dimension{'s' * (old != 1)} in every {self.call}, as .reshape makes it"
         if change.aspect == "shape":
@@ -439,59 +436,18 @@ class _Words:
             return f"pass `{name}` on {old or 'no device of its own'} in every {self.call}"
         if change.aspect == "layout":
             if "contiguous" in str(old) and not str(old).startswith("not"):
-                return f"pass {module}.ascontiguousarray({name}) in every {self.call}"
+                return f"pass {self.arrays}.ascontiguousarray({name}) in every {self.call}"
             return f"pass `{name}` in one layout in every {self.call}"
         if change.aspect == "index":
             return f"nothing avoids it: an array of this size needs {change.wanted} for its indices"
-        return self._divisible(change)
-
-    def _option(self, change: Change) -> str:
-        if self.name == "cuda.core":
-            return f"compile with {change.name}={change.known} every time, or keep one ObjectCode for each"
-        if self.name == "CuPy":
-            how = f"with {change.name}={change.known}" if change.known not in (None, True) else (
-                f"with {change.name}" if change.known else f"without {change.name}")
-            return f"make the kernel {how} every time, or keep one kernel for each"
-        if self.name == "JAX":
-            return f"jit the function with {change.name}={change.known} every time, or keep one function for each"
-        if self.name == "CuTe DSL":
-            how = "without " + change.name if change.known is None else f"with {change.name}={change.known}"
-            return f"compile {how} every time, or keep what was compiled with each"
-        if self.name == "Warp" and change.name == "block_dim":
-            return f"launch with block_dim={change.known} every time"
-        if self.name == "Warp":
-            return f"set {change.name}={change.known} once, before the first launch"
-        return f"define the kernel with {change.name}={change.known}, and launch that one every time"
-
-    def _divisible(self, change: Change) -> str:
         if change.aspect == "address":
-            return f"slice `{change.name}` at a multiple of {_widest(change)} bytes in every {self.call}"
+            return f"slice `{name}` at a multiple of {_widest(change)} bytes in every {self.call}"
         if change.aspect == "lengths":
-            return f"pad `{change.name}` to lengths of a multiple of {_widest(change)} in every {self.call}"
-        return f"pass `{change.name}` with strides that are a multiple of {_widest(change)} in every {self.call}"
+            return f"pad `{name}` to lengths of a multiple of {_widest(change)} in every {self.call}"
+        return f"pass `{name}` with strides that are a multiple of {_widest(change)} in every {self.call}"
 
 
 def _widest(change: Change) -> int:
     numbers = [value for each in (change.known, change.wanted)
                for value in (each if isinstance(each, list | tuple) else [each]) if isinstance(value, int)]
     return max(numbers, default=1)
-
-
-_FRAMEWORKS = {
-    "cuda.core": _Words("cuda.core", "compile", "compile it once before it matters; compile(cache=...) with a "
-                        "FileStreamProgramCache of cuda.core.utils keeps it for the next process",
-                        "nothing avoids it: new code has to be compiled; what changes from compile to compile can be "
-                        "an argument of the kernel instead of a part of its source"),
-    "cupy": _Words("CuPy", "call", "call it once before it matters; CuPy's disk cache keeps it for the next process",
-                   "nothing avoids it: new code has to be compiled; what changes from call to call can be an argument "
-                   "of the kernel instead of a part of its source"),
-    "cutile": _Words("cuTile", "launch", "launch it once before it matters; cuTile's disk cache keeps it for the next "
-                     "process", "nothing avoids it: new code has to be compiled"),
-    "jax": _Words("JAX", "call", "call it once before it matters; with jax_compilation_cache_dir the next process "
-                  "finds it", "nothing avoids it: new code has to be compiled"),
-    "warp": _Words("Warp", "launch", "wp.load_module() before it matters; Warp's kernel cache keeps it for the next "
-                   "process", "nothing avoids it: new code has to be compiled"),
-    "cute": _Words("CuTe DSL", "call", "call cute.compile once before it matters, and keep what it returns",
-                   "nothing avoids it: new code has to be compiled"),
-}
-FRAMEWORKS = tuple(_FRAMEWORKS)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
-from kernelscope.recording.time import INSTANTS, masked
 from kernelscope.recording.time import instants as instants_of
-from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
+from kernelscope.recording.time import masked
+from kernelscope.schema import INSTANTS, TABLES, UNFINISHED, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -641,7 +641,7 @@ def rows_by(codes: Ints) -> dict[int, Ints | slice]:
     return {int(codes[order[low]]): order[low:high] for low, high in pairwise(first)}
 
 
-# Sets of intervals of time: union, complement, difference, and how much of other intervals they cover.
+# Sets of intervals of time.
 
 #: So many times less than there are intervals are looked up one by one.
 FEW = 4

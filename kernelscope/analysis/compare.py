@@ -340,7 +340,7 @@ def is_same_process(before: Recording, after: Recording) -> bool:
         for pid, start in later)
 
 
-# What repeats: series of launches, blocks, intervals.
+# What repeats.
 
 @dataclass(frozen=True)
 class _Series:
@@ -475,7 +475,11 @@ def _series(recording: Recording, phases: LaunchPhases) -> dict[_Key, _Series]:
     """Return what repeats: of kernels by signature on the host, by launch configuration too on the GPU; of graphs."""
     found = _graph_series(recording)
     kernels, kernel, shapes, shape = _launched(recording)
-    usual = _usual(recording, phases)
+    # The launches that ran, raised nothing, and found their specialization in memory.
+    is_usual = (phases.own_ns >= 0) & ~raised(recording) & (ids(recording, "launches", "compile_ns") <= 0)
+    code, words = codes(recording, "launches", "cache")
+    is_loaded = np.array([*(word in ("compiled", "disk", "wait") for word in words), False])
+    usual = is_usual & ~is_loaded[code]
     values = {"host": phases.launching_ns, **{name: phases.own_phases[name] for name in MEASURES[1:-1]}}
     for at, rows in _grouped(kernel, usual, recording):
         held = {name: own for name, each in values.items() if (own := _known(each[rows])).any()}
@@ -489,14 +493,6 @@ def _series(recording: Recording, phases: LaunchPhases) -> dict[_Key, _Series]:
             took = execute[rows].astype(np.float64)
             found[*kernels[at // len(shapes)], shapes[at % len(shapes)]] = _Series({"execute": took}, float(took.sum()))
     return found
-
-
-def _usual(recording: Recording, phases: LaunchPhases) -> Bools:
-    """Return the launches that ran, raised nothing, and found their specialization in memory."""
-    is_usual = (phases.own_ns >= 0) & ~raised(recording) & (ids(recording, "launches", "compile_ns") <= 0)
-    code, words = codes(recording, "launches", "cache")
-    is_loaded = np.array([*(word in ("compiled", "disk", "wait") for word in words), False])
-    return is_usual & ~is_loaded[code]
 
 
 def _launched(recording: Recording) -> tuple[list[tuple[str, str]], Ints, list[str], Ints]:
@@ -832,7 +828,7 @@ _SECTIONS: dict[str, tuple[str, tuple[Measure, ...], Callable[[Recording, Launch
 }
 
 
-# What else differs: where and how the two were recorded.
+# What else differs.
 
 _FACTS = {"detail": "detail", "python": "Python", "platform": "platform", "cpus": "processors",
           "driver_version": "driver"}

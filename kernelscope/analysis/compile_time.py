@@ -153,7 +153,8 @@ def total_parts(times: Iterable[CompileTime]) -> tuple[Part, ...]:
         for part in time.parts:
             add(part)
     found = [Part(kind, name, value) for (kind, name), value in totals.items() if value]
-    return tuple(sorted(found, key=lambda part: (_place(part.name), part.name)))
+    return tuple(sorted(found, key=lambda part: (PART_NAMES.index(part.name) if part.name in PART_NAMES
+                                                 else PART_NAMES.index(OTHER) - 0.5, part.name)))
 
 
 def warm_cache(recording: Recording, times: Sequence[CompileTime] | None = None) -> WarmCache | None:
@@ -161,7 +162,8 @@ def warm_cache(recording: Recording, times: Sequence[CompileTime] | None = None)
     times = compile_times(recording) if times is None else times
     compiled = [each for each in times if each.outcome == "compiled" and each.dispatcher_id is not None]
     kernels = rows_at(recording, "dispatchers", [each.dispatcher_id or 0 for each in compiled])
-    served = [each for each in compiled if _can_be_served(each, kernels[each.dispatcher_id or 0])]
+    served = [each for each in compiled if each.trigger not in ("specialize", "recompile", "device")
+              and is_cacheable(kernels[each.dispatcher_id or 0])]
     loads = [_busy(each) for each in times if each.outcome == "disk"]
     modules = [part.duration_ns for each in times for part in each.parts if part.name == "load"]
     if loads:
@@ -174,10 +176,6 @@ def warm_cache(recording: Recording, times: Sequence[CompileTime] | None = None)
     setup = sum(min(_named(each, OTHER), most) for most, each in saved)
     total = sum(most for most, _ in saved)
     return WarmCache(total, setup, len(served), len(compiled) - len(served), load_ns, basis) if total else None
-
-
-def _can_be_served(compiled: CompileTime, kernel: dict[str, Any]) -> bool:
-    return compiled.trigger not in ("specialize", "recompile", "device") and is_cacheable(kernel)
 
 
 def _busy(each: CompileTime) -> int:
@@ -216,7 +214,7 @@ def _pipeline(passes: list[Part]) -> Part | None:
         return None
     roots: list[int] = []
     for pipeline in pipelines[:-1]:
-        room = _typing_ns(pipeline)
+        room = sum(each.duration_ns for each in pipeline if each.name == _TYPING)
         # Those just before it that fit were its own device functions.
         while roots and roots[-1] <= room:
             room -= roots.pop()
@@ -228,10 +226,6 @@ def _pipeline(passes: list[Part]) -> Part | None:
             inner = Part("device", f"device functions ({len(pipelines) - 1})", min(sum(roots), own[at].duration_ns))
             own[at] = replace(own[at], parts=(inner,))
     return Part("passes", PASSES, _total(own), tuple(own))
-
-
-def _typing_ns(pipeline: list[Part]) -> int:
-    return sum(each.duration_ns for each in pipeline if each.name == _TYPING)
 
 
 def _total(parts: Iterable[Part]) -> int:
@@ -269,7 +263,3 @@ def _fitted(parts: Sequence[Part], limit: int) -> tuple[Part, ...]:
         left = parts[at].duration_ns - taken
         cut[at] = replace(parts[at], duration_ns=left, parts=_fitted(parts[at].parts, left))
     return tuple(part for part in cut if part.duration_ns)
-
-
-def _place(name: str) -> float:
-    return PART_NAMES.index(name) if name in PART_NAMES else PART_NAMES.index(OTHER) - 0.5

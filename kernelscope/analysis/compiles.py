@@ -163,7 +163,7 @@ def compile_ns(recording: Recording) -> int:
     return compile_times_of(recording).total_ns
 
 
-# How arguments differ, as words: what each one was and what it is, by its Python name.
+# How arguments differ, as words.
 
 #: So many arguments are named beside the worst one.
 _MOST = 3
@@ -194,7 +194,7 @@ def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> s
     if worst.position < 0:
         return f"the kernel was given {worst.wanted.text}; {where} has {worst.known.text}"
     sentence = f"{argument(worst, names)} is {_described(worst.wanted)}; {where} has {_described(worst.known)}"
-    explained = _aspects(worst)
+    explained = ", ".join(filter(None, (_aspect(each, worst.wanted, worst.known) for each in worst.aspects)))
     if explained:
         sentence += f": {explained}"
     others = found[1:]
@@ -260,11 +260,6 @@ def scalar(dtype: str) -> str:
     if python:
         return f"{dtype}, as a Python {python} is"
     return f"np.{dtype}" if NUMPY_SCALAR.match(dtype) else dtype
-
-
-def _aspects(difference: Difference) -> str:
-    """Describe how two types differ; return an empty text where only the types can be named."""
-    return ", ".join(filter(None, (_aspect(each, difference.wanted, difference.known) for each in difference.aspects)))
 
 
 def _aspect(aspect: str, new: ArgumentType, old: ArgumentType) -> str:
@@ -424,9 +419,17 @@ def fix_for(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[D
     """
     attributes = attributes or {}
     if code == "failed":
-        return _after_failure(row, found, kernel)
+        if (row["error"] or "").startswith("KeyboardInterrupt"):
+            return "it was interrupted; the next launch compiles it"
+        if found and found[0].code == "argument_count":
+            return _argument_count_fix(kernel)
+        return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
     if code in CODES:
-        return _for_cache(code, row, kernel, attributes)
+        if kernel.owner == "library" and code == "cache_stale":
+            return f"none is needed: it is saved for the present {kernel.package}"
+        if kernel.owner == "library" and code == "disk_unsafe":
+            return f"delete its file of the disk cache: the kernel is of {kernel.package}"
+        return fix_for_cache(code, row, attributes)
     if kernel.owner != "user":
         return _for_others(code, kernel, found, converted, attributes)
     can_cache = kernel.cacheable and not row["cache_file"]
@@ -438,7 +441,8 @@ def fix_for(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[D
     if code == "unknown":
         return "nothing that is known: the record does not tell why the specialization was not used"
     if code == "eager":
-        return _eager(can_cache, bool(attributes.get("redefined")))
+        fixes = [*([_MOVE] if attributes.get("redefined") else []), *([_CACHE] if can_cache else [])]
+        return "; or ".join(fixes) or "nothing avoids it: a declared signature is compiled when the definition runs"
     if code == "redefined":
         return _redefined_fix(attributes, can_cache)
     if code == "recompile":
@@ -468,11 +472,6 @@ def _earlier(row: Mapping[str, Any], can_cache: bool, signature: str) -> str:
     example = f'@cuda.jit(["{spelled}"])' if spelled and len(spelled) <= 100 else "a list of signatures in @cuda.jit"
     first = f"{example} compiles it at the definition, and no other types later"
     return f"{first}; cache=True keeps it on disk" if can_cache else first
-
-
-def _eager(can_cache: bool, is_redefined: bool) -> str:
-    fixes = [*([_MOVE] if is_redefined else []), *([_CACHE] if can_cache else [])]
-    return "; or ".join(fixes) or "nothing avoids it: a declared signature is compiled when the definition runs"
 
 
 def _redefined_fix(attributes: Mapping[str, Any], can_cache: bool) -> str:
@@ -538,22 +537,6 @@ def _own_dispatcher(code: str, kernel: Kernel, found: Sequence[Difference], conv
     instead = ("launch kernel[griddim, blockdim](...) instead of forall" if code == "forall" else
                "launch kernel[griddim, blockdim](...) instead of what specialize() returns")
     return f"{instead}: it has these types already"
-
-
-def _after_failure(row: Mapping[str, Any], found: Sequence[Difference], kernel: Kernel) -> str:
-    if (row["error"] or "").startswith("KeyboardInterrupt"):
-        return "it was interrupted; the next launch compiles it"
-    if found and found[0].code == "argument_count":
-        return _argument_count_fix(kernel)
-    return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
-
-
-def _for_cache(code: str, row: Mapping[str, Any], kernel: Kernel, attributes: Mapping[str, Any]) -> str | None:
-    if kernel.owner == "library" and code == "cache_stale":
-        return f"none is needed: it is saved for the present {kernel.package}"
-    if kernel.owner == "library" and code == "disk_unsafe":
-        return f"delete its file of the disk cache: the kernel is of {kernel.package}"
-    return fix_for_cache(code, row, attributes)
 
 
 _TRANSPOSE = ("transpose on the host and pass cuda.to_device(np.ascontiguousarray(host.T)), or keep what .T returns: "
@@ -1140,16 +1123,13 @@ def _without_comparison(request: _Request) -> Reason | None:
         again = "; the definition ran again, which compiles it again" if attributes.get("redefined") else ""
         return Reason("eager", f"the signature is declared in {where}, which compiles it at the definition{again}")
     if trigger == "recompile":
-        why = _recompiled(attributes)
+        is_unsafe, changed = recompiled(attributes)
+        if is_unsafe:
+            why = "; what the disk cache had was made with other options or values"
+        else:
+            why = f"; {_names(changed)} changed since the last compile" if changed else ""
         return Reason("recompile", f"recompile() was called: it compiles every signature again{why}")
     return None
-
-
-def _recompiled(attributes: Mapping[str, Any]) -> str:
-    is_unsafe, changed = recompiled(attributes)
-    if is_unsafe:
-        return "; what the disk cache had was made with other options or values"
-    return f"; {_names(changed)} changed since the last compile" if changed else ""
 
 
 def _specialized(request: _Request, held: _Known) -> Reason | None:

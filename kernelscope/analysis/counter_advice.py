@@ -17,7 +17,16 @@ import numpy as np
 from kernelscope.analysis.columns import instants, ints, matches
 from kernelscope.analysis.counters import DOUBLE, Instructions, KernelCounters, instructions_of, measured
 from kernelscope.analysis.occupancy import limited_by
-from kernelscope.analysis.remedies import GRIDS, MORE_REGISTERS, NUMBA, PADDED_ARRAY, THREADS, Maker, maker_of
+from kernelscope.analysis.remedies import (
+    GRIDS,
+    MORE_REGISTERS,
+    NUMBA,
+    PADDED_ARRAY,
+    THREAD_IDX,
+    THREADS,
+    Maker,
+    maker_of,
+)
 from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
 from kernelscope.analysis.savings import GPU, Finding
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
@@ -66,7 +75,7 @@ _MORE_IN_TRITON = {"shared memory": "fewer num_stages, or a smaller tile", "thre
 _NEIGHBOURS = {
     **dict.fromkeys(THREADS, "Let neighbouring threads access neighbouring elements: the last index of a C-ordered "
                              "array; or go through shared memory."),
-    **dict.fromkeys((*NUMBA, "cuda.core", "cupy"), "Let neighbouring threads (threadIdx.x) access neighbouring "
+    **dict.fromkeys(THREAD_IDX, "Let neighbouring threads (threadIdx.x) access neighbouring "
                     "elements: the last index of a C-ordered array; or go through shared memory."),
     "triton": "Let the offsets of tl.arange run along the dimension that is contiguous in memory.",
 }

@@ -254,7 +254,7 @@ def _states(host: _Host, thread_id: int | Ints | None) -> HostStates:
     compiled, compiling, waiting = _compiles(host, thread_id, rows)
     calls = _calls(host, thread_id)
     measuring = host.measuring(thread_id)
-    if _follow_one_another(start, end) and not len(measuring):
+    if _in_order(start, end) and (end[:-1] <= start[1:]).all() and not len(measuring):
         if not len(compiling) and not len(waiting) and not any([bool(is_known(each).any()) for each in bounds[1:4]]):
             parts = {"unsplit": [Intervals(start, end)]}
             return HostStates(_outside_launches(parts, start, end, calls))
@@ -325,10 +325,6 @@ def _by_priority(bounds: Sequence[Ints], compiled: Bools,
         parts[state] = [sets[state].minus(cover)]
         cover = joined(cover, sets[state])
     return parts
-
-
-def _follow_one_another(start: Ints, end: Ints) -> bool:
-    return _in_order(start, end) and bool((end[:-1] <= start[1:]).all())
 
 
 def _in_order(left: Ints, right: Ints) -> bool:
@@ -469,7 +465,7 @@ def _near(part: Intervals, first: int, last: int) -> tuple[int, int]:
     return low, max(low, int(np.searchsorted(part.start, last, side="left")))
 
 
-# Gaps: when the GPU had nothing to do, on each stream and over all streams of a device, and what the host did then.
+# Gaps.
 
 @dataclass(frozen=True)
 class LaneGaps:
@@ -656,7 +652,7 @@ def _first(rows: Ints) -> int | None:
     return int(rows[0]) if len(rows) else None
 
 
-# `gpu_summary`: everything that a summary shows of the GPU's side, as data.
+# `gpu_summary`.
 
 @dataclass(frozen=True)
 class GpuSummary:

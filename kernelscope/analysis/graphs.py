@@ -370,7 +370,7 @@ def _known(value: Any) -> int | None:
     return None if value < 0 else int(value)
 
 
-# Which graphs belong together: those of one topology or one fingerprint, with their events and launches.
+# Which graphs belong together.
 
 #: A key of a group: its kind (graph, executable or cupti), and its text or number.
 Key = tuple[str, Any]

@@ -411,7 +411,7 @@ def kept(recording: Recording) -> Kept | None:
     return Kept(mode if mode in MODES else None, launches, lost)
 
 
-# Totals by kernel: what each dispatcher launched, compiled and cost on the host.
+# Totals by kernel.
 
 #: Threads of a warp.
 WARP = 32
@@ -708,7 +708,7 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-# Totals by specialization: which overloads exist, where they came from and how much they ran.
+# Totals by specialization.
 
 @dataclass(frozen=True)
 class SpecializationSummary:
@@ -1079,7 +1079,7 @@ def _occupancy_of(recording: Recording, which: Ints, device: Ints | None, used: 
     return ranges_by(groups, floats(recording, "occupancies", "occupancy")[rows], count)
 
 
-# Totals by cell: one row a run of one cell, and one for what was launched between cells.
+# Totals by cell.
 
 def cell_label(row: Mapping[str, Any]) -> str:
     """Return what a row of ``cells`` is called: ``In [3]``, its name, or both."""

@@ -297,7 +297,7 @@ def _sources(recording: Recording) -> list[list[str]]:
     return [re.split(r"\r\n?|\n", row["source"].rstrip()) if row["source"] else [] for row in recording.rows("cells")]
 
 
-# The lines among the others of their cells, and those of files and of other cells by function.
+# The lines among the others of their cells.
 
 @dataclass(frozen=True)
 class SourceLine:

@@ -69,7 +69,9 @@ def occupancy(device: Mapping[str, Any], regs: int, static_shared_bytes: int, bl
     """
     threads, blocks = device["max_threads_per_multiprocessor"], device["max_blocks_per_multiprocessor"]
     registers, shared = device["registers_per_multiprocessor"], device["shared_per_multiprocessor_bytes"]
-    reserved, capability = device["reserved_shared_bytes"], _capability(device["compute_capability"])
+    major, _, minor = (device["compute_capability"] or "").partition(".")
+    capability = (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+    reserved = device["reserved_shared_bytes"]
     if None in (threads, blocks, registers, shared, reserved) or capability is None:
         return None
     if not 1 <= block_threads <= _MOST_THREADS_A_BLOCK:
@@ -111,8 +113,3 @@ def limited_by(device: Mapping[str, Any], specialization: Mapping[str, Any], act
 
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
-
-
-def _capability(text: str | None) -> tuple[int, int] | None:
-    major, _, minor = (text or "").partition(".")
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None

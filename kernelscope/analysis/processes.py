@@ -10,7 +10,6 @@ import numpy as np
 
 from kernelscope.analysis.activities import COPY, is_gpu_recorded
 from kernelscope.analysis.columns import (
-    Bools,
     Ints,
     codes,
     count_by,
@@ -237,7 +236,11 @@ def _busy(recording: Recording, groups: Ints, size: int) -> list[tuple[int | Non
         return [(None, None, None)] * size
     start, end = instants(recording, "activities", "start_ns", "end_ns")
     is_wait, is_kernel = (matches(recording, "activities", "kind", kind) for kind in ("sync", "kernel"))
-    communicates = _communicates(recording, is_kernel)
+    # Which activities are communication: kernels of NCCL, by their names, and copies between GPUs.
+    name, names = codes(recording, "activities", "name")
+    is_nccl = np.array([*(word.startswith("nccl") for word in names), False])
+    is_peer = np.array([*(word == "PtoP" for word in names), False])
+    communicates = (is_nccl[name] & is_kernel) | (is_peer[name] & matches(recording, "activities", "kind", COPY))
     rows = np.flatnonzero(is_known(start) & (end > start) & ~is_wait)
     rows = rows[np.argsort(groups[rows], kind="stable")]
     found: list[tuple[int | None, int | None, int | None]] = []
@@ -249,14 +252,6 @@ def _busy(recording: Recording, groups: Ints, size: int) -> list[tuple[int | Non
         found.append((union(start[own], end[own]).total_ns, told.total_ns,
                       told.common_ns(union(start[computing], end[computing]))))
     return found
-
-
-def _communicates(recording: Recording, is_kernel: Bools) -> Bools:
-    """Which activities are communication: kernels of NCCL, by their names, and copies between GPUs."""
-    name, names = codes(recording, "activities", "name")
-    is_nccl = np.array([*(word.startswith("nccl") for word in names), False])
-    is_peer = np.array([*(word == "PtoP" for word in names), False])
-    return (is_nccl[name] & is_kernel) | (is_peer[name] & matches(recording, "activities", "kind", COPY))
 
 
 def by_process(recording: Recording, phases: LaunchPhases | None = None) -> list[ProcessSummary]:

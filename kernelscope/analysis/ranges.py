@@ -510,7 +510,10 @@ def _newest(at: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:
     last = np.full(len(ids), len(order), dtype=np.int64)
     last[is_closed] = place[:closed]
     # Rows are in order of start: the newest has the highest number.
-    return _at(at, edges[order], _highest(place[closed:], last, ids, len(order)))
+    # The value of the last edge that is not later than each launch; both are sorted.
+    first = np.searchsorted(at, edges[order], side="left")
+    counts = np.diff(np.concatenate(([0], first, [len(at)])))
+    return np.repeat(np.concatenate(([UNKNOWN], _highest(place[closed:], last, ids, len(order)))), counts)
 
 
 def _highest(first: Ints, last: Ints, ids: Ints, size: int) -> Ints:
@@ -558,13 +561,6 @@ def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
     lost = (count_by(groups, size) > 0) & (count_by(groups, size, known) == 0)
     return [None if gone else total for gone, total in
             zip(lost.tolist(), sum_by(groups, values, size).tolist(), strict=True)]
-
-
-def _at(launched: Ints, times: Ints, values: Ints) -> Ints:
-    """Return the value of the last of `times` not later than each launch; both are sorted."""
-    first = np.searchsorted(launched, times, side="left")
-    counts = np.diff(np.concatenate(([0], first, [len(launched)])))
-    return np.repeat(np.concatenate(([UNKNOWN], values)), counts)
 
 
 def _paths(recording: Recording) -> tuple[NamePaths, Ints]:

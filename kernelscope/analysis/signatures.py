@@ -278,7 +278,7 @@ def _closes_at_end(text: str) -> bool:
     return text.endswith(")")
 
 
-# Numba's types as an inspector shows them: ``float32[:, :] C`` instead of ``array(float32, 2d, C)``.
+# Numba's types as an inspector shows them.
 
 def short_type(text: str) -> str:
     """Return one type in short; what is no array is returned as it is.

@@ -180,7 +180,13 @@ def notes(attributes: str | None) -> str:
         chosen = [str(each.get("reason")) for each in events if each.get("event") == event]
         if chosen:
             times = f" ({len(chosen)} times)" if len(chosen) > 1 else ""
-            parts.append(f"{words}{times}: {_graph_reason(chosen[-1])}")
+            # A reason of CUDA graph trees in a line: what changed, and which input.
+            text = chosen[-1]
+            inputs = re.findall(r"input name: (\S+?)\.", text)
+            brief = text.partition("\n")[0].rstrip(".").removeprefix("skipping cudagraphs due to ")
+            brief = brief.partition(". Found from")[0]
+            graph_reason = f"{brief} ({listed(list(dict.fromkeys(inputs)), _MOST_BREAKS)})" if inputs else brief
+            parts.append(f"{words}{times}: {graph_reason}")
     return "; ".join(parts)
 
 
@@ -300,14 +306,6 @@ def _limit(cause: Cause, compiled: int) -> Cause:
         f"(recompile_limit), and runs it without compiling where none of them fits{last}", cause.argument,
         f"{fix}only where each of these compiles is needed, torch._dynamo.config.recompile_limit = "
         f"{2 * compiled or 16}")
-
-
-def _graph_reason(text: str) -> str:
-    """Say a reason of CUDA graph trees in a line: what changed, and which input."""
-    inputs = re.findall(r"input name: (\S+?)\.", text)
-    brief = text.partition("\n")[0].rstrip(".").removeprefix("skipping cudagraphs due to ")
-    brief = brief.partition(". Found from")[0]
-    return f"{brief} ({listed(list(dict.fromkeys(inputs)), _MOST_BREAKS)})" if inputs else brief
 
 
 # One function for each kind of guard.

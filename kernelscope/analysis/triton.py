@@ -672,7 +672,8 @@ def fix_text(found: Sequence[Change], made: Sequence[Fix]) -> str:
     same = [f"{each.name}={each.value}" for each in made if each.what in ("value", "option")]
     if same:
         parts.append(f"launch it with {', '.join(same)} every time")
-        names = [f"`{each.name}`" for each in made if each.what == "value" and _is_number(each.value)]
+        names = [f"`{each.name}`" for each in made if each.what == "value"
+                 and each.value.lstrip("-").replace(".", "", 1).isdigit()]
         if names:
             parts[-1] += (f"; or, where the kernel does not need {' and '.join(names)} as a constant, drop "
                           "tl.constexpr there")
@@ -827,7 +828,3 @@ def _text(form: Form) -> str:
 
 def _shown(value: object) -> str:
     return repr(value) if isinstance(value, bool | int | float | type(None)) else str(value)
-
-
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").replace(".", "", 1).isdigit()

@@ -385,9 +385,11 @@ def _reason(row: Mapping[str, Any], attributes: Mapping[str, Any], key: Mapping[
             return _columns("first_use", "no key of it is known to be tuned", None)
         if same[-1].row["code_sha256"] != own.row["code_sha256"]:
             return _columns("redefined", "the definition ran again with new source, which has to be tuned", None)
+        # What keeps results for the next process; nothing where Triton cannot.
+        fix = None if attributes.get("has_pre_hook") or attributes.get("cache_results") else KEEP
         return _columns("redefined", "the definition ran again, and its autotuner knows nothing of what was tuned "
                         "before", "keep the definition out of the cell, loop or function that runs again"
-                        + _or(_keep(attributes)))
+                        + (f"; or {fix}" if fix else ""))
     nearest, number = min(reversed(own.known), key=lambda each: len(differing(key, each[0])))
     names = differing(key, nearest)
     if not names:
@@ -415,19 +417,8 @@ def differing(key: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ..
     return tuple(sorted(names, key=lambda name: name.endswith(DTYPE)))
 
 
-def _keep(attributes: Mapping[str, Any]) -> str | None:
-    """Name what keeps results for the next process; nothing where Triton cannot."""
-    if attributes.get("has_pre_hook") or attributes.get("cache_results"):
-        return None
-    return KEEP
-
-
 #: What keeps the results of tuning.
 KEEP = "triton.autotune(..., cache_results=True) keeps the results on disk"
-
-
-def _or(fix: str | None) -> str:
-    return f"; or {fix}" if fix else ""
 
 
 def _fix(names: Sequence[str], key: Mapping[str, str]) -> str:

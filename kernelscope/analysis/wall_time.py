@@ -32,8 +32,8 @@ from kernelscope.analysis.launches import APART
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import common_name
-from kernelscope.recording.time import INSTANTS, is_known
-from kernelscope.schema import UNKNOWN
+from kernelscope.recording.time import is_known
+from kernelscope.schema import INSTANTS, UNKNOWN
 
 #: What a cell's wall time goes into, in the order in which tables list it: what the main thread did in launches and
 #: other CUDA calls (`kernelscope.analysis.gpu.STATES`), runs of an autotuner without their compiles and measurements
@@ -125,7 +125,12 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
     if not cells:
         return []
     main = _main_threads(recording, cells)
-    active = _active(recording)
+    # The threads that did anything that was recorded, the busiest first.
+    events = np.zeros(row_count(recording, "threads"), dtype=np.int64)
+    for table in _EVENTS:
+        if row_count(recording, table):
+            events += count_by(ids(recording, table, "thread_id"), len(events))
+    active = [thread for thread in np.argsort(-events, kind="stable").tolist() if events[thread]]
     looked_into = _busiest(main, active)
     cells = [cell for cell, thread in zip(cells, main, strict=True) if thread is None or thread in looked_into]
     main = [thread for thread in main if thread is None or thread in looked_into]
@@ -148,7 +153,7 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
         places = places_of[thread]
         in_places = [windows[place] for place in places]
         times = states.times_in(in_places)
-        held = _tuning(rows, thread)
+        held = rows.intervals("builds", thread)
         inside = states.times_in([_inside(held, each) for each in in_places]) if len(held) else []
         for parts, spent in zip(times, inside, strict=len(held) > 0):
             for state in APART:
@@ -163,7 +168,7 @@ def wall_times(recording: Recording, host: HostStates | None = None) -> list[Wal
             elif some := {state: value for state, value in parts.items() if value and state != "outside"}:
                 others[place].append(ThreadTime(thread, names.get(thread, ""), some))
         if own:
-            garbage, working = _garbage(rows, thread).minus(held), _others(recording, thread)
+            garbage, working = rows.intervals("collections", thread).minus(held), _others(recording, thread)
             for place in own:
                 inside, covered = _inside(working, windows[place]), joined(garbage, held)
                 if len(inside):
@@ -255,15 +260,6 @@ def total(times: Sequence[WallTime]) -> WallTime | None:
 def _window(start: int, end: int) -> Intervals:
     within = slice(0, 1 if start < end else 0)
     return Intervals(np.array([start], dtype=np.int64)[within], np.array([end], dtype=np.int64)[within])
-
-
-def _active(recording: Recording) -> list[int]:
-    """Return the threads that did anything that was recorded, the busiest first."""
-    events = np.zeros(row_count(recording, "threads"), dtype=np.int64)
-    for table in _EVENTS:
-        if row_count(recording, table):
-            events += count_by(ids(recording, table, "thread_id"), len(events))
-    return [thread for thread in np.argsort(-events, kind="stable").tolist() if events[thread]]
 
 
 def _is_any_of_no_thread(recording: Recording) -> bool:
@@ -365,11 +361,6 @@ class _RowsOfThreads:
         return np.array([place[name] for name in names], np.int64)[label], list(place)
 
 
-def _tuning(rows: _RowsOfThreads, thread: int) -> Intervals:
-    """Return a thread's runs of an autotuner."""
-    return rows.intervals("builds", thread)
-
-
 def _others(recording: Recording, thread: int) -> Intervals:
     """Return when other threads of a thread's process worked: what is less than `NEAR_NS` apart is together.
 
@@ -400,11 +391,6 @@ def _others(recording: Recording, thread: int) -> Intervals:
     work = union(*(np.concatenate([each[side] for each in times] or [_NONE]) for side in (0, 1)))
     apart = work.start[1:] - work.end[:-1] >= NEAR_NS
     return Intervals(work.start[np.append(True, apart)[:len(work)]], work.end[np.append(apart, True)[:len(work)]])
-
-
-def _garbage(rows: _RowsOfThreads, thread: int) -> Intervals:
-    """Return a thread's garbage collections."""
-    return rows.intervals("collections", thread)
 
 
 def _inside(held: Intervals, window: Intervals) -> Intervals:

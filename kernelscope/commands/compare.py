@@ -25,7 +25,7 @@ from kernelscope.recording.file import load, load_cells
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.suggestions import did_you_mean
-from kernelscope.views.answer import DEFAULT_LIMIT, Many, written
+from kernelscope.views.answer import DEFAULT_LIMIT, FailOverMembers, Many, written
 from kernelscope.views.base import clean
 from kernelscope.views.compare import FIRST_ROWS, ComparisonView, compare, compared_text, title_of
 from kernelscope.views.history import MOST_RUNS, HistoryView
@@ -149,7 +149,7 @@ class _Limit(NamedTuple):
     failed: bool
     lines: list[str]
 
-    def member(self) -> dict[str, Any]:
+    def member(self) -> FailOverMembers:
         """Return it as an answer has it."""
         return {"limit_percent": self.limit_percent, "outcome": self.outcome, "compared": self.compared,
                 "lines": Many(self.lines)}
@@ -188,7 +188,9 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
         before, after = (find_cell(session.recordings, each) for each in asked.cells)
     else:
         after = find_cell(session.recordings, asked.cells[0] if asked.cells else None)
-        earlier = previous_run(_until(session.recordings, after), after)
+        # Those before `after`; all, where it is a part of one.
+        places = [at for at, each in enumerate(session.recordings) if each is after]
+        earlier = previous_run(list(session.recordings[:places[0]]) if places else list(session.recordings), after)
         if earlier is None:
             raise UnknownCellError(f"no earlier run of {title_of(after)} was recorded: a run is of the same cell where "
                                    "its source is the same, or its name")
@@ -197,12 +199,6 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     output.publish(session.shell, repr(view), view._repr_html_)
     if asked.timeline:
         view.timeline()._ipython_display_()
-
-
-def _until(recordings: Sequence[Recording], newest: Recording) -> list[Recording]:
-    """Return the recordings before one of them; all, where it is a part of one."""
-    places = [at for at, each in enumerate(recordings) if each is newest]
-    return list(recordings[:places[0]]) if places else list(recordings)
 
 
 def _history_arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:

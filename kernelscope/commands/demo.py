@@ -17,7 +17,7 @@ from kernelscope.commands.verb import Verb, add_json
 from kernelscope.errors import KernelScopeError
 from kernelscope.suggestions import did_you_mean_file
 from kernelscope.units import counted
-from kernelscope.views.answer import answer, written
+from kernelscope.views.answer import Answer, Many, WrittenMembers, answer, written
 
 _NOTEBOOK = Path("notebooks") / "00_quickstart.ipynb"
 _CELL_TIMEOUT_S = 600
@@ -35,6 +35,14 @@ _TEMPLATE = """\
 """
 # Of an output with several forms the first of these; a widget's live one would need its script.
 _SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"]
+
+
+class DemoAnswer(Answer):
+    """What kernelscope demo says."""
+
+    dry_run: bool
+    cards: int
+    written: Many[WrittenMembers]
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -63,7 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"\n{text}", file=said, flush=True)
     target.write_text(as_html(notebook, source.stem), encoding="utf-8")
     if arguments.json:
-        print_answer(answer("demo", {
+        print_answer(answer(DemoAnswer, {
             "verdict": f"ran {where}; {counted(shown, 'card')} in {target.absolute()}", "dry_run": not on_gpu,
             "cards": shown, "written": written([target.absolute()], "html")}))
     else:

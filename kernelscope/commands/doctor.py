@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import kernelscope
 from kernelscope import cubin, native
@@ -23,7 +23,8 @@ from kernelscope.commands.verb import Verb, add_json, decimal
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Stored, stored
-from kernelscope.views.answer import Facts, Many, answer
+from kernelscope.registry import frameworks
+from kernelscope.views.answer import Answer, Facts, Many, answer
 
 _TIMEOUT_S = 120
 
@@ -94,9 +95,17 @@ def child_environment(changes: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **changes}
 
 
-# ``kernelscope doctor --calibrate``, and what the doctor says of calibrations that are stored.
+# ``kernelscope doctor --calibrate``.
 
 _HOW = "kernelscope doctor --calibrate measures it, in half a minute"
+
+
+class CalibrationAnswer(Answer):
+    """What kernelscope doctor --calibrate says."""
+
+    file: str | None
+    problem: str | None
+    calibrations: Annotated[Any, "as they are stored"]
 
 
 def calibrate_main(arguments: argparse.Namespace) -> int:
@@ -115,7 +124,7 @@ def calibrate_main(arguments: argparse.Namespace) -> int:
     except KernelScopeError as error:  # what took half a minute to measure is shown all the same
         problem = error
     if arguments.json:
-        print_answer(answer("calibration", {
+        print_answer(answer(CalibrationAnswer, {
             "verdict": "; ".join(summary(each) for each in made) + ".", "file": None if problem else str(path),
             "problem": None if problem is None else str(problem),
             "calibrations": Many(made, lambda each: each.to_json())}, arguments.limit))
@@ -217,7 +226,7 @@ def _age(days: float) -> str:
     return "measured yesterday" if days < 2 else f"measured {days:.0f} days ago"
 
 
-# ``kernelscope doctor``: what is installed, what works, and what is missing with the command that brings it.
+# ``kernelscope doctor``.
 
 _NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pyelftools", "pandas", "ipython",
            "ipywidgets", "anywidget", "plotly", "nvtx")
@@ -233,18 +242,11 @@ _OPTIONAL = {
 _FRAMEWORKS = {
     "numba-cuda": "launches with all phases, compiles and the disk cache with reasons",
     "numba-cuda-mlir": "launches, compiles and the disk cache with reasons",
-    "cuda-core": "launches and graphs",
     "cuda-cccl": "calls of cuda.compute, requests to its build cache with reasons",
     "quadrants": "calls of kernels, compiles with reasons, graphs",
     "triton": "launches with grids and options, compiles with stages and reasons by argument",
     "torch": "compiles of torch.compile with stages, reasons by argument, graph breaks, caches, CUDA graph trees",
-    "cuda-tile": "launches with grids, compiles and the disk cache with reasons by argument",
-    **dict.fromkeys(("cupy-cuda13x", "cupy-cuda12x", "cupy"),
-                    "compiles and the disk cache with reasons; launches and graphs with CUPTI"),
-    "jax": "compiles and hits of the persistent cache, with stages and reasons by argument; launches and graphs with "
-           "CUPTI",
-    "warp-lang": "compiles of modules and the kernel cache with reasons; launches and graphs with CUPTI",
-    "nvidia-cutlass-dsl": "compiles of cute.compile with reasons by argument; launches and graphs with CUPTI",
+    **{package: what for framework in frameworks() for package, what in framework.packages.items()},
 }
 
 # CUDA's libraries by the names of cuda.pathfinder, and what they are for.
@@ -330,21 +332,133 @@ def main(arguments: argparse.Namespace) -> int:
     return 0 if found["can_record"] else 1
 
 
+class DoctorDeviceMembers(TypedDict):
+    """A GPU."""
+
+    name: str
+    compute_capability: str
+
+
+class DoctorGpuMembers(TypedDict):
+    """The GPUs, and whether a launch there was recorded."""
+
+    problem: str | None
+    driver: str | None
+    devices: Many[DoctorDeviceMembers]
+    trial_problem: str | None
+    trial_launches: int | None
+
+
+class DoctorCountersMembers(TypedDict):
+    """Whether the GPU's counters may be read."""
+
+    problem: str | None
+    may_read: bool | None
+    why: str | None
+    fix: str | None
+    note: str | None
+
+
+class DoctorDryRunMembers(TypedDict):
+    """Whether a launch of the dry run was recorded."""
+
+    problem: str | None
+    launches: int | None
+
+
+class DoctorRecorderMembers(TypedDict):
+    """What records launches."""
+
+    extension: str | None
+    compiler: str | None
+    clock: str | None
+    old: str | None
+
+
+class DoctorAtStartMembers(TypedDict):
+    """What starts recording with Python."""
+
+    file: str | None
+    problem: str | None
+
+
+class DoctorProbeMembers(TypedDict):
+    """A probe, and what it said of the trial launch."""
+
+    probe: str
+    status: str
+    message: str | None
+    fix: str | None
+
+
+class DoctorFrameworkMembers(TypedDict):
+    """A framework that is installed."""
+
+    package: str
+    version: str
+    recorded: str
+
+
+class DoctorMissingMembers(TypedDict):
+    """What is missing, with the command that brings it."""
+
+    what: str
+    command: str
+
+
+class CalibrationMembers(TypedDict):
+    """A stored calibration."""
+
+    summary: str
+    days: float
+    ignored: str | None
+
+
+class DoctorCostMembers(TypedDict):
+    """What is known of recording's own cost."""
+
+    file: str | None
+    calibrations: Many[CalibrationMembers]
+    problems: Many[str]
+
+
+class DoctorAnswer(Answer):
+    """What kernelscope doctor says."""
+
+    can_record: bool
+    missing: Many[DoctorMissingMembers]
+    gpu: DoctorGpuMembers
+    counters: DoctorCountersMembers
+    dry_run: DoctorDryRunMembers
+    simulator: bool
+    recorder: DoctorRecorderMembers
+    at_start: DoctorAtStartMembers
+    probes: Many[DoctorProbeMembers]
+    frameworks: Many[DoctorFrameworkMembers]
+    own_cost: DoctorCostMembers
+    kernelscope: str
+    python: str
+    platform: str
+    packages: Annotated[Facts, "by name; null where it is missing"]
+    libraries: Annotated[Facts, "by name; null where it is missing"]
+
+
 def doctor_answer(found: dict[str, Any], limit: int | None = None) -> dict[str, Any]:
     """Return what `examine` found as an answer for programs; names and texts are this machine's, not a recording's."""
-    trial = found["gpu"]["trial"]
+    trial, counters = found["gpu"]["trial"], found["counters"]
 
-    def calibration(row: dict[str, Any]) -> dict[str, Any]:
+    def calibration(row: dict[str, Any]) -> CalibrationMembers:
         return {"summary": row["summary"], "days": row["days"], "ignored": row["ignored"]}
 
-    return answer("doctor", {
+    return answer(DoctorAnswer, {
         "verdict": _verdict(found), "can_record": found["can_record"], "missing": Many(found["missing"], weight=2),
         "gpu": {
             "problem": found["gpu"]["problem"], "driver": found["gpu"]["driver"],
             "devices": Many(found["gpu"]["devices"]),
             "trial_problem": None if trial is None else trial.get("problem"),
             "trial_launches": None if trial is None else trial.get("launches")},
-        "counters": {name: found["counters"].get(name) for name in ("problem", "may_read", "why", "fix", "note")},
+        "counters": {"problem": counters.get("problem"), "may_read": counters.get("may_read"),
+                     "why": counters.get("why"), "fix": counters.get("fix"), "note": counters.get("note")},
         "dry_run": {"problem": found["dry_run"].get("problem"), "launches": found["dry_run"].get("launches")},
         "simulator": found["simulator"], "recorder": found["recorder"], "at_start": found["at_start"],
         "probes": Many(found["probes"], weight=2), "frameworks": Many(found["frameworks"], weight=2),
@@ -477,13 +591,10 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None],
 def _recorder() -> dict[str, str | None]:
     """Return the C extension's path, compiler and clock, and whether its sources are newer."""
     path = native.core.__file__ or ""
-    return {"extension": path, "compiler": _compiler(Path(path)), "clock": native.core.CLOCK, "old": native.why_old()}
-
-
-def _compiler(library: Path) -> str | None:
-    """Return what compiled a library, as compilers write it into the section ``.comment``."""
-    found = re.search(rb"(?:GCC: |[ -~]*clang version )[ -~]+", library.read_bytes())
-    return found[0].decode() if found else None
+    # What compiled a library, as compilers write it into the section ``.comment``.
+    found = re.search(rb"(?:GCC: |[ -~]*clang version )[ -~]+", Path(path).read_bytes())
+    return {"extension": path, "compiler": found[0].decode() if found else None, "clock": native.core.CLOCK,
+            "old": native.why_old()}
 
 
 def _recorder_lines(recorder: dict[str, str | None]) -> list[str]:

@@ -211,7 +211,7 @@ def session_recordings() -> list[Recording]:
     return list(found)
 
 
-# ``kernelscope inspect``: kernels, specializations and code of a ``.kscope`` file, as text or JSON.
+# ``kernelscope inspect``.
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     if in_notebook:
@@ -305,7 +305,7 @@ def _readable_types(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ``%kernelscope inspect [NAME]``: what NAME means, and the inspector of it.
+# ``%kernelscope inspect [NAME]``.
 
 _MOST_NAMES = 12
 

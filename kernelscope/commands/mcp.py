@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypedDict
 
 import kernelscope
 from kernelscope.commands.compare import compared, history_of, oldest_first
@@ -32,9 +32,19 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable_values
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import counted
-from kernelscope.views.answer import DEFAULT_LIMIT, MOST_LETTERS, Many, answer, encoded, error_answer, size_of
+from kernelscope.views.answer import (
+    DEFAULT_LIMIT,
+    MOST_LETTERS,
+    Answer,
+    Kind,
+    Many,
+    answer,
+    encoded,
+    error_answer,
+    size_of,
+)
 from kernelscope.views.base import clean
-from kernelscope.views.card.answer import recording_members
+from kernelscope.views.card.answer import RecordingAnswer, recording_members
 from kernelscope.views.metrics import MetricsView
 
 _ABOUT = """\
@@ -74,11 +84,26 @@ class _Answering(Protocol):
     def answer(self, limit: int | None = None) -> dict[str, Any]: ...
 
 
-class _Members(NamedTuple):
+class ListedRecordingMembers(TypedDict):
+    """A recording or trace in the folder."""
+
+    recording: str
+    imported: Annotated[bool, "the trace of another tool"]
+    size_bytes: Annotated[int | None, "null where it is no longer there"]
+    modified: str
+
+
+class RecordingsAnswer(Answer):
+    """What list_recordings of kernelscope mcp says."""
+
+    recordings: Many[ListedRecordingMembers]
+
+
+class _Members(NamedTuple, Generic[Kind]):
     """The members of an answer, of whatever size."""
 
-    kind: str
-    members: Mapping[str, Any]
+    kind: type[Kind]
+    members: Kind
 
     def answer(self, limit: int | None = None) -> dict[str, Any]:
         """Return it bounded."""
@@ -112,7 +137,7 @@ class Folder:
 
     def list_recordings(self, limit: int | None = None, progress: Progress | None = None) -> tuple[str, bool]:
         """Return which recordings and traces of other tools there are, the newest first."""
-        def row(file: _File) -> dict[str, Any]:
+        def row(file: _File) -> ListedRecordingMembers:
             return {"recording": file.name, "imported": file.is_trace, "size_bytes": _size_of(file.path),
                     "modified": datetime.fromtimestamp(file.modified_ns / 1e9, UTC).isoformat(timespec="seconds")}
 
@@ -120,7 +145,7 @@ class Folder:
             files, are_all = self._files(progress)
             rest = "" if are_all else f" The folder has more than {_MOST_FILES:,} files: only so many were looked at."
             files.sort(key=lambda file: -file.modified_ns)
-            return _Members("recordings", {"verdict": f"{counted(len(files), 'recording')}.{rest}",
+            return _Members(RecordingsAnswer, {"verdict": f"{counted(len(files), 'recording')}.{rest}",
                                            "recordings": Many(files, row, weight=4)})
 
         return self._answered(view, limit)
@@ -129,7 +154,7 @@ class Folder:
              ) -> tuple[str, bool]:
         """Return parts of what the card says of a recording, behind its verdict and health."""
         return self._answered(
-            lambda: _Members("recording", recording_members(self._load(recording, progress), parts)), limit)
+            lambda: _Members(RecordingAnswer, recording_members(self._load(recording, progress), parts)), limit)
 
     def metrics(self, recording: str, kernel: str | None, limit: int | None = None, progress: Progress | None = None
                 ) -> tuple[str, bool]:

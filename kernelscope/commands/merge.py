@@ -6,13 +6,14 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from kernelscope.analysis.owners import process_names
 from kernelscope.commands.export import check_recording_name
 from kernelscope.commands.output import print_answer
 from kernelscope.commands.verb import Verb, add_json
 from kernelscope.units import counted, listed
+from kernelscope.views.answer import Answer, Many, WrittenMembers, answer, written
 from kernelscope.views.base import clean
 
 if TYPE_CHECKING:
@@ -58,12 +59,40 @@ def main(arguments: argparse.Namespace) -> int:
     return 1 if merged.missing else 0
 
 
-def _answer(merged: MergedFile, limit: int | None) -> dict[str, Any]:
-    from kernelscope.views.answer import Many, answer, written
+class EndedProcessMembers(TypedDict):
+    """A process of the merged recording."""
 
+    process: str
+    status: str
+    host: str | None
+    pid: int | None
+
+
+class MissingPartMembers(TypedDict):
+    """A file or journal that could not be read."""
+
+    part: str
+    problem: str
+
+
+class MergeAnswer(Answer):
+    """What kernelscope merge says."""
+
+    notice: str | None
+    complete: Annotated[bool, "every part was read, and every process ended well"]
+    written: Many[WrittenMembers]
+    launches: int
+    kernels: int
+    compiles: int
+    gpu_activities: int
+    processes: Many[EndedProcessMembers]
+    missing: Many[MissingPartMembers]
+
+
+def _answer(merged: MergedFile, limit: int | None) -> dict[str, Any]:
     processes = merged.shared.rows("processes")
     missing = [*merged.missing.items()]
-    return answer("merge", {
+    return answer(MergeAnswer, {
         "verdict": ". ".join(_told(merged)) + ".", "notice": merged.shared.notice or None,
         "complete": not missing and all(row["status"] == "ok" for row in processes),
         "written": written([merged.path], "kscope"), "launches": merged.rows["launches"],

@@ -54,9 +54,9 @@ def print_written(arguments: Namespace, path: Path, form: str, note: str = "") -
     if not arguments.json:
         print(f"wrote {path}{note}")
         return
-    from kernelscope.views.answer import answer, written
+    from kernelscope.views.answer import WrittenAnswer, answer, written
 
-    print_answer(answer("written", {"verdict": f"wrote {path}{note}", "written": written([path], form)}))
+    print_answer(answer(WrittenAnswer, {"verdict": f"wrote {path}{note}", "written": written([path], form)}))
 
 
 @contextmanager

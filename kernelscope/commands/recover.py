@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from kernelscope.commands import output
 from kernelscope.commands.verb import Verb, add_json
 from kernelscope.errors import JournalError, KernelScopeError
 from kernelscope.native.journal import default_folder, left_behind
 from kernelscope.units import MISSING, count, counted, size
-from kernelscope.views.answer import Many, answer
+from kernelscope.views.answer import Answer, HealthMembers, Many, WrittenMembers, answer
 from kernelscope.views.answer import written as files_written
 from kernelscope.views.base import clean, columns, table, wrap
 
@@ -163,6 +163,34 @@ def notice() -> str | None:
     return f"kernelscope: {len(found)} recordings that were cut short are there: %kernelscope recover lists them"
 
 
+class JournalMembers(TypedDict):
+    """The journal of a recording."""
+
+    name: str
+    state: str
+    recording: str | None
+    pid: int | None
+    launches: int
+    unfinished: int
+    lost: int
+    missing: int
+    cells: int
+    kernels: Many[str]
+    size_bytes: int | None
+    problem: str | None
+
+
+class JournalsAnswer(Answer):
+    """What kernelscope recover says."""
+
+    folder: str
+    journals: Many[JournalMembers]
+    recovered: str | None
+    written: Many[WrittenMembers]
+    removed: bool
+    health: Annotated[HealthMembers | None, "of what was recovered"]
+
+
 def main(arguments: argparse.Namespace) -> int:
     """List, recover and remove as asked; return the exit code."""
     from kernelscope.recorder.recover import look_in
@@ -171,7 +199,7 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--list only lists: it goes with neither --output nor --remove")
     found = look_in(arguments.folder)
     where = default_folder() if arguments.folder is None else arguments.folder
-    report: dict[str, Any] = {
+    report: JournalsAnswer = {
         "verdict": f"{counted(len(found), 'journal')} in {where}", "folder": str(where),
         "journals": Many(found, _as_json), "recovered": None, "written": Many(()), "removed": False, "health": None}
     if not arguments.json:
@@ -179,11 +207,11 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.list:
         _recover(arguments, found, report)
     if arguments.json:
-        output.print_answer(answer("journals", report, arguments.limit))
+        output.print_answer(answer(JournalsAnswer, report, arguments.limit))
     return 0
 
 
-def _recover(arguments: argparse.Namespace, found: list[Journal], report: dict[str, Any]) -> None:
+def _recover(arguments: argparse.Namespace, found: list[Journal], report: JournalsAnswer) -> None:
     if not found and not arguments.json:
         return
     from kernelscope.recording.journal import remove_journal
@@ -207,7 +235,7 @@ def _recover(arguments: argparse.Namespace, found: list[Journal], report: dict[s
                       health=said["health"])
 
 
-def _as_json(journal: Journal) -> dict[str, Any]:
+def _as_json(journal: Journal) -> JournalMembers:
     return {
         "name": journal.name, "state": state(journal), "recording": journal.recording or None, "pid": journal.pid,
         "launches": journal.launches, "unfinished": journal.unfinished, "lost": journal.lost,

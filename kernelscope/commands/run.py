@@ -139,7 +139,10 @@ def _record(recorder: Recorder, name: str, run: Callable[[], object], output: st
     if os.getpid() != process:  # A child of the program's os.fork() that came out here: the recording is its parent's.
         return code
     try:
-        _wait_for_threads()
+        # Wait for the program's threads, as Python does before it ends: they may launch too.
+        for thread in threading.enumerate():
+            if not thread.daemon and thread is not threading.current_thread():
+                thread.join()
     except KeyboardInterrupt as raised:
         error, code = raised, _INTERRUPTED
     # A program that ends with exit() has not failed; what it exits with is passed on.
@@ -243,13 +246,6 @@ def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
     while traceback is not None and traceback.tb_frame.f_code.co_filename in ours:
         traceback = traceback.tb_next
     return traceback
-
-
-def _wait_for_threads() -> None:
-    """Wait for the program's threads, as Python does before it ends: they may launch too."""
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.current_thread():
-            thread.join()
 
 
 VERBS = {"run": Verb(_arguments, main, about=_ABOUT,

@@ -277,7 +277,8 @@ class NotebookSession:
         """Drop what `%kernelscope on` records of a cell that has its own %%kernelscope line: it is recorded once."""
         for cell in running:
             if cell.automatic and is_for_another_magic(cell.text.lstrip().splitlines()):
-                self._discard(cell)
+                cell.stop(None)
+                cell.recording = cell.options = None
 
     # ---- What the sub-commands ask ----
 
@@ -426,10 +427,6 @@ class NotebookSession:
                 say_since(recording, lambda shown: summary_line(Changes(before, shown)))
         except Exception as problem:
             output.report(problem)
-
-    def _discard(self, cell: OpenCell) -> None:
-        cell.stop(None)
-        cell.recording = cell.options = None
 
     def _error_is_shown(self, error: BaseException) -> None:
         """End the cell's time: the traceback of its code is about to be shown."""

@@ -92,7 +92,7 @@ def chosen(arguments: argparse.Namespace) -> Recording:
     return redacted(recording, names=arguments.redact) if arguments.redact or arguments.no_texts else recording
 
 
-# Finding one of the recorded cells: for ``%kernelscope``, and for the command line.
+# Finding one of the recorded cells.
 
 _LABEL_WIDTH = 40
 

@@ -11,12 +11,13 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kernelscope.commands import output
 from kernelscope.commands.verb import Verb, add_json, decimal, number
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.units import counted
+from kernelscope.views.answer import Answer, Many, answer, written
 from kernelscope.views.base import checked
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _loops(text: str) -> str:
     return text
 
 
-# ``kernelscope study``: what a launch costs the host, in several versions; what a notebook shares with it.
+# ``kernelscope study``.
 
 # What the parser calls an option, and the functions of `kernelscope.studies` a parameter.
 _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processes": "processes", "limit": "limit_s",
@@ -239,7 +240,6 @@ def _main(arguments: argparse.Namespace) -> int:
     check = None if is_partial else limit_check(result, arguments)
     if is_json:
         from kernelscope.studies.answer import study_answer
-        from kernelscope.views.answer import written
 
         output.print_answer(study_answer(result, limit, check=check, written=written(files)))
     else:
@@ -341,7 +341,11 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     KernelScopeError
         A folder is missing or cannot be written to, or two outputs are one file, or an input.
     """
-    taken = {os.path.realpath(each): each for each in _inputs(arguments)}
+    named = [getattr(arguments, name, None) for name in ("file", "old", "new")]
+    # LABEL=FILE.json, unless a file is called so.
+    named += [each if Path(each).exists() else each.rpartition("=")[2] for each in getattr(arguments, "files", ())]
+    inputs = [each for each in named if each]
+    taken = {os.path.realpath(each): each for each in inputs}
     for option, suffix, other in (("output", ".json", ".html"), ("html", ".html", ".json")):
         path = getattr(arguments, option, None)
         if path is None:
@@ -382,19 +386,37 @@ def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
     return result.check(limit)
 
 
+class CaseMembers(TypedDict):
+    """A built-in case."""
+
+    case: str
+    group: str
+    against: str | None
+
+
+class StudyCasesAnswer(Answer):
+    """What kernelscope study launch --list-cases says."""
+
+    cases: Many[CaseMembers]
+
+
+class StudyCleanAnswer(Answer):
+    """What kernelscope study clean says."""
+
+    lines: Many[str]
+
+
 def _text_only_answer(arguments: argparse.Namespace, limit: int | None) -> dict[str, Any] | None:
     """Return the answer where there is nothing to measure and to show, having done it; None where there is."""
-    from kernelscope.views.answer import Many, answer
-
     if arguments.study == "clean":
         lines = cleaned_text().splitlines()
-        return answer("study_clean", {"verdict": lines[-1], "lines": Many(lines[:-1])}, arguments.limit)
+        return answer(StudyCleanAnswer, {"verdict": lines[-1], "lines": Many(lines[:-1])}, arguments.limit)
     if not getattr(arguments, "list_cases", False):
         return None
     from kernelscope import studies
 
     known = studies.built_in_cases()
-    return answer("study_cases", {
+    return answer(StudyCasesAnswer, {
         "verdict": f"{counted(len(known), 'built-in case')}.",
         "cases": Many([*known.items()], lambda each: {
             "case": each[0], "group": each[1].group, "against": each[1].against}, weight=10)}, limit)
@@ -457,14 +479,7 @@ def _ending_as_interrupted() -> Generator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _inputs(arguments: argparse.Namespace) -> list[str]:
-    named = [getattr(arguments, name, None) for name in ("file", "old", "new")]
-    # LABEL=FILE.json, unless a file is called so.
-    named += [each if Path(each).exists() else each.rpartition("=")[2] for each in getattr(arguments, "files", ())]
-    return [each for each in named if each]
-
-
-# ``%kernelscope study``: launch-overhead studies in a notebook.
+# ``%kernelscope study``.
 
 #: The variable that holds the newest result.
 VARIABLE = "_kernelscope_study"

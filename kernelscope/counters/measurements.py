@@ -223,8 +223,11 @@ class MeasurementsProbe(Probe):
         if self._replay == "user":
             self._launches[entry] += 1
             return
-        launch = _launch_of(call)
-        if self._is_captured(launch, call.name):
+        launch = (_LaunchEx if call.name.startswith(b"cuLaunchKernelEx") else _Launch).from_address(call.params)
+        stream = launch.config.contents.stream if isinstance(launch, _LaunchEx) else launch.stream
+        state = ctypes.c_int()
+        ask = getattr(self._driver, "cuStreamIsCapturing" + ("_ptsz" if call.name.endswith(b"_ptsz") else ""))
+        if ask(_pointer(stream), ctypes.byref(state)) or state.value:
             self._captured += 1
             return
         number = self._launches[entry]
@@ -293,12 +296,6 @@ class MeasurementsProbe(Probe):
             row = self._row(names[0] if len(names) == 1 else None, began, executed)
             plain = dict.fromkeys(_plain(readable(each)) for each in names)
             self._rows.append(row | {"end_ns": now(), "name": " + ".join(plain)})
-
-    def _is_captured(self, launch: _Launch | _LaunchEx, name: bytes) -> bool:
-        stream = launch.config.contents.stream if isinstance(launch, _LaunchEx) else launch.stream
-        state = ctypes.c_int()
-        ask = getattr(self._driver, "cuStreamIsCapturing" + ("_ptsz" if name.endswith(b"_ptsz") else ""))
-        return bool(ask(_pointer(stream), ctypes.byref(state)) or state.value)
 
     def _executed(self, launch: _Launch | _LaunchEx, call: CallData) -> list[Executed]:
         """Run a launch, undo what it did to memory, and return what its instructions did."""
@@ -410,10 +407,6 @@ def is_named(name: str, wanted: str | None) -> bool:
 def _plain(name: str) -> str:
     """Return a kernel's readable name without its arguments."""
     return re.split(r"[<(\[]", name)[0].replace("::", ".")
-
-
-def _launch_of(call: CallData) -> _Launch | _LaunchEx:
-    return (_LaunchEx if call.name.startswith(b"cuLaunchKernelEx") else _Launch).from_address(call.params)
 
 
 def _arguments(launch: _Launch | _LaunchEx, *, has_extra: bool) -> list[Any]:

@@ -134,7 +134,10 @@ class PmSampling(Profiler):
             self._forget()
 
     def _choose_of(self, wanted: Sequence[Sequence[str]]) -> None:
-        available = self._available()
+        size = self._call("cuptiPmSamplingGetCounterAvailability", device=self._device).bytes
+        available = (ctypes.c_uint8 * size)()
+        self._call("cuptiPmSamplingGetCounterAvailability", device=self._device, bytes=size,
+                   image=ctypes.addressof(available))
         chosen: list[str] = []
         problem: CuptiError | None = None
         for entry in wanted:
@@ -153,13 +156,6 @@ class PmSampling(Profiler):
             raise problem or CuptiError(f"none of {', '.join(self.missing)} can be sampled on this GPU", "")
         if self.metrics != tuple(chosen):
             self._choose(chosen, available)
-
-    def _available(self) -> Any:
-        size = self._call("cuptiPmSamplingGetCounterAvailability", device=self._device).bytes
-        image = (ctypes.c_uint8 * size)()
-        self._call("cuptiPmSamplingGetCounterAvailability", device=self._device, bytes=size,
-                   image=ctypes.addressof(image))
-        return image
 
     def _set(self, trigger: int, interval: int) -> bool:
         try:

@@ -208,7 +208,9 @@ class Contexts:
             raise CuptiError("no CUDA device is there", "")
         found = cls([])
         for ordinal in range(count.value):
-            if _is_active(driver, ordinal):
+            flags, active = ctypes.c_uint(), ctypes.c_int()
+            failed = driver.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
+            if not failed and active.value:
                 found._retain(driver, ordinal)
         current, of_current = ctypes.c_void_p(), ctypes.c_int()
         if (not driver.cuCtxGetCurrent(ctypes.byref(current)) and current.value is not None
@@ -230,9 +232,3 @@ class Contexts:
             raise CuptiError(f"CUDA device {ordinal} gives no context", "run nvidia-smi to see how it is")
         self._retained.append(ordinal)
         self.held.append((context.value, ordinal))
-
-
-def _is_active(driver: Any, ordinal: int) -> bool:
-    flags, active = ctypes.c_uint(), ctypes.c_int()
-    failed = driver.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
-    return not failed and bool(active.value)

@@ -111,7 +111,8 @@ class ClusterRecorder(RecordsOnce):
             except Exception as error:  # one worker died meanwhile: the others record
                 self._note(f"not every worker may have begun: {type(error).__name__}: {error}")
             if self._own is not None:
-                self._begin_own(self._own)
+                self._own.start()
+                self._pings = self._client.sync(pings_of_scheduler, self._client.scheduler)
             return self
         except BaseException:
             if self._own is not None and self._own.is_recording:
@@ -190,10 +191,6 @@ class ClusterRecorder(RecordsOnce):
 
     def _note(self, message: str, fix: str | None = None) -> None:
         self._notes.append(_note(message, fix))
-
-    def _begin_own(self, own: Recorder) -> None:
-        own.start()
-        self._pings = self._client.sync(pings_of_scheduler, self._client.scheduler)
 
     def _stop_own(self, path: Path) -> BaseException | None:
         """Stop the recording of this process and write it into a file; return what interrupted that."""

@@ -122,7 +122,8 @@ def _begin(name: str, address: str, local_directory: str, settings: Mapping[str,
         held = _recorded.get(number)
         if held is None:
             folder = folder_of(local_directory, number)
-            _make(folder)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _check(folder)
             known = {each.name for each in fields(RecordingOptions)}
             given: dict[str, Any] = {each: value for each, value in settings["options"].items() if each in known}
             given |= {"journal": folder, "clock": now}
@@ -228,11 +229,6 @@ def remove(folder: Path, names: list[str]) -> None:
     except OSError as error:
         if error.errno != errno.ENOTEMPTY:
             raise
-
-
-def _make(folder: Path) -> None:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _check(folder)
 
 
 def _check(folder: Path) -> None:

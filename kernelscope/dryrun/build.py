@@ -48,7 +48,10 @@ def find_header() -> CudaHeader:
         If there is none.
     """
     seen: list[str] = []
-    for folder in _folders():
+    folders = [Path(folder) for folder in _pathfinder_folders()]
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), _DEFAULT_ROOT]
+    folders += [Path(root) / "include" for root in roots if root]
+    for folder in folders:
         version = _version(folder / "cuda.h")
         if version is not None and version >= OLDEST_VERSION:
             return CudaHeader(str(folder), version)
@@ -57,13 +60,6 @@ def find_header() -> CudaHeader:
         "the dry run needs cuda.h of CUDA 12.8 or newer: pip install 'kernelscope[cu13]' brings it; "
         f"looked in {', '.join(seen)}"
     )
-
-
-def _folders() -> list[Path]:
-    folders = [Path(folder) for folder in _pathfinder_folders()]
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), _DEFAULT_ROOT]
-    folders += [Path(root) / "include" for root in roots if root]
-    return folders
 
 
 def _pathfinder_folders() -> list[str]:

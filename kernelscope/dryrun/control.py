@@ -85,7 +85,9 @@ def adapt(library: str) -> None:
     _answer_runtime_calls(driver, runtime)
     for name, module in list(sys.modules.items()):
         if name.endswith(".cudadrv.driver"):
-            _look_again(module)
+            found = getattr(module, "driver", None)
+            if getattr(found, "initialization_error", None) is not None:
+                found.__init__()
 
 
 def _answer_runtime_calls(driver: ModuleType, runtime: ModuleType) -> None:
@@ -105,10 +107,3 @@ def _answer_runtime_calls(driver: ModuleType, runtime: ModuleType) -> None:
 
     for answer in (cudaDeviceSynchronize, cudaDeviceGetPCIBusId, cudaGetDeviceCount):
         setattr(runtime, answer.__name__, answer)
-
-
-def _look_again(module: ModuleType) -> None:
-    """Start numba's driver object anew if it has found no driver before."""
-    found = getattr(module, "driver", None)
-    if getattr(found, "initialization_error", None) is not None:
-        found.__init__()

@@ -17,8 +17,10 @@ import __main__
 from kernelscope import clock, dryrun
 from kernelscope.analysis.advice import plain_loop
 from kernelscope.errors import GraphError
-from kernelscope.graphs.memory import Region, core, core_stream, driver, numba_module, region_of, require_cuda
-from kernelscope.graphs.watching import Obstacle, Step, Watch, prepared
+from kernelscope.graphs.cell_source import prepared
+from kernelscope.graphs.memory import Region, core, driver, numba_module, region_of, require_cuda
+from kernelscope.graphs.streams import core_stream
+from kernelscope.graphs.watching import Obstacle, Step, Watch
 from kernelscope.recorder.session import Session
 from kernelscope.recording.model import DRY_RUN_NOTICE
 from kernelscope.units import counted, duration, listed, size
@@ -163,7 +165,7 @@ def _do(name: str, *args: Any) -> None:
         raise GraphError(f"{name}: {error.name}{capturing}")
 
 
-# The result of a what-if, as data; `text` prints it.
+# The result of a what-if, as data.
 
 _RESAMPLES = 2000
 _SHARE = (2.5, 97.5)
@@ -385,7 +387,7 @@ def unequal(name: str, eager: np.ndarray, graph: np.ndarray, dtype: np.dtype | N
     return Unequal(name, int(differing.sum()), len(differing), largest)
 
 
-# A what-if as text and as a card, with the same content.
+# A what-if as text and as a card.
 
 _MOST_LISTED = 5
 _NAME_WIDTH = 60
@@ -508,7 +510,7 @@ def _unequal(each: Unequal) -> str:
     return f"{clean(each.name)}: {each.differing:,} of {counted(each.elements, 'element')} differ{gap}"
 
 
-# Launches made again, eagerly and as a graph: captured, compared and timed, and the arrays put back as they were.
+# Launches made again, eagerly and as a graph.
 
 _WARM_UPS = 2
 _LEAST_SAMPLES = 5

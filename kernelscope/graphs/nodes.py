@@ -17,13 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelscope.errors import GraphError
+from kernelscope.graphs.lifetimes import KeepAlive, check
 from kernelscope.graphs.memory import (
-    KeepAlive,
     Region,
-    check,
     check_context,
     core,
-    core_stream,
     driver,
     leaves,
     numba_module,
@@ -31,9 +29,10 @@ from kernelscope.graphs.memory import (
     require_cuda,
     require_names,
 )
+from kernelscope.graphs.streams import core_stream
 from kernelscope.units import counted
 
-# The work of nodes: how it is added to cuda.core's `GraphDefinition`, and changed in a built graph.
+# The work of nodes.
 
 @dataclass(frozen=True)
 class Work:
@@ -602,7 +601,7 @@ def _name(function: Any) -> str:
     return repr(name) if isinstance(name, str) else repr(function)
 
 
-# The work of each kind of node, from its present arguments: a specialization, addresses, sizes.
+# The work of each kind of node, from its present arguments.
 
 # numba's own launch path, which has no public part that stops before the launch.
 _OF_MODULE = ("_dispatcher", "_LAUNCH_CONFIG_KW")
@@ -806,7 +805,7 @@ def _region(node: MemcpyNode | MemsetNode, name: str) -> Region:
     return region
 
 
-# Work as nodes of cuda.core's `GraphDefinition`, and its change in a built graph.
+# Work as nodes of cuda.core's `GraphDefinition`.
 
 @dataclass
 class Placed:
@@ -875,7 +874,7 @@ def reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-# A graph that can be launched: nodes put into cuda.core's definition, instantiated, and updated in place.
+# A graph that can be launched.
 
 _CLOSED = "the graph is closed: build it again"
 
@@ -970,7 +969,9 @@ class BuiltGraph:
             for placed, work in changes:
                 done.append(placed)
                 change(self.graph, placed, work)
-            self._update_bodies(done)
+            # Only an update of the whole graph reaches the nodes inside bodies.
+            if any(placed.inside for placed in done):
+                self.graph.update(self.definition)
         except Exception as error:
             for placed in reversed(done):
                 change(self.graph, placed, placed.work)
@@ -1027,11 +1028,6 @@ class BuiltGraph:
             raise GraphError(f"{node.label}: it copied another way before (between host and device, or on the device), "
                              "which an update cannot change; build the graph again")
         return work
-
-    def _update_bodies(self, changed: list[Placed]) -> None:
-        """Update the nodes inside bodies, which only an update of the whole graph reaches."""
-        if any(placed.inside for placed in changed):
-            self.graph.update(self.definition)
 
 
 def build(nodes: Node | Iterable[Node]) -> BuiltGraph:

@@ -32,7 +32,7 @@ def c_header() -> str:
         for field in LAUNCH_RECORD)
     boundaries = " ".join(f"X({name.removesuffix('_ns')}, {turns[name]})" for name in BOUNDARIES)
     return f"""\
-/* The launch record: made by `{_COMMAND}` from LAUNCH_RECORD of kernelscope/schema.py. */
+/* The launch record: made by `{_COMMAND}` from LAUNCH_RECORD of kernelscope/schema/launch_record.py. */
 #ifndef KS_RECORD_H
 #define KS_RECORD_H
 

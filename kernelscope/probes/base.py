@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol, TypeVar
 
-from kernelscope.distributions import may_have_entry_points
 from kernelscope.errors import ProbeUnavailableError, message_of
 from kernelscope.imports import LazyModule, call_after_import, imported, namespace_of
 from kernelscope.native import core
@@ -972,7 +971,7 @@ def untried(package: str, version: str, tried: str) -> str:
             "and may lack something")
 
 
-# Probes of other packages: the entry-point group ``kernelscope.probes``.
+# Probes of other packages.
 
 GROUP = "kernelscope.probes"
 _METHODS = ("install", "uninstall", "synchronize", "describe", "attach", "cost_per_launch_ns")
@@ -1018,6 +1017,4 @@ def _made(maker: Callable[[], Any]) -> ProbeProtocol:
 
 @functools.cache
 def _entries() -> tuple[importlib.metadata.EntryPoint, ...]:
-    if not may_have_entry_points(GROUP):
-        return ()
     return tuple(sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))

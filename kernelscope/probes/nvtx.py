@@ -521,7 +521,7 @@ def of_decorated(writer: RangeWriter, original: Any, decorator: Any, kind: int) 
     return library_function
 
 
-# The NVTX probe: ranges and marks that are made in Python with the package ``nvtx``, no tool being needed for it.
+# The NVTX probe.
 
 _MAKES = ["message", "color", "domain", "category", "payload"]
 

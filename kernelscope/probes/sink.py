@@ -130,7 +130,7 @@ class DriverCalls:
         self.heard = None
 
 
-# What the probes of the GPU's side hand over: columns of numbers and what their codes stand for.
+# What the probes of the GPU's side hand over.
 
 #: Kinds of activity, by code.
 KERNEL, MEMCPY, MEMSET, SYNC = range(4)
@@ -275,7 +275,7 @@ class BuildRows(Sequence[Row]):
         return {**self._known[known], "start_ns": start, "end_ns": end}
 
 
-# What probes of graphs hand over: graphs with their nodes and edges, events, and launches as columns of numbers.
+# What probes of graphs hand over.
 
 #: Of one graph launch: the position in `GraphRows.events` of what made the executable graph (-1 unknown), the stream's
 #: handle, the thread's ident (its lower 32 bits), when the call was entered and returned (ns), and its result.
@@ -312,7 +312,7 @@ class GraphRows:
     nodes_of: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
-# Where probes write: launches to a log (`kernelscope.native.log`), interned rows, and rare events as dicts.
+# Where probes write.
 
 #: What happened, in an NVTX event: a push/pop range was opened; one was closed of which the domain is known, or the
 #: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.

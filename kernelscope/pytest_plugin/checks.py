@@ -31,6 +31,7 @@ from kernelscope.recording.merge import merge
 from kernelscope.recording.model import DRY_RUN_NOTICE, SIMULATOR_NOTICE, Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.recording.redact import shareable, shareable_values
+from kernelscope.registry import frameworks
 from kernelscope.schema import TABLES
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import brief, count, counted, duration, listed
@@ -283,10 +284,12 @@ def _failed(each: KernelUse) -> str:
 
 
 #: The probes of frameworks that compile or launch, but for numba-cuda's.
-_FRAMEWORKS = ("numba-cuda-mlir", "cuda.core", "cuda.compute", "quadrants", "triton", "torch.compile", "cutile", "cupy")
+_FRAMEWORKS = ("numba-cuda-mlir", "cuda.compute", "quadrants", "triton", "torch.compile",
+               *(framework.name for framework in frameworks()))
 #: Libraries of which CUPTI alone sees the launches, and what tells that they use a GPU.
 _BY_CUPTI: dict[str, Callable[[Any], bool]] = {
-    "torch": lambda torch: torch.cuda.is_initialized(), "cupy": bool, "jax": bool, "warp": bool}
+    "torch": lambda torch: torch.cuda.is_initialized(),
+    **{framework.module: bool for framework in frameworks() if framework.is_seen_by_cupti}}
 
 
 def unrecorded(recording: Recording, limits: Limits | None = None) -> str | None:
@@ -425,7 +428,7 @@ def entry(recording: Recording) -> dict[str, Any]:
     }
 
 
-# ``--kernelscope-report``: what every test of a run launched and compiled, as one file, and a few lines about it.
+# ``--kernelscope-report``.
 
 #: Raised whenever a key of the JSON report changes its name or its meaning.
 REPORT_VERSION = 2

@@ -10,7 +10,6 @@ import base64
 import contextlib
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import kernelscope
 from kernelscope.errors import KernelScopeError
@@ -48,7 +47,10 @@ def own_folder(token: str) -> Path:
 def begin(token: str, options: str) -> None:
     """Record this engine until `end`, with arguments of `kernelscope.record` as JSON."""
     folder = own_folder(token)
-    recorder = OwnRecorder(f"engine {_number()}", journal=folder, **known_options(options_of(options)))
+    from IPython.core.getipython import get_ipython
+
+    number = getattr(getattr(get_ipython(), "kernel", None), "engine_id", "?")
+    recorder = OwnRecorder(f"engine {number}", journal=folder, **known_options(options_of(options)))
     recorder.folder, recorder.is_guest = folder, True
     recorder.start()
     recorder.begin_cell(recorder.name)
@@ -67,12 +69,6 @@ def end(token: str) -> None:
     with contextlib.suppress(OSError):
         recorder.file.unlink()
         recorder.folder.rmdir()  # if this was the last one of the host
-
-
-def _number() -> Any:
-    from IPython.core.getipython import get_ipython
-
-    return getattr(getattr(get_ipython(), "kernel", None), "engine_id", "?")
 
 
 def _publish(said: dict[str, str]) -> None:

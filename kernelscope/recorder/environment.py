@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.metadata
 import os
 import platform
 import sys
@@ -10,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope import clock, dryrun
-from kernelscope.distributions import version
 from kernelscope.recorder.launcher import launched_by
 
 _PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
@@ -28,7 +29,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": _platform(),
         "cpus": os.cpu_count(),
-        "packages": dict(_versions()),
+        "packages": _versions().copy(),
         "process": process(),
     }
 
@@ -75,9 +76,13 @@ def processor(root: Path = Path("/")) -> str:
 
 
 @functools.cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = ((package, version(package)) for package in _PACKAGES)
-    return tuple((package, known) for package, known in found if known is not None)
+def _versions() -> dict[str, str]:
+    versions: dict[str, str] = {}
+    for package in _PACKAGES:
+        # A folder of metadata that lost its METADATA has no version: a KeyError, or None before Python 3.15.
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, KeyError):
+            versions[package] = importlib.metadata.version(package)
+    return {package: version for package, version in versions.items() if version}
 
 
 def shown_filename(path: str | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -72,11 +72,8 @@ def _mlir_family(kernel: Any) -> list[tuple[Any, list[Any]]]:
     found = [kernel]
     for each in found:
         found += list(each.specializations.values())
-    return [(each, list(_with_code(each))) for each in found]
-
-
-def _with_code(dispatcher: Any) -> Iterator[Any]:
-    return (result for *_, result in compiled(dispatcher) if result.metadata.get("cubin") is not None)
+    return [(each, [result for *_, result in compiled(each) if result.metadata.get("cubin") is not None])
+            for each in found]
 
 
 _NUMBA_CUDA = Kind(numba_cuda.load_modules, KernelRows, NumbaCodeCapture, _numba_family,

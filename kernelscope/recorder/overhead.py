@@ -453,7 +453,7 @@ def _content(path: Path) -> Any:
         return json.loads(file.read(_LARGEST).decode("utf-8"))
 
 
-# The setting of this process: what a calibration must have been measured with to hold here.
+# The setting of this process.
 
 def setting(gpu: str | None, detail: str) -> Setting:
     """Return this process' setting.
@@ -482,7 +482,7 @@ def _numba_cuda() -> str:
         return "none"
 
 
-# What a recording states of its own cost: the calibrated cost where it is known, an estimate otherwise.
+# What a recording states of its own cost.
 
 @dataclass(frozen=True)
 class Stated:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,8 @@ from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
-from kernelscope.probes.cupy import CupyProbe
-from kernelscope.probes.cute import CuteProbe
-from kernelscope.probes.cutile import CutileProbe
 from kernelscope.probes.dask import DaskProbe
 from kernelscope.probes.garbage import GarbageProbe
-from kernelscope.probes.jax import JaxProbe
 from kernelscope.probes.lines import UserCode, text_of
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -34,10 +30,10 @@ from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.torch import TorchOperatorsProbe, TorchProbe
 from kernelscope.probes.triton import TritonProbe
-from kernelscope.probes.warp import WarpProbe
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
 from kernelscope.recorder.options import LAUNCHES, RecordingOptions
+from kernelscope.registry import frameworks, loaded
 from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
 
@@ -216,7 +212,8 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
-    probes += [TritonProbe(), TorchProbe(), CupyProbe(), CutileProbe(), JaxProbe(), WarpProbe(), CuteProbe()]
+    probes += [TritonProbe(), TorchProbe(),
+               *(loaded(framework.probe)() for framework in frameworks() if framework.probe)]
     if options.torch_ops:
         probes.append(TorchOperatorsProbe())
     problems: list[dict[str, Any]] = []
@@ -392,7 +389,10 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
         graphs = part.graphs(sink)
-    costs, how_known = recording_cost(session.active_probes(), sink, _counts(sink, made), made_in_python.count())
+    total: Counter[str] = Counter()
+    for (target, _), count in made.items():
+        total[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += count
+    costs, how_known = recording_cost(session.active_probes(), sink, total, made_in_python.count())
     collections = part.collections(sink)
     if collections is not None:
         _add_threads(collections, threads)
@@ -463,14 +463,6 @@ def _made(launches: LaunchColumns) -> dict[tuple[int, int], int]:
 
 _MOST_PAIRS = 1 << 20  # so many are counted by their number, which is faster; more are hashed
 _PART = 1 << 15  # launches whose pairs stay in the processor's cache
-
-
-def _counts(sink: Sink, made: Mapping[tuple[int, int], int]) -> dict[str, int]:
-    """Return how many of the launches are of each framework."""
-    total: Counter[str] = Counter()
-    for (target, _), count in made.items():
-        total[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += count
-    return total
 
 
 def _health(sink: Sink) -> list[dict[str, Any]]:

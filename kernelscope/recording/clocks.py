@@ -19,8 +19,8 @@ import pyarrow as pa
 from kernelscope.clock import Clock, now
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
-from kernelscope.recording.time import INSTANTS, instants, is_known, otherwise
-from kernelscope.schema import MAX_TIME_NS, TABLES
+from kernelscope.recording.time import instants, is_known, otherwise
+from kernelscope.schema import INSTANTS, MAX_TIME_NS, TABLES
 from kernelscope.units import duration
 
 #: The sender's time, the other side's, the sender's again, in nanoseconds.

@@ -20,16 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.integrity import REFERENCES, own_id
 from kernelscope.recording.model import Renumbering
 from kernelscope.recording.parquet import Followed, arrow_schema, integer_array
-from kernelscope.schema import TABLES, UNKNOWN, Column
+from kernelscope.schema import REFERENCES, TABLES, UNKNOWN, Column
 
 #: Tables whose rows are in order of start.
-IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges",
-            "collections", "measurements")
+IN_ORDER = ("cells", *(table.name for table in TABLES.values() if table.is_ordered))
 #: Those, and the ones whose rows stay as they came.
-EVENTS = (*IN_ORDER, "passes", "metrics", "pc_samples", "pm_samples")
+EVENTS = (*IN_ORDER, *(table.name for table in TABLES.values()
+                       if (table.is_event or table.part_of) and not table.is_ordered))
 #: Rows of a piece: what is sorted and written at once where there is a scratch file.
 _PIECE = 1 << 18
 #: Of so many starts one is looked at to place the pieces.
@@ -146,7 +145,7 @@ class Events:
 
     def __init__(self, table: str, scratch: Scratch) -> None:
         self._table, self._scratch = table, scratch
-        self._columns = [column for column in TABLES[table].columns if column.name != own_id(table)]
+        self._columns = [column for column in TABLES[table].columns if column.name != TABLES[table].key]
         self._at = {column.name: at for at, column in enumerate(self._columns)}
         self._dtypes = {column.name: _dtype(column) for column in self._columns}
         self._words: dict[str, dict[str, int]] = {name: {} for name in self._dtypes}
@@ -266,7 +265,7 @@ class Events:
                     values = self._gathered(at, parts, rows)
                     values = self._placed(column, values if order is None else values.take(order), places)
                 arrays[column.name] = self._arrow(column, values, words[column.name])
-            own = own_id(self._table)
+            own = TABLES[self._table].key
             if own is not None:
                 arrays[own] = pa.array(np.arange(base, base + rows), schema.field(own).type)
             for each in places.values():

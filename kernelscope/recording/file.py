@@ -98,10 +98,6 @@ def _crc32(content: Any) -> int:
     return functools.reduce(lambda found, chunk: zlib.crc32(chunk, found), _chunks(content), 0)
 
 
-def _size(content: Any) -> int:
-    return content.stat().st_size if isinstance(content, Path) else len(content)
-
-
 def read_members(data: memoryview) -> dict[str, Member]:
     """Return the members of the zip `data` by name, each a view of `data` whose CRC-32 was checked.
 
@@ -311,7 +307,7 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
     try:
         check_metadata(metadata)
         members = {MANIFEST: _manifest(rows, members, metadata, followed), **members}
-        size = sum(_size(member) for member in members.values())
+        size = sum(member.stat().st_size if isinstance(member, Path) else len(member) for member in members.values())
         Budget(size).take(fixed_bytes(rows), "the recording")
         if size > MAX_FILE_BYTES:
             raise RecordingFileError(f"the recording has {size} bytes; a file holds at most {MAX_FILE_BYTES}")

@@ -423,7 +423,10 @@ class GraphCalls:
         launches = np.array([is_graph_launch(name) for name in names], bool)
         rows = np.flatnonzero(launches[calls["name"]]) if launches.any() else np.empty(0, np.int64)
         self.rows = rows[first[rows] == rows]
-        self.activities = _known_graphs(seen["cupti_graph_id"])
+        # The rows that are not -1; a column of one value, which takes no memory, is looked at once.
+        values = seen["cupti_graph_id"]
+        self.activities = (np.empty(0, np.int64) if len(values) and not any(values.strides) and values[0] == UNKNOWN
+                           else np.flatnonzero(values != UNKNOWN))
         self._graph = np.asarray(seen["cupti_graph_id"], np.int64)[self.activities]
         asked = call[self.activities]
         place = np.searchsorted(self.rows, asked)
@@ -545,13 +548,6 @@ def extremes(group: np.ndarray, least: np.ndarray, most: np.ndarray, count: int)
         low[group[begins]] = np.minimum.reduceat(least, begins)
         high[group[begins]] = np.maximum.reduceat(most, begins)
     return low, high
-
-
-def _known_graphs(values: np.ndarray) -> np.ndarray:
-    """The rows that are not -1; a column of one value, which takes no memory, is looked at once."""
-    if len(values) and not any(values.strides) and values[0] == UNKNOWN:
-        return np.empty(0, np.int64)
-    return np.flatnonzero(values != UNKNOWN)
 
 
 # Which launches went into a capture, and which nodes of its graph they became.

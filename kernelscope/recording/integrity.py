@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.time import INSTANTS, instants
+from kernelscope.recording.time import instants
 from kernelscope.schema import (
+    INSTANTS,
+    JSON_COLUMNS,
     MAX_STACK_FRAMES,
     MAX_SUM,
     METADATA,
     RECORD_TIMES,
+    REFERENCES,
     TABLES,
     UNKNOWN,
     Column,
@@ -30,43 +32,6 @@ from kernelscope.schema import (
 # table's own ids count its rows, and every other id column names a row that exists. Analysis takes rows by id and
 # follows parents. A file in which that does not hold is refused.
 
-#: Which table the rows of an id column are in, by the column's name.
-REFERENCES = {
-    "process_id": "processes",
-    "cell_id": "cells",
-    "thread_id": "threads",
-    "line_id": "lines",
-    "stack_id": "stacks",
-    "parent_stack_id": "stacks",
-    "operator_id": "operators",
-    "device_id": "devices",
-    "dispatcher_id": "dispatchers",
-    "specialization_id": "specializations",
-    "configuration_id": "configurations",
-    "launch_id": "launches",
-    "parent_launch_id": "launches",
-    "activity_id": "activities",
-    "api_call_id": "api_calls",
-    "compilation_id": "compilations",
-    "range_id": "ranges",
-    "parent_range_id": "ranges",
-    "collection_id": "collections",
-    "build_id": "builds",
-    "measurement_id": "measurements",
-    "nearest_build_id": "builds",
-    "graph_id": "graphs",
-    "graph_node_id": "graph_nodes",
-    "parent_node_id": "graph_nodes",
-    "from_node_id": "graph_nodes",
-    "to_node_id": "graph_nodes",
-    "graph_event_id": "graph_events",
-    "capture_event_id": "graph_events",
-    "source_event_id": "graph_events",
-    "exec_id": "graph_events",
-    "rebuild_of": "graph_events",
-}
-#: Text columns that hold JSON objects.
-JSON_COLUMNS = ("attributes", "options", "launch_config", "key_parts")
 #: The least and the greatest value of a column.
 Ends = tuple[float, float]
 #: JSON nested deeper than this is refused: readers walk it recursively.
@@ -76,8 +41,6 @@ MAX_JSON_DEPTH = 40
 _NOT_ADDED = ("clock_offset_ns",)
 # What is subtracted and added up: the first from the second.
 _SPANS = (("start_ns", "end_ns"), *itertools.pairwise(RECORD_TIMES))
-_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges", "collections",
-             "measurements")
 # Rows that stay in the processor's cache.
 _PART = 1 << 15
 
@@ -104,8 +67,9 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     rows = {name: table.num_rows for name, table in tables.items()}
     for name, table in tables.items():
         check_table(name, table, rows)
-    for name in _IN_ORDER:
-        _check_order(name, tables[name].column("start_ns"))
+    for name, table in TABLES.items():
+        if table.is_ordered:
+            _check_order(name, tables[name].column("start_ns"))
     _check_parents(tables["launches"].column("parent_launch_id"))
     _check_range_parents(tables["ranges"].column("parent_range_id"))
     _check_stacks(_ids(tables["stacks"], "parent_stack_id"))
@@ -116,7 +80,7 @@ def check_table(name: str, table: pa.Table, rows: Mapping[str, int]) -> None:
     """Check each column of the table called `name`, where all tables have so many `rows`; raises as `check_tables`."""
     if not table.num_rows:
         return
-    own = own_id(name)
+    own = TABLES[name].key
     ends: dict[str, Ends] = {}
     for column in TABLES[name].columns:
         values = table.column(column.name)
@@ -197,13 +161,6 @@ def _fits(entry: Metadatum, value: Any) -> bool:
 
 _TYPES: dict[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,), "text": (str,),
                                        "list": (list, tuple), "mapping": (Mapping,)}
-
-
-@functools.cache
-def own_id(table: str) -> str | None:
-    """Return the column that numbers the rows of a table, or None where a table has none."""
-    first = TABLES[table].columns[0].name
-    return first if REFERENCES.get(first) == table else None
 
 
 def check_depth(value: Any, what: str) -> None:

@@ -203,7 +203,9 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
     if not len(raw) and not len(raw.calls["ident"]):
         return {}, {}
     graphs = GraphJoin(RawGraphs(), around.threads) if graphs is None else graphs
-    several = _several(launches, around.dispatchers)
+    # Which launches are calls that launch several kernels, and at the end False for none; None where none is.
+    is_one = np.array([row.get("framework") in CALLS_OF_SEVERAL for row in around.dispatchers], bool)
+    several = np.append(is_one[launches["dispatcher_id"]], False) if is_one.any() else None
     calls = _without_own(raw)
     seen, place = _timed(raw.activities), CallFinder(calls["correlation_id"])
     first = place.find(calls["correlation_id"])
@@ -309,12 +311,6 @@ def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray) -> np.ndarray:
     for _, start, end in raw.own:
         found |= (begun >= start) & (ended <= end)
     return waits[found]
-
-
-def _several(launches: dict[str, Any], dispatchers: Sequence[Row]) -> np.ndarray | None:
-    """Which launches are calls that launch several kernels, and at the end False for none; None where none is."""
-    is_one = np.array([row.get("framework") in CALLS_OF_SEVERAL for row in dispatchers], bool)
-    return np.append(is_one[launches["dispatcher_id"]], False) if is_one.any() else None
 
 
 def _name_alike(launch: np.ndarray, own: np.ndarray, entry: np.ndarray, entries: Sequence[str],

@@ -35,10 +35,11 @@ from kernelscope.native.journal import (
 from kernelscope.native.record import BOUNDARIES, LAYOUT
 from kernelscope.recording.build import COLLECTION, LAUNCH_COLUMNS, RawCollections, RawRecording, build
 from kernelscope.recording.columns import SITE, at_sites
-from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables, fitting_metadata
+from kernelscope.recording.integrity import check_depth, check_tables, fitting_metadata
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import (
+    JSON_COLUMNS,
     MAX_HANDLE,
     MODES,
     RECORD_TIMES,
@@ -63,11 +64,11 @@ MAX_BYTES = 1 << 30
 _IDS = ("dispatcher_id", "specialization_id", "device_id")
 #: Lists of the recorder that are no tables of a recording.
 _OWN = {
-    "targets": (*(Column(name, "int32", "", nullable=True) for name in _IDS),
-                Column("error", "string", "", nullable=True)),
-    "range_labels": tuple(Column(name, "string", "", nullable=True)
+    "targets": (*(Column(name, "int32", "id", "", nullable=True) for name in _IDS),
+                Column("error", "string", "text", "", nullable=True)),
+    "range_labels": tuple(Column(name, "string", "text", "", nullable=True)
                           for name in ("name", "domain", "category", "color", "payload", "source")),
-    "sites": tuple(Column(name, "int32", "", nullable=True) for name in SITE),
+    "sites": tuple(Column(name, "int32", "id", "", nullable=True) for name in SITE),
 }
 #: What the rows of a journal may be of; a table comes after those that its rows name.
 ROW_TABLES = ("cells", "threads", "lines", "stacks", "sites", "devices", "dispatchers", "configurations",
@@ -381,7 +382,7 @@ def _read(path: Path, file: int, size: int) -> Slots:
     for first, block in _blocks(file, rest // SLOT_BYTES):
         block, found = _whole(block)
         are_launches = block["kind"][found] == LAUNCH
-        damaged += _written(block) - len(found)
+        damaged += int(block.view("<u8").reshape(-1, SLOT_BYTES // 8).any(axis=1).sum()) - len(found)
         voided += int((~are_launches).sum())
         found = found[are_launches]
         parts.append(block[found])
@@ -415,11 +416,6 @@ def _blocks(file: int, count: int) -> Iterator[tuple[int, np.ndarray]]:
             yield first, np.frombuffer(data[:len(data) // SLOT_BYTES * SLOT_BYTES], SLOT)
         if len(data) < wanted:
             return
-
-
-def _written(slots: np.ndarray) -> int:
-    """How many slots are not empty."""
-    return int(slots.view("<u8").reshape(-1, SLOT_BYTES // 8).any(axis=1).sum())
 
 
 def _whole(slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

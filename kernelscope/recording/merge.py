@@ -25,11 +25,10 @@ from kernelscope.progress import Progress, Work, bar, carried_out
 from kernelscope.recording.clocks import before_cause, by_pings, on_one_clock
 from kernelscope.recording.events import EVENTS, IN_ORDER, Events, Numbers, Scratch
 from kernelscope.recording.file import load, target_of, write_tables
-from kernelscope.recording.integrity import REFERENCES
 from kernelscope.recording.model import Recording, Renumbering, numbered, renumbered
 from kernelscope.recording.parquet import empty_table, encode, make_table, table_of_rows, writer
 from kernelscope.recording.redact import without_paths
-from kernelscope.schema import MAX_COUNT, TABLES, UNKNOWN
+from kernelscope.schema import MAX_COUNT, REFERENCES, TABLES, UNKNOWN
 from kernelscope.units import listed
 
 Source = Recording | str | Path

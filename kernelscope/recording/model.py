@@ -21,10 +21,9 @@ from kernelscope.errors import (
 )
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.driver import are_hooked
-from kernelscope.recording.integrity import REFERENCES, own_id
 from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
-from kernelscope.recording.time import FOREVER, INSTANTS, instants, is_known, otherwise
-from kernelscope.schema import TABLES, UNKNOWN
+from kernelscope.recording.time import FOREVER, instants, is_known, otherwise
+from kernelscope.schema import INSTANTS, REFERENCES, TABLES, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -448,8 +447,11 @@ def _masked(array: pa.ChunkedArray, dtype: str) -> Any:
 
 # Parts of a recording as recordings of their own: one cell's, or what its launches and compilations use.
 
-_EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges",
-           "collections", "measurements", "pc_samples", "pm_samples")
+_EVENTS = tuple(table.name for table in TABLES.values() if table.is_event)
+
+#: Those that are of a kernel by its specialization alone.
+_OF_KERNELS = tuple(name for name in _EVENTS if "specialization_id" in TABLES[name].names
+                    and not {"dispatcher_id", "compilation_id", "activity_id"} & {*TABLES[name].names})
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -489,10 +491,9 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
         recording, cell_id = select_process(recording, process), int((processes[:cell_id] == process).sum())
     keep = _masks(recording, ("health",))
     keep["cells"][cell_id] = True
-    keep["launches"] = recording.column("launches", "cell_id") == cell_id
-    for table in ("compilations", "activities", "api_calls", "builds", "graph_events", "collections", "measurements",
-                  "pc_samples", "pm_samples"):
-        keep[table] = recording.column(table, "cell_id") == cell_id
+    for table in _EVENTS:
+        if "cell_id" in TABLES[table].names:
+            keep[table] = recording.column(table, "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
     keep["builds"] |= np.append(keep["launches"], False)[recording.column("builds", "launch_id")]
     keep["passes"] = _passes(recording, cell_id, keep["compilations"])
@@ -576,7 +577,7 @@ def select_framework(recording: Recording, framework: str) -> Recording:
     specialization, launch = (recording.column("activities", name) for name in ("specialization_id", "launch_id"))
     owner_of = np.append(recording.column("specializations", "dispatcher_id"), UNKNOWN)
     owner = owner_of[specialization]
-    for table in ("measurements", "pc_samples"):
+    for table in _OF_KERNELS:
         keep[table] = wanted[owner_of[recording.column(table, "specialization_id")]]
     keep["activities"] = np.where(launch == UNKNOWN, wanted[owner], np.append(keep["launches"], False)[launch])
     return Recording(_part(recording, keep), recording.metadata)
@@ -624,7 +625,7 @@ def renumbered(table: pa.Table, name: str, renumbering: dict[str, Renumbering]) 
     """
     for index, column in enumerate(TABLES[name].columns):
         old = table.column(index)
-        if column.name in REFERENCES and column.name != own_id(name) and old.null_count < len(old):
+        if column.name in REFERENCES and column.name != TABLES[name].key and old.null_count < len(old):
             new = _new_ids(old, renumbering[REFERENCES[column.name]])
             field = table.schema.field(index)
             table = table.set_column(index, field, pa.array(new, field.type, mask=new == UNKNOWN))
@@ -633,7 +634,7 @@ def renumbered(table: pa.Table, name: str, renumbering: dict[str, Renumbering]) 
 
 def numbered(table: pa.Table, name: str) -> pa.Table:
     """Return the rows of the table called `name` with its own ids, if it has any, counted from 0."""
-    if own_id(name) is None:
+    if TABLES[name].key is None:
         return table
     field = table.schema.field(0)
     return table.set_column(0, field, pa.array(np.arange(table.num_rows), field.type))
@@ -661,7 +662,9 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
         _mark(recording, keep, referring, "processes")
     _mark_callers(recording.column("stacks", "parent_stack_id"), keep["stacks"])
     _mark(recording, keep, "stacks", "lines")
-    keep["metrics"] = keep["measurements"][recording.column("metrics", "measurement_id")]
+    for table in TABLES.values():
+        if table.part_of:
+            keep[table.name] = keep[table.part_of][recording.column(table.name, str(TABLES[table.part_of].key))]
     keep["occupancies"][:] = True
     for column in ("specialization_id", "configuration_id", "device_id"):
         keep["occupancies"] &= keep[REFERENCES[column]][recording.column("occupancies", column)]
@@ -689,7 +692,7 @@ def _order(recording: Recording, kept: Any) -> Any:
 def _mark(recording: Recording, keep: dict[str, Any], referring: str, referred: str) -> None:
     """Keep the rows of `referred` that kept rows of `referring` name."""
     for column in TABLES[referring].names:
-        if REFERENCES.get(column) == referred and column != own_id(referring):
+        if REFERENCES.get(column) == referred and column != TABLES[referring].key:
             ids = recording.column(referring, column)[keep[referring]]
             keep[referred][ids[ids != UNKNOWN]] = True
 

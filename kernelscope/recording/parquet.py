@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.integrity import own_id
 from kernelscope.recording.time import null_of
 from kernelscope.schema import TABLES, UNKNOWN, Column
 
@@ -89,7 +88,7 @@ def recorded_table(name: str, rows: Sequence[Mapping[str, Any]], left_out: list[
     """
     if not rows:
         return empty_table(name)
-    own = own_id(name)
+    own = TABLES[name].key
     columns: dict[str, Any] = {}
     for column in TABLES[name].columns:
         if column.name == own:
@@ -520,7 +519,7 @@ def writer(name: str, sink: Any, rows: int, left_out: Collection[str] = ()) -> G
     """
     columns = [column for column in TABLES[name].columns if column.name not in left_out]
     schema = pa.schema([arrow_schema(name).field(column.name) for column in columns])
-    whose = {*_WHOSE} - {own_id(name)} if rows >= _MANY_ROWS else ()
+    whose = {*_WHOSE} - {TABLES[name].key} if rows >= _MANY_ROWS else ()
     coded = {column.name for column in columns if column.dtype in _TEXT or column.name in whose}
     with pq.ParquetWriter(
         sink,

@@ -308,7 +308,8 @@ def _matched(raw: RawRanges) -> _Found:
     stacked = np.flatnonzero((kind == _PUSH) | (kind == _POP) | (kind == _EXIT))
     partner = np.full(len(kind), UNKNOWN, dtype=np.int64)
     lane = thread[stacked] * max(len(numbers), 1) + (domain[label[stacked]] if len(domain) else 0)
-    partner[stacked] = _places(stacked, _partners(lane, kind[stacked] == _PUSH))
+    of = _partners(lane, kind[stacked] == _PUSH)
+    partner[stacked] = np.where(of >= 0, stacked[of], UNKNOWN)
 
     begun = np.flatnonzero((kind >= _START) & (kind % 2 == 0))
     closing = np.flatnonzero((kind >= _START) & (kind % 2 == 1))
@@ -435,8 +436,3 @@ def _nested_one_by_one(found: _Found) -> tuple[np.ndarray, np.ndarray]:
         parents.append(parent)
         depths.append(depth)
     return np.array(parents, dtype=np.int64), np.array(depths, dtype=np.int64)
-
-
-def _places(places: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """What `of` points at, as places of the whole."""
-    return np.where(of >= 0, places[of], UNKNOWN)

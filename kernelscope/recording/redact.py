@@ -20,12 +20,11 @@ import pyarrow.compute as pc
 from kernelscope import cubin
 from kernelscope.errors import CubinError
 from kernelscope.recording.api import PREFIXES
-from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import empty_table, table_of_rows
 from kernelscope.recording.paths import LEFT_OUT, SEPARATOR
 from kernelscope.recording.ranges import common_name
-from kernelscope.schema import DETAILS, MODES, TABLES, UNKNOWN, Column
+from kernelscope.schema import DETAILS, JSON_COLUMNS, MODES, TABLES, UNKNOWN, Column, Neutral
 
 # What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
 #
@@ -402,10 +401,10 @@ def is_number(value: Any) -> bool:
 
 # A recording that can be shown to others: without source, code, and any name that a user gave.
 #
-# `RULES` decides on every text column of the schema. The values that the schema lists for a column stay (``compiled``),
-# and words of CUDA and numba (``cuLaunchKernel``, ``float32``); any other text becomes a neutral name that stays
-# distinct, such as ``kernel_2``, or is left out. A column that no rule names is emptied. Numbers stay: times, sizes,
-# line numbers, launch configurations.
+# The schema says of each text column what becomes of it. Its values stay (``compiled``), and words of CUDA and numba
+# (``cuLaunchKernel``, ``float32``); any other text becomes a neutral name that stays distinct, such as ``kernel_2``, or
+# is left out. A column of which the schema says nothing is emptied. Numbers stay: times, sizes, line numbers, launch
+# configurations.
 #
 # Neutral names are counted by recording: merge first, then redact.
 
@@ -559,9 +558,14 @@ def _configuration(names: Names, text: str) -> str | None:
     return json.dumps(_shape(_object(text))) if _object(text) else None
 
 
+#: A graph of which only the number is known, and kernels of NCCL, which are what processes are compared by.
+_NOBODYS = re.compile(r"CUDA graph \d{1,20}|ncclDevKernel_[A-Za-z]+(?:_[A-Za-z0-9]+){0,8}")
+
+
 def _activity(names: Names, text: str) -> str:
-    """Keep a graph's number; leave out the name of a kernel or function."""
-    return text if re.fullmatch(r"CUDA graph \d{1,20}", text) else names.of("other_kernel", text)
+    """Keep a graph's number, and the name of a kernel of NCCL; leave out that of another kernel, or of a function."""
+    found = _NOBODYS.match(text)
+    return found[0] if found and text[found.end():found.end() + 1] in ("", "(") else names.of("other_kernel", text)
 
 
 def _driver_error(names: Names, text: str) -> str:
@@ -659,7 +663,6 @@ _SHAPES = _words("griddim blockdim cluster sharedmem_bytes sharedmem stream")
 _API = rf"(?:{PREFIXES}|cudart|nvtx)[A-Z]\w{{0,60}}|cuda\.core\.launch"
 _MODEL = (r"[A-Z]{0,4}\d{1,4}(?:GB|MB|GiB)?|RTX|GTX|TITAN|Tesla|Quadro|GeForce|PCIe|HBM\d\w?|NVL|SXM\d|Ti|SUPER|Laptop|"
           r"GPU|Graphics|Ada|Generation|Blackwell|Pro|PRO|Workstation|Server|Edition|Max-Q|MIG|\dg\.\d+gb|X|V|Xp")
-_CAPABILITY = _matching("capability", r"\d+\.\d+[af]?")
 # Arguments of its algorithms, what of them counts, and its fields; a captured variable has a name of the user's.
 _KEY_PARTS = _words(
     "d_in d_in1 d_in2 d_out d_in_keys d_in_values d_out_keys d_out_values d_in_items d_out_items d_values d_data "
@@ -669,66 +672,23 @@ _KEY_PARTS = _words(
     "select_first_part_op select_second_part_op begin_bit end_bit determinism compute_capability kind dtype dtypes "
     "name code state operator iterator type types target algorithm 2 3 4")
 
-#: What becomes of every text column but enumerations and those of ``code``, whose rows are left out, by table. What
-#: the schema lists as a column's values stays before its rule is asked.
-RULES: dict[str, dict[str, Rule]] = {
-    "processes": {"host": _named("host"), "worker": _named("worker"), "gpu_uuid": _named("gpu"), "message": _dropped},
-    "cells": {"name": _named("cell"), "error": _exception, "source": _dropped, "source_sha256": _dropped},
-    "threads": {"name": _named("thread")},
-    "lines": {"file": _source_file, "function": _named("function"), "text": _dropped},
-    "stacks": {},
-    "operators": {"name": _operator, "path": _operators},
-    "devices": {
-        "uuid": _named("gpu"),
-        "name": _matching("device", rf"(?:NVIDIA|Tesla|Quadro|GeForce|TITAN)(?: (?:{_MODEL}))*"),
-        "compute_capability": _CAPABILITY,
-    },
-    "dispatchers": {
-        "framework": _named("framework"), "name": _named("kernel"), "module": _named("module"),
-        "filename": _file, "arguments": _arguments, "options": _options, "code_sha256": _hash,
-        "attributes": _owner,
-    },
-    "specializations": {
-        "signature": neutral_types, "compute_capability": _CAPABILITY, "launch_config": _configuration,
-        "entry_name": _named("entry"), "attributes": _dropped,
-    },
-    "configurations": {},
-    "occupancies": {},
-    "launches": {"error": _exception},
-    "activities": {
-        "name": _activity, "entry_name": _named("entry"), "api": _matching("api", _API),
-        "memory": _named("memory"),
-    },
-    "api_calls": {"name": _matching("api", _API)},
-    "compilations": {
-        "signature": neutral_types, "reason_code": _named("reason"), "reason": _dropped,
-        "argument": _named("unknown_argument"), "nearest_signature": neutral_types, "fix": _dropped,
-        "cache_file": _named("cache", ".nbi"), "cache_data_file": _named("cache_data", ".nbc"),
-        "cache_key": _named("key"), "error": _exception, "attributes": _compile_attributes,
-    },
-    "builds": {
-        "framework": _named("framework"), "algorithm": _named("algorithm"), "compute_capability": _CAPABILITY,
-        "key_parts": _key_parts, "differing_parts": _part_names, "reason_code": _named("reason"), "reason": _dropped,
-        "fix": _dropped, "error": _exception, "attributes": _tuning,
-    },
-    "graphs": {"fingerprint": _hash, "topology": _hash, "attributes": _dropped},
-    "graph_nodes": {"name": _named("other_kernel"), "entry_name": _named("entry"), "attributes": _dropped},
-    "graph_edges": {"attributes": _dropped},
-    "graph_events": {
-        "api": _matching("api", _API), "error": _driver_error, "changes": _dropped, "attributes": _dropped,
-    },
-    "passes": {"name": _named("pass")},
-    "ranges": {
-        "name": _range, "domain": _named("domain"), "category": _named("category"),
-        "color": _matching("color", r"#[0-9a-fA-F]{6}"), "payload": _dropped,
-    },
-    "collections": {},
-    "measurements": {"name": _named("kernel"), "entry_name": _named("entry"), "metric_set": _named("metrics")},
-    "metrics": {"name": _matching("metric", _METRIC), "unit": _matching("unit", _UNIT)},
-    "pc_samples": {"name": _named("kernel"), "entry_name": _named("entry"), "reason": _named("reason")},
-    "pm_samples": {"name": _matching("metric", _METRIC)},
-    "health": {"probe": _named("probe"), "message": _dropped, "fix": _dropped},
+#: What redaction does with a text by the names that columns of the schema give it.
+RULES: dict[str, Rule] = {
+    "": _dropped, "activity": _activity, "api": _matching("api", _API), "arguments": _arguments,
+    "capability": _matching("capability", r"\d+\.\d+[af]?"), "color": _matching("color", r"#[0-9a-fA-F]{6}"),
+    "compile_attributes": _compile_attributes, "configuration": _configuration,
+    "device": _matching("device", rf"(?:NVIDIA|Tesla|Quadro|GeForce|TITAN)(?: (?:{_MODEL}))*"),
+    "driver_error": _driver_error, "exception": _exception, "file": _file, "hash": _hash, "key_parts": _key_parts,
+    "metric": _matching("metric", _METRIC), "operator": _operator, "operators": _operators, "options": _options,
+    "owner": _owner, "part_names": _part_names, "range": _range, "source_file": _source_file, "tuning": _tuning,
+    "types": neutral_types, "unit": _matching("unit", _UNIT),
 }
+
+
+def rule_of(column: Column) -> Rule:
+    """Return what redaction does with the texts of a column that are none of its values."""
+    redaction = column.redaction
+    return _named(*redaction) if isinstance(redaction, Neutral) else RULES[redaction]
 
 
 def _table(recording: Recording, name: str, names: Names) -> pa.Table:
@@ -742,9 +702,7 @@ def _table(recording: Recording, name: str, names: Names) -> pa.Table:
         by_row = special.get((name, column.name))
         if by_row is not None:
             by_row(recording, names)
-        # A column that a later schema adds is not shown before someone has decided on it.
-        rule = RULES.get(name, {}).get(column.name, _named(column.name) if column.is_enumeration else _dropped)
-        changed = _changed(held, partial(_shown, names, column.values, rule), column.nullable)
+        changed = _changed(held, partial(_shown, names, column.values, rule_of(column)), column.nullable)
         table = table.set_column(index, table.schema.field(index), changed)
     return table
 

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelscope.schema import RECORD_TIMES, UNKNOWN
+from kernelscope.schema import INSTANTS, UNKNOWN
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Columns of instants, as distinct from durations, which have the same unit.
-INSTANTS = (*RECORD_TIMES, "synchronized_ns")
 #: What stands for an unknown instant in a column of NumPy.
 UNKNOWN_INSTANT = int(np.iinfo(np.int64).min)
 #: The end of what has no known end.

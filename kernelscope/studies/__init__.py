@@ -13,18 +13,18 @@ Importing this package imports neither numba nor CUDA; its names are loaded when
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kernelscope.studies.benchmark_suite import read_benchmarks as read_benchmarks
+    from kernelscope.studies.benchmark_suite import suite as suite
     from kernelscope.studies.breakdown import anatomy as anatomy
     from kernelscope.studies.calibration import calibrate as calibrate
     from kernelscope.studies.cases import Case as Case
     from kernelscope.studies.cases import built_in_cases as built_in_cases
     from kernelscope.studies.cases import case as case
     from kernelscope.studies.cases import select as select
-    from kernelscope.studies.compare import compare as compare
+    from kernelscope.studies.comparison import compare as compare
     from kernelscope.studies.environments import Workspace as Workspace
     from kernelscope.studies.environments import prepare as prepare
     from kernelscope.studies.overhead import StudyInterrupted as StudyInterrupted
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kernelscope.studies.result import StudyResult as StudyResult
     from kernelscope.studies.result import load as load
     from kernelscope.studies.statistics import judge as judge
-    from kernelscope.studies.suite import read_benchmarks as read_benchmarks
-    from kernelscope.studies.suite import suite as suite
     from kernelscope.studies.target import Target as Target
     from kernelscope.studies.target import parse_target as parse_target
 
@@ -51,15 +49,15 @@ _HOMES = {
     "calibrate": "calibration",
     "case": "cases",
     "built_in_cases": "cases",
-    "compare": "compare",
+    "compare": "comparison",
     "judge": "statistics",
     "launch_overhead": "overhead",
     "load": "result",
     "parse_target": "target",
     "prepare": "environments",
-    "read_benchmarks": "suite",
+    "read_benchmarks": "benchmark_suite",
     "select": "cases",
-    "suite": "suite",
+    "suite": "benchmark_suite",
 }
 
 __all__ = sorted(_HOMES)
@@ -75,15 +73,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Studies(ModuleType):
-    """The package: some of its functions are called as the modules that have them, or as what they make."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # An import of such a module would put it in the function's place.
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Studies

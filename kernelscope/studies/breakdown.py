@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -21,37 +20,18 @@ from kernelscope.recording.redact import shareable_values
 from kernelscope.studies import overhead
 from kernelscope.studies import process as studies_process
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.card import CLASSES, HEAD_STYLE, SIGNS, color_of, failed, head, page_of, plain_list
 from kernelscope.studies.cases import Case, select
 from kernelscope.studies.files import anatomy_to_json
 from kernelscope.studies.files import without_paths as without_paths_of
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
+from kernelscope.studies.progress import Progress
 from kernelscope.studies.result import Measured, Saved
-from kernelscope.studies.runner import (
-    Member,
-    Plan,
-    Progress,
-    Run,
-    Running,
-    as_data,
-)
-from kernelscope.studies.target import Target, check_settings, shown
+from kernelscope.studies.runner import Member, Plan, Run, Running, as_data
+from kernelscope.studies.target import Target, check_settings
 from kernelscope.studies.text import difference as difference_text
 from kernelscope.studies.text import difference_interval, micros, share
-from kernelscope.suggestions import did_you_mean
 from kernelscope.units import counted
-from kernelscope.views.base import clean, columns, escape, shorten, width_of, with_notice, wrap
-from kernelscope.views.charts import (
-    COLORS,
-    figure_of,
-    kernel_lines,
-    labels_of,
-    sentence,
-)
-from kernelscope.views.charts import (
-    label as chart_label,
-)
-from kernelscope.views.html import folded, heading, style, style_element, table_of
+from kernelscope.views.base import clean, columns, shorten, width_of, with_notice, wrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -343,7 +323,7 @@ def _verdict(middle: float, half: float, launch_us: float) -> str:
     return NO_DIFFERENCE if half <= RESOLUTION * launch_us else TOO_NOISY
 
 
-# An anatomy's result: the parts of a launch in each target, and where a target spends more than the baseline.
+# An anatomy's result.
 
 class AnatomyResult(Saved):
     """What an anatomy measured, and what was found in it.
@@ -422,6 +402,8 @@ class AnatomyResult(Saved):
         StudyError
             There is no figure, target or case of that name.
         """
+        from kernelscope.studies.breakdown_figures import plot
+
         if kind is None:
             kind = "difference" if self.differences and target is None else "waterfall"
         return plot(self, kind, target, case)
@@ -437,8 +419,18 @@ class AnatomyResult(Saved):
         """Return everything that was measured, as JSON."""
         return anatomy_to_json(self.breakdown)
 
-    def _view(self) -> Any:
-        return sys.modules[__name__]
+    def __str__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from kernelscope.studies.breakdown_card import card
+
+        return card(self)
+
+    def _page(self) -> str:
+        from kernelscope.studies.breakdown_card import page
+
+        return page(self)
 
 
 def without_paths(breakdown: MeasuredBreakdown) -> MeasuredBreakdown:
@@ -448,7 +440,7 @@ def without_paths(breakdown: MeasuredBreakdown) -> MeasuredBreakdown:
     return MeasuredBreakdown(without_paths_of(breakdown.measured), parts, breakdown.times)
 
 
-# Anatomy of a launch: what each part of it costs, in several targets, and where one spends more than the baseline.
+# Anatomy of a launch.
 
 #: A batch of a part takes this share of a study's, half a millisecond: there are twenty kinds, each often repeated.
 SHORTER = 20
@@ -779,237 +771,3 @@ def _listed(keys: Sequence[str]) -> str:
 
 def _padded(value: str, width: int) -> str:
     return value + " " * (width - width_of(value))
-
-
-# An anatomy as a card and as a page: each case a table of its parts, with a bar where each one lies in the launch.
-
-_STYLE = """
-.kscope .ks-anatomy table.ks-table td { padding-top: 3px; padding-bottom: 3px; }
-.kscope .ks-anatomy table.ks-table :is(th, td):nth-child(2) { text-align: left; }
-.kscope .ks-anatomy table.ks-table td { vertical-align: top; }
-.kscope .ks-anatomy table.ks-table th { white-space: normal; overflow-wrap: anywhere; }
-.kscope .ks-anatomy table.ks-table td.ks-fall { min-width: 112px; padding-top: 7px; vertical-align: middle; }
-.kscope .ks-anatomy tr:has(.ks-whole) td { border-top: 1px solid var(--ks-line); font-weight: 600; }
-.kscope .ks-anatomy .ks-fall div { height: 6px; margin: 0 0 2px; border-radius: 1px; background: var(--ks-tint); }
-.kscope .ks-anatomy .ks-fall i { display: block; height: 6px; border-radius: 1px; min-width: 1px; }
-.kscope .ks-anatomy .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; margin-right: 5px; }
-.kscope .ks-anatomy .ks-slower { color: #d55e00; font-weight: 600; }
-.kscope .ks-anatomy .ks-faster { color: #009e73; font-weight: 600; }
-.kscope .ks-anatomy table.ks-table .ks-left:first-child { min-width: 112px; }
-.kscope .ks-anatomy col.ks-part { width: 25%; }
-.kscope .ks-anatomy col.ks-fall { width: 28%; }
-.kscope .ks-anatomy ul.ks-list b { font-weight: 600; }
-"""
-
-
-def card(result: AnatomyResult) -> str:
-    """Return the anatomy as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
-    return (style_element(style(), HEAD_STYLE, _STYLE) +
-            f'<div class="kscope"><div class="ks-anatomy">{_body(result)}</div></div>')
-
-
-def page(result: AnatomyResult) -> str:
-    """Return a self-contained HTML document: the card, and the waterfalls."""
-    return page_of(title(result), card(result), result.figures(), studies_text.notice(result.measured))
-
-
-def _body(result: AnatomyResult) -> str:
-    top = head(title(result), result.measured, studies_text.notice(result.measured)) + failed(result.measured)
-    messages = conclusions(result)
-    others = sentences(result)[len(messages):]
-    tables = "".join(_case(result, case.name) for case in result.measured.cases)
-    return f"{top}{plain_list(messages)}{tables}" + folded("What the parts are, and how they were measured",
-                                                        plain_list(others))
-
-
-def _case(result: AnatomyResult, case: str) -> str:
-    targets = [(place, each.label) for place, each in enumerate(result.measured.targets)
-               if result.of(each.label, case)]
-    if not targets:
-        return ""
-    labels = [label for _, label in targets]
-    compared = {(each.target, each.label): each for each in result.differences if each.case == case}
-    native = {label: result.of(label, case).get("arguments") for label in labels}
-    longest = max(result.of(label, case)[LAUNCH].us or 0.0 for label in labels)
-    begun = dict.fromkeys(labels, 0.0)
-    rows: list[str] = []
-    for _, parts in rows_of(result, labels, case):
-        known = next(each for each in parts if each is not None and each.us is not None)
-        bars = ""
-        for (place, label), part in zip(targets, parts, strict=True):
-            bars += _bar(part, begun[label], longest, color_of(place))
-            begun[label] += (part.us or 0.0) if part is not None and part.key != LAUNCH else 0.0
-        is_argument = known.key.startswith("argument ")
-        cells = "".join(_time(part or (native[label] if is_argument else None), compared.get((label, known.key)))
-                        for label, part in zip(labels, parts, strict=True))
-        rows.append(f'{_name(known)}<td class="ks-fall">{bars}</td>{cells}')
-    columns = [("part", "part", ""), ("fall", "where it lies in the launch", "")]
-    html = table_of(columns + [("", "", "") for _ in labels], rows)
-    for place, label in targets:
-        key = f'<i class="ks-key" style="background:{color_of(place)}"></i>'
-        named = shorten(clean(label), 40)
-        html = html.replace("<th></th>", f'<th title="{escape(label)}">{key}{escape(named)} <small>µs</small></th>', 1)
-    merged = [each for each in compared.values() if " + " in each.label]
-    messages = [f"{studies_text.name(each.target)}, compared as a whole: {each.label}: "
-            f"{difference_text(each)} {difference_interval(each)} µs, {each.verdict}." for each in merged]
-    statement = next(each.statement for each in result.measured.cases if each.name == case)
-    note = studies_text.name(case) + (f": {studies_text.name(statement)}" if statement != case else "")
-    return heading("Host time of a launch", note) + html + plain_list(messages)
-
-
-def _name(part: PartTime) -> str:
-    whole = " ks-whole" if part.key == LAUNCH else ""
-    note = f" <small>{escape(shorten(clean(part.note), 60))}</small>" if part.note else ""
-    about = MEANINGS.get(part_kind(part.key), "the whole launch, without stamps")
-    return f'<td class="ks-left{whole}" title="{escape(about)}">{escape(part.key)}{note}</td>'
-
-
-def _time(part: PartTime | None, compared: PartDifference | None) -> str:
-    value, percent = amount(part)
-    if part is None:
-        return f'<td><span class="ks-soft">{studies_text.NOT_MEASURED}</span></td>'
-    if part.us is None:
-        return f'<td title="{escape(part.reason or "")}"><span class="ks-soft">not seen</span></td>'
-    below = f"{percent} %" if percent else ""
-    title = f"{value} µs"
-    if compared is not None:
-        change = difference_text(compared)
-        kind, sign = CLASSES.get(compared.verdict, "ks-soft"), SIGNS.get(compared.verdict, "?")
-        title += f"; {change} {difference_interval(compared)} µs against the baseline: {compared.verdict}"
-        below = f'{escape(below)} <span class="{kind}">{escape(f"{sign} {change}")}</span>'
-    else:
-        below = escape(below)
-    return f'<td title="{escape(title)}">{escape(value.replace("+/-", "±"))} <small>{below}</small></td>'
-
-
-def _bar(part: PartTime | None, begun: float, longest: float, color: str) -> str:
-    """A bar from where the part begins to where it ends; less than nothing leans back from there."""
-    if part is None or part.us is None or longest <= 0:
-        return "<div></div>"
-    begin = 0.0 if part.key == LAUNCH else begun
-    left, right = sorted((begin, begin + part.us))
-    left, right = max(0.0, min(left / longest, 1.0)), max(0.0, min(right / longest, 1.0))
-    faint = ";opacity:.5" if part.key == UNATTRIBUTED else ""
-    place = f"margin-left:{left * 100:.2f}%;width:{(right - left) * 100:.2f}%"
-    return f'<div><i style="{place};background:{color}{faint}"></i></div>'
-
-
-# Waterfalls of a launch, as Plotly figures: its parts one after the other, and from a baseline to a target.
-
-KINDS = ("waterfall", "difference")
-
-_LINE_HEIGHT, _AROUND = 27, 130
-_FIGURE_NAME_WIDTH = 34
-_REST = "rgba(127,127,127,.5)"
-_DIFFERENT = {SLOWER: "#d55e00", FASTER: "#009e73"}
-
-
-def plot(result: AnatomyResult, kind: str = "waterfall", target: str | None = None,
-         case: str | None = None) -> go.Figure:
-    """Return a figure; `AnatomyResult.plot` describes them.
-
-    Raises
-    ------
-    StudyError
-        There is no figure, target or case of that name.
-    """
-    if kind not in KINDS:
-        raise StudyArgumentError(
-            f"no figure {shown(kind)} of an anatomy; known: {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}")
-    labels = [each.label for each in result.measured.targets]
-    names = [each.name for each in result.measured.cases]
-    if target is not None and target not in labels:
-        raise StudyArgumentError(f"no target {shown(target)} was measured; measured: "
-                                 f"{', '.join(labels) or 'none'}{did_you_mean(str(target), labels)}")
-    if case is not None and case not in names:
-        raise StudyArgumentError(f"no case {shown(case)} was measured; measured: "
-                                 f"{', '.join(names) or 'none'}{did_you_mean(str(case), names)}")
-    case = case if case is not None else next(iter(names), "")
-    if kind == "waterfall":
-        return waterfall(result, target if target is not None else next(iter(labels), ""), case)
-    return difference(result, target if target is not None else next(iter(labels[1:]), ""), case)
-
-
-def waterfall(result: AnatomyResult, target: str, case: str) -> go.Figure:
-    """Return the parts of one target's launch, each from where the one before it ended; at last the whole launch.
-
-    Lines are 95 % intervals of the parts. What is gray is not attributed to a part.
-    """
-    title = f"Parts of a launch: {_trace_name(target)}, {_trace_name(case)}"
-    parts = [each for each in result.of(target, case).values() if each.us is not None]
-    if not parts:
-        return sentence(title, "Nothing was measured, so there is nothing to show.")
-    begun = 0.0
-    bars: list[_Bar] = []
-    for part in parts:
-        us, base = part.us or 0.0, 0.0 if part.key == LAUNCH else begun
-        bars.append(_Bar(label_of(part), us, base, _REST if part.key in (UNATTRIBUTED, LAUNCH) else COLORS[0],
-                         (part.high_us or 0.0) - us,
-                         f"{us:.3f} µs, {(part.share or 0) * 100:.1f} %"
-                         f"<br>95 %: {part.low_us:.3f} to {part.high_us:.3f} µs"))
-        begun += us
-    figure = _figure(result, title, bars, "µs of the host")
-    figure.update_xaxes(rangemode="tozero")
-    return figure
-
-
-def difference(result: AnatomyResult, target: str, case: str) -> go.Figure:
-    """Return how the launch of a target comes to cost more, or less, than the baseline's: from part to part.
-
-    Lines are intervals that hold for all differences together. Differences that were not seen are gray.
-    """
-    found = [each for each in result.differences if (each.target, each.case) == (target, case)]
-    title = f"Where {_trace_name(target)} differs, {_trace_name(case)}"
-    if not found:
-        return sentence(title, "No part was compared with another target's, so there is no difference to show.")
-    title = f"Where {_trace_name(target)} differs from {_trace_name(found[0].baseline)}, {_trace_name(case)}"
-    whole = next(each for each in found if each.label == LAUNCH)
-    steps = [(each.label, each.difference_us, each) for each in found if each.label != LAUNCH]
-    rest = whole.difference_us - sum(value for _, value, _ in steps)
-    rows: list[tuple[str, float, PartDifference | None]] = [*steps, (UNATTRIBUTED, rest, None),
-                                                            (LAUNCH, whole.difference_us, whole)]
-    begun = 0.0
-    bars: list[_Bar] = []
-    for name, value, each in rows:
-        verdict = each.verdict if each is not None else "what is left over"
-        interval = "" if each is None else f"<br>{each.low_us:+.3f} to {each.high_us:+.3f} µs"
-        bars.append(_Bar(name, value, 0.0 if name == LAUNCH else begun, _DIFFERENT.get(verdict, _REST),
-                         math.inf if each is None else each.high_us - each.difference_us,
-                         f"{value:+.3f} µs, {verdict}{interval}"))
-        begun += value
-    figure = _figure(result, title, bars, "µs more than the baseline")
-    figure.update_xaxes(zeroline=True, zerolinewidth=1.5)
-    return figure
-
-
-class _Bar(NamedTuple):
-    """One row of a figure: from `base`, `value` long, with a line of `half` to both sides where that is finite."""
-
-    label: str
-    value: float
-    base: float
-    color: str
-    half: float
-    hover: str
-
-
-def _figure(result: AnatomyResult, title: str, bars: Sequence[_Bar], unit: str) -> go.Figure:
-    messages = chart_label(studies_text.notice(result.measured))
-    notice = f"<br><span style='font-size:11px;font-weight:normal'>{messages}</span>"
-    figure = figure_of(title + (notice if result.is_dry_run else ""), len(bars) * _LINE_HEIGHT + _AROUND)
-    figure.update_layout(bargap=0.35, barmode="overlay", showlegend=False)
-    if result.is_dry_run:
-        figure.update_layout(margin={"t": 58})
-    for place, bar in enumerate(bars):
-        line = {"type": "data", "array": [bar.half], "color": "#7b828c", "thickness": 1.2, "width": 3}
-        figure.add_bar(
-            x=[bar.value], y=[place], base=[bar.base], orientation="h", showlegend=False,
-            marker={"color": bar.color, "line": {"width": 0}}, error_x=line if math.isfinite(bar.half) else None,
-            customdata=[chart_label(bar.label)], hovertemplate=f"%{{customdata}}<br>{bar.hover}<extra></extra>")
-    kernel_lines(figure, labels_of([bar.label for bar in bars]))
-    figure.update_xaxes(title={"text": unit, "font": {"size": 12}})
-    return figure
-
-
-def _trace_name(text: str) -> str:
-    return chart_label(shorten(clean(text), _FIGURE_NAME_WIDTH))

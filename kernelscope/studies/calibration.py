@@ -28,9 +28,10 @@ from kernelscope.studies.bench import main as bench_main
 from kernelscope.studies.bench import timing
 from kernelscope.studies.bench.main import Bench
 from kernelscope.studies.bench.timing import TimedCase, freeze_garbage
+from kernelscope.studies.cores import CpuNoise
 from kernelscope.studies.overhead import is_dry_run, random_seed, refuse_simulator
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, kill_all
-from kernelscope.studies.runner import CpuNoise, Progress, showing_progress
+from kernelscope.studies.progress import Progress, showing_progress
 from kernelscope.studies.target import check_settings
 
 #: Device arrays that the two kernels take.

@@ -87,7 +87,8 @@ def axis(differences: Iterable[Difference]) -> Axis:
         low, high = min(low, -_LEAST_PERCENT), max(high, _LEAST_PERCENT)
     room = (high - low) * _MARGIN
     low, high = low - room, high + room
-    return Axis(low, high, _ticks(low, high))
+    step = _round_up((high - low) / _MOST_TICKS)
+    return Axis(low, high, tuple(step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)))
 
 
 def forest_head(scale: Axis) -> str:
@@ -150,12 +151,6 @@ def _end(place: float, is_cut: bool, color: str, side: int) -> str:
     return f'<svg x="{place:.2f}%" y="50%"><path d="{shape}" fill="none" stroke="{color}" stroke-width="2"/></svg>'
 
 
-def _ticks(low: float, high: float) -> tuple[float, ...]:
-    """Return round numbers from `low` to `high`, including zero."""
-    step = _round_up((high - low) / _MOST_TICKS)
-    return tuple(step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1))
-
-
 def _round_up(value: float) -> float:
     size = 10.0 ** math.floor(math.log10(value))
     return next(size * part for part in (1, 2, 5, 10) if size * part >= value * 0.999)
@@ -171,7 +166,7 @@ def bar_width(value: float, values: Sequence[float]) -> float:
     return 100 * min(max(value / most, 0.0), 1.0) if most > 0 and math.isfinite(value) else 0.0
 
 
-# A study as a card and as a page: verdicts first, then every interval around the baseline, then the method.
+# A study as a card and as a page.
 
 #: As many cases as are in sight; the others are folded.
 MOST_CASES = 12
@@ -227,8 +222,11 @@ def card(result: StudyResult) -> str:
     """Return the study as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
     measured = result.measured
     top = head(text.title(measured), measured, text.notice(measured), text.ending(measured))
+    message = listed(text.remarks(result.measured, result.notes))
+    lines = [" ".join(text.method(result.measured)), text.machine(result.measured)]
+    foot = f'<div class="ks-foot">{"".join(f"<div>{_kept(line)}</div>" for line in lines if line)}</div>'
     return framed("".join([top, failed(measured), listed(text.conclusions(result)), _against(result), _within(result),
-                           _remarks(result), _targets(result), _foot(result)]))
+                           heading("To know") + message if message else "", _targets(result), foot]))
 
 
 def page(result: StudyResult) -> str:
@@ -372,11 +370,6 @@ def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: 
     return html.replace("<th></th>", f'<th class="ks-forest">{forest_head(scale)}</th>', 1)
 
 
-def _remarks(result: StudyResult) -> str:
-    message = listed(text.remarks(result.measured, result.notes))
-    return heading("To know") + message if message else ""
-
-
 def _targets(result: StudyResult) -> str:
     rows = [f'<td class="ks-left">{_name(each.label, color_of(place))}</td>'
             f'<td class="ks-left">{escape(text.source(each))}</td>'
@@ -385,11 +378,6 @@ def _targets(result: StudyResult) -> str:
     columns = [("", "target", ""), ("", "from", ""), ("third", "versions", ""), ("number", "processes", "")]
     summary = "<b>1</b> target, its versions" if len(rows) == 1 else f"<b>{len(rows)}</b> targets, their versions"
     return folded(summary, table_of(columns, rows, left=(0, 1, 2))) if rows else ""
-
-
-def _foot(result: StudyResult) -> str:
-    lines = [" ".join(text.method(result.measured)), text.machine(result.measured)]
-    return f'<div class="ks-foot">{"".join(f"<div>{_kept(line)}</div>" for line in lines if line)}</div>'
 
 
 def _kept(sentence: str) -> str:

@@ -69,7 +69,7 @@ class Case:
         return self.function is not None
 
 
-# Cases that tell arguments apart: how many there are, of which kind, and what their signature was known from.
+# Cases that tell arguments apart.
 
 #: What the kinds of arguments are compared with: as many device arrays.
 ARRAYS = 4
@@ -138,7 +138,7 @@ except Exception as error:
 """
 
 
-# Cases that compare launches of the same four device arrays: configured, on streams, in graphs, recorded.
+# Cases that compare launches of the same four device arrays.
 
 _REFERENCE = args_name(ARRAYS)
 _LAUNCH = empty(ARRAYS).statement

@@ -150,7 +150,7 @@ def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
         os.killpg(process.pid, number)
 
 
-# The temporary folder of a study, which goes with everything in it, however the study ends.
+# The temporary folder of a study.
 
 PREFIX = "kernelscope-study-"
 # Locked as long as the study lives: what has it unlocked was left by one that was killed.
@@ -256,7 +256,7 @@ def _remove(folder: Path) -> None:
             return
 
 
-# Git worktrees of a study: made from a ref, and removed with git's record of them, whatever happened meanwhile.
+# Git worktrees of a study.
 
 # Beside a worktree: the path of the repository's .git folder, which has git's record of it. It is written before git
 # is asked, so that nothing is left behind by a study that was killed.
@@ -371,7 +371,7 @@ def _git(folder: Path, *arguments: str) -> Finished:
     return run(["git", *arguments], cwd=folder, environ=environ)
 
 
-# Virtual environments of a study's targets: made for the study, or kept for the next one where that gives the same.
+# Virtual environments of a study's targets.
 
 FOLDER = "KERNELSCOPE_STUDY_ENVIRONMENTS"
 """The environment variable that names the folder of the environments that are kept."""
@@ -430,8 +430,13 @@ def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_li
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if _pip_of_this() else [str(python), "-m", "pip"]
     options = ["--disable-pip-version-check", "--no-input", "--quiet", "--retries", "2"]
     links = [word for link in find_links for word in ("--find-links", link)]
+    # The environment variables for pip, without settings that would install elsewhere.
+    dropped = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_REQUIREMENT", "PIP_EDITABLE", "PYTHONPATH",
+               "PYTHONHOME", "VIRTUAL_ENV", *COLORS)
+    environ = {name: value for name, value in os.environ.items() if name not in dropped}
     finished = run([*pip, *options, "install", *(["--no-index"] if no_index else []), *links, *requirements],
-                   cwd=scratch, environ=_environ_of_pip(scratch))
+                   cwd=scratch, environ=environ | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0",
+                                                   "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"})
     if finished.status:
         raise StudyError(f"pip cannot install {_named(requirements)}: {error_line(finished)}"
                          f"{_next_step(finished, no_index, requirements)}")
@@ -579,14 +584,6 @@ def _pip_of_this() -> str | None:
     return version if numbers >= _OWN_PIP else None
 
 
-def _environ_of_pip(scratch: Path) -> dict[str, str]:
-    """Return the environment variables for pip, without settings that would install elsewhere."""
-    dropped = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_REQUIREMENT", "PIP_EDITABLE", "PYTHONPATH",
-               "PYTHONHOME", "VIRTUAL_ENV", *COLORS)
-    environ = {name: value for name, value in os.environ.items() if name not in dropped}
-    return environ | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
-
-
 def _next_step(finished: Finished, no_index: bool, requirements: Sequence[str]) -> str:
     if no_index:
         fill = "" if requirements[0] == "--editable" else (
@@ -606,7 +603,7 @@ def _all(finished: Finished) -> str:
     return finished.output + finished.errors
 
 
-# How targets become interpreters that can be started: worktrees, virtual environments, and what processes inherit.
+# How targets become interpreters that can be started.
 
 # What releases of numba-cuda fail with is not looked for on every installation: NumPy 2.5 has no row_stack, which
 # those up to 0.30.4 at least call. numba-cuda-mlir gets the same NumPy, so that it is no difference between the two.

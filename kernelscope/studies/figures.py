@@ -171,7 +171,7 @@ def micros(value: float) -> str:
     return f"{value:.{2 if abs(value) < 99.5 else 1 if abs(value) < 999.5 else 0}f} µs"
 
 
-# What a study's verdicts rest on, as Plotly figures: the values of processes, and batches over the study's time.
+# What a study's verdicts rest on, as Plotly figures.
 
 #: As many cases as a figure has parts for, unless cases are named.
 MOST_CASES = 12
@@ -406,20 +406,16 @@ def intervals(result: StudyResult, cases: Sequence[str] | None = None) -> go.Fig
     shown, looks = cases_of(result, cases), looks_of(result)
     if not shown:
         return sentence(TITLE, "Nothing was measured, so there is nothing to show.")
-    by_args = _by_args(result, shown)
+    # The number of arguments of each case; empty where these are not unique or far from each other.
+    counts = {each.name: each.args for each in result.measured.cases if each.name in shown and each.args is not None}
+    values = sorted(counts.values())
+    is_axis = (len(counts) == len(shown) > 1 and len({*values}) == len(values)
+               and values[-1] - values[0] < 3 * len(values))
+    by_args = counts if is_axis and not _within(result, shown) else None
     return _lines(result, by_args, looks) if by_args else _rows(result, shown, looks)
 
 
 KINDS = {"intervals": intervals, "distributions": distributions, "drift": drift}
-
-
-def _by_args(result: StudyResult, cases: Sequence[str]) -> dict[str, int] | None:
-    """Return the number of arguments of each case; empty where these are not unique or far from each other."""
-    counts = {each.name: each.args for each in result.measured.cases if each.name in cases and each.args is not None}
-    values = sorted(counts.values())
-    is_axis = (len(counts) == len(cases) > 1 and len({*values}) == len(values)
-               and values[-1] - values[0] < 3 * len(values))
-    return counts if is_axis and not _within(result, cases) else None
 
 
 def _within(result: StudyResult, cases: Sequence[str]) -> list[Difference]:

@@ -15,8 +15,9 @@ from kernelscope.studies.bench import timing
 from kernelscope.studies.bench.main import Framework, find
 from kernelscope.studies.bench.timing import CaseError, TimedCase, Unavailable, frozen_garbage, warm_up
 from kernelscope.studies.cases import Case
+from kernelscope.studies.progress import Progress
 from kernelscope.studies.result import Measured
-from kernelscope.studies.runner import LEAST_GENERATIONS, Plan, Progress, Stop, as_data
+from kernelscope.studies.runner import LEAST_GENERATIONS, Plan, Stop, as_data
 from kernelscope.studies.statistics import quiet_share
 from kernelscope.views.base import clean, shorten
 

@@ -17,19 +17,9 @@ from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.studies import process
 from kernelscope.studies.cases import Case, select
 from kernelscope.studies.environments import Workspace, add_version_warnings, prepare, shortened
+from kernelscope.studies.progress import Progress, showing_progress
 from kernelscope.studies.result import CaseReport, Measured, StudyResult, TargetReport
-from kernelscope.studies.runner import (
-    HALF_WIDTH,
-    PROCESSES,
-    REPEATS,
-    Member,
-    Narrow,
-    Plan,
-    Progress,
-    Run,
-    parse_loops,
-    showing_progress,
-)
+from kernelscope.studies.runner import HALF_WIDTH, PROCESSES, REPEATS, Member, Narrow, Plan, Run, parse_loops
 from kernelscope.studies.target import Target, check_paths, check_settings, parse_targets, shown
 
 if TYPE_CHECKING:

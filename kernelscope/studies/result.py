@@ -146,7 +146,7 @@ class Measured:
     notes: list[str] = field(default_factory=list[str])
 
 
-# What a study found: estimates and differences with their verdicts, as plain data.
+# What a study found.
 
 
 @dataclass(frozen=True)
@@ -398,11 +398,19 @@ def _about(each: Difference) -> str:
 # All of it in one object.
 
 class Shown(ABC):
-    """What is shown by functions of the module that `_view` returns: ``card``, ``page``, and, if not else, ``text``."""
+    """What is shown as text, as a card in notebooks, and as a page."""
 
     @abstractmethod
-    def _view(self) -> Any:
-        """Return the module."""
+    def __str__(self) -> str:
+        """Return the lines of text."""
+
+    @abstractmethod
+    def _repr_html_(self) -> str:
+        """Return the card."""
+
+    @abstractmethod
+    def _page(self) -> str:
+        """Return the HTML document."""
 
     def to_html(self, path: str | Path) -> Path:
         """Write the card, and the figures where there are some, to a page that needs no network; return its path.
@@ -414,16 +422,10 @@ class Shown(ABC):
         """
         from kernelscope.studies.files import write
 
-        return write(path, self._view().page(self).encode(), ".html")
-
-    def __str__(self) -> str:
-        return self._view().text(self)
+        return write(path, self._page().encode(), ".html")
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _repr_html_(self) -> str:
-        return self._view().card(self)
 
 
 class Saved(Shown):
@@ -622,10 +624,15 @@ class StudyResult(Saved):
 
         return to_json(self.measured, {"estimates": self.estimates, "differences": self.differences})
 
-    def _view(self) -> Any:
-        from kernelscope.studies import card
+    def _repr_html_(self) -> str:
+        from kernelscope.studies.card import card
 
-        return card
+        return card(self)
+
+    def _page(self) -> str:
+        from kernelscope.studies.card import page
+
+        return page(self)
 
     def __str__(self) -> str:
         from kernelscope.studies.text import text

@@ -1,31 +1,28 @@
-"""The measurement: what is planned, generations of fresh processes, timed in turn, and the progress shown."""
+"""The measurement: what is planned, and generations of fresh processes, timed in turn."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import html
-import os
 import random
 import statistics
-import sys
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO, cast
+from typing import Any, NamedTuple, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.studies.cases import Case
+from kernelscope.studies.cores import CpuNoise
 from kernelscope.studies.environments import shortened
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
+from kernelscope.studies.progress import Progress
 from kernelscope.studies.result import Measured, TargetReport
-from kernelscope.studies.statistics import QUIET, judge, quiet_share
+from kernelscope.studies.statistics import judge, quiet_share
 from kernelscope.studies.target import shown
 from kernelscope.units import counted
-from kernelscope.views.base import clean, shorten, width_of
+from kernelscope.views.base import clean, shorten
 
 #: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
 #: machine the scheduler takes a process off its core for some milliseconds at a time: most of short batches are spared,
@@ -242,209 +239,6 @@ class Narrow:
         # Those of a target that failed will not become narrower.
         living = [report.label for report in measured.targets if not report.error]
         return judge(measured).widest(living) <= self._half_width
-
-
-# How far a study is: a line on a terminal, a bar in a notebook, nothing elsewhere; gone when it is over.
-
-Progress = Callable[[float, str], None]
-_BAR_WIDTH = 20
-# A notebook gets a message for each change; between two batches there are some milliseconds.
-_TERMINAL_S, _NOTEBOOK_S = 0.1, 0.4
-
-
-@contextlib.contextmanager
-def showing_progress(progress: Progress | Literal[False] | None) -> Generator[Progress]:
-    """Yield the callable that is called with the progress.
-
-    Parameters
-    ----------
-    progress : callable, False or None
-        Called with the share that is done, 0 to 1, and a line of text; False: nothing is shown; None: what suits, a
-        line on stderr where that is a terminal, a bar in a notebook, else nothing.
-    """
-    if progress is not None and progress is not False:
-        yield progress
-        return
-    bar = None if progress is False else default_bar()
-    if bar is None:
-        yield lambda done, text: None
-        return
-    try:
-        yield bar
-    finally:
-        bar.close()
-
-
-def default_bar() -> TerminalBar | NotebookBar | None:
-    """Return the bar for where this runs, None where nobody would see one."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is not None and "text/html" in getattr(shell.display_formatter, "active_types", ()):
-        return NotebookBar()
-    with contextlib.suppress(AttributeError, ValueError):  # no stderr, or a closed one
-        if sys.stderr.isatty():
-            return TerminalBar(sys.stderr)
-    return None
-
-
-class _Bar(ABC):
-    """A progress bar that is not replaced more often than can be read.
-
-    Parameters
-    ----------
-    clock : callable
-        Seconds.
-    every_s : float
-        How often it is replaced.
-    """
-
-    def __init__(self, clock: Callable[[], float], every_s: float) -> None:
-        self._clock = clock
-        self._every_s = every_s
-        self._next = 0.0
-
-    def __call__(self, done: float, text: str) -> None:
-        """Show how far it is."""
-        now = self._clock()
-        if now >= self._next:
-            self._next = now + self._every_s
-            self._show(min(max(done, 0.0), 1.0), clean(text))
-
-    @abstractmethod
-    def _show(self, done: float, text: str) -> None: ...
-
-    @abstractmethod
-    def close(self) -> None:
-        """Take it away."""
-
-
-class TerminalBar(_Bar):
-    """A progress bar on one line of a terminal."""
-
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(clock, _TERMINAL_S)
-        self._stream = stream
-        self._width = 0
-
-    def _show(self, done: float, text: str) -> None:
-        filled = round(_BAR_WIDTH * done)
-        line = shorten(f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {text}", _columns(self._stream) - 1)
-        self._write(line + " " * (self._width - width_of(line)))
-        self._width = width_of(line)
-
-    def close(self) -> None:
-        """Take the line away."""
-        if self._width:
-            self._write(" " * self._width, "\r")
-            self._width = 0
-
-    def _write(self, line: str, end: str = "") -> None:
-        with contextlib.suppress(OSError, ValueError):  # the terminal is gone: the study goes on
-            self._stream.write(f"\r{line}{end}")
-            self._stream.flush()
-
-
-class NotebookBar(_Bar):
-    """A progress bar in the output of the running cell, which is empty in the end and in the saved notebook."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(clock, _NOTEBOOK_S)
-        self._handle: Any = None
-
-    def _show(self, done: float, text: str) -> None:
-        markup = (f'<div style="font: 13px system-ui, sans-serif; opacity: .8"><progress max="1" '
-                  f'value="{done:.3f}" style="width: 240px; vertical-align: middle"></progress> '
-                  f"{html.escape(text)}</div>")
-        self._display({"text/plain": text, "text/html": markup})
-
-    def close(self) -> None:
-        """Empty the output."""
-        if self._handle is not None:
-            self._display({"text/plain": "", "text/html": ""})
-            self._handle = None
-
-    def _display(self, bundle: dict[str, str]) -> None:
-        with contextlib.suppress(Exception):  # what shows the progress must not end the study
-            from IPython.display import DisplayHandle
-
-            if self._handle is None:
-                self._handle = DisplayHandle()
-                self._handle.display(bundle, raw=True)
-            else:
-                self._handle.update(bundle, raw=True)
-
-
-def _columns(stream: TextIO) -> int:
-    try:
-        known = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError, AttributeError):
-        known = 0
-    # A terminal without a window, such as that of a job, says 0.
-    return max(20, known) if known else 80
-
-
-# On which processor core a study's processes are timed, and whether that is at quiet moments.
-
-#: The share of a round's batches that may be at other moments in a quiet round.
-LOUD = 0.25
-
-
-class CpuNoise:
-    """The state of the processor cores during a study.
-
-    All processes are on one core, so that what is compared is timed in the same place. Before each round the process
-    that is first looks for a quiet one, and the others follow it there.
-
-    Parameters
-    ----------
-    cores : collection of int
-        Those that processes may be put on; none where they are not put on any.
-    """
-
-    def __init__(self, cores: Collection[int]) -> None:
-        self._cores = cores
-        self._best_ns: dict[str, int] = {}
-        self._batches = self._loud = 0
-        self.core: int | None = None
-        self.moves = 0
-
-    @property
-    def is_quiet(self) -> bool:
-        """Return whether all but a few batches of this round were at quiet moments."""
-        return self._loud <= LOUD * self._batches
-
-    def learn(self, target: str, best_ns: int) -> None:
-        """Take what the reference took at best in a process of a target, in nanoseconds."""
-        self._best_ns[target] = min(self._best_ns.get(target, best_ns), best_ns)
-
-    def next_round(self) -> None:
-        """Begin a round."""
-        self._batches = self._loud = 0
-
-    def request(self, target: str, seeks: bool | None = None) -> dict[str, int | None]:
-        """Return what a request to a target's process says: the core to be on, and what is quiet enough to stay there.
-
-        Parameters
-        ----------
-        target : str
-            Its label.
-        seeks : bool, optional
-            Whether the process looks for another core; by default the first of a round does.
-        """
-        seeks = not self._batches if seeks is None else seeks
-        return {"core": self.core, "quiet_ns": self._quiet_ns(target) if seeks else None}
-
-    def took(self, target: str, core: Any, reference_ns: int = 0) -> None:
-        """Take from an answer on which core it was, and how long the reference took."""
-        if core != self.core and core in self._cores:
-            self.moves += self.core is not None
-            self.core = core
-        limit_ns = self._quiet_ns(target)
-        self._batches += 1
-        self._loud += limit_ns is not None and reference_ns > limit_ns
-
-    def _quiet_ns(self, target: str) -> int | None:
-        best_ns = self._best_ns.get(target)
-        return None if best_ns is None else round(QUIET * best_ns)
 
 
 # The measurement: generations of fresh processes, one of each target, timed in turn.
@@ -772,7 +566,8 @@ class Run:
             if plan.limit_s is not None:
                 seconds = max(0.0, min(seconds, plan.limit_s - self._elapsed_s()))
                 done = max(done, min(1.0, self._elapsed_s() / plan.limit_s))
-            left = f", {_duration(seconds)} left at most"
+            duration = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+            left = f", {duration} left at most"
         self._on_progress(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
 
 
@@ -805,7 +600,3 @@ def introduce(report: TargetReport, measured: Measured, answer: Mapping[str, Any
         problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
         if problem not in measured.notes:
             measured.notes.append(problem)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -203,7 +203,7 @@ def _blocks(rounds: Rounds) -> dict[int, Rounds]:
     return blocks
 
 
-# What to say besides a verdict: what would help where it is too noisy, what is ruled out where none is seen.
+# What to say besides a verdict.
 
 #: Of fewer processes, intervals are wide whatever is measured.
 FEW = 8

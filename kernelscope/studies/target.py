@@ -282,7 +282,7 @@ def _files(package: Path) -> Iterator[str]:
             yield str((Path(folder) / name).relative_to(package))
 
 
-# Where it is measured: a target is a label and what brings one version of numba-cuda or numba-cuda-mlir.
+# Where it is measured.
 
 KINDS = ("current", "checkout", "ref", "requirement", "python")
 

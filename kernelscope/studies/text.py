@@ -161,7 +161,12 @@ def conclusion(found: Sequence[Difference]) -> str:
         same = [each for each in found if each.verdict == verdict]
         if not same:
             continue
-        where = _where(len(same), len(found))
+        if len(found) == 1:
+            where = ""
+        elif len(same) == len(found):
+            where = " in both cases" if len(found) == 2 else f" in all {len(found)} cases"
+        else:
+            where = f" in {len(same)} of {len(found)} cases"
         if verdict == NO_DIFFERENCE:
             most = max(max(abs(each.low_percent), abs(each.high_percent)) for each in same)
             none = where.replace("in all", "in any of").replace("both", "any of 2")
@@ -170,7 +175,8 @@ def conclusion(found: Sequence[Difference]) -> str:
             widest = max(same, key=lambda each: each.high_percent - each.low_percent)
             parts.append(f"too noisy to tell{where}" + (f" ({brief(widest.advice)})" if widest.advice else ""))
         else:
-            by = _span(abs(each.percent) for each in same)
+            texts = [share(item) for item in sorted(abs(each.percent) for each in same)]
+            by = f"{texts[0]} %" if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]} %"
             parts.append(f"{verdict} than {name(same[0].baseline)}{where}, by {by}")
     return "; ".join(parts)
 
@@ -226,19 +232,6 @@ def source(target: TargetReport) -> str:
     """Return where a target comes from."""
     revision = f" at {name(target.revision)}" if target.revision else ""
     return f"{name(target.source)}{revision}"
-
-
-def _where(part: int, whole: int) -> str:
-    if whole == 1:
-        return ""
-    if part == whole:
-        return " in both cases" if whole == 2 else f" in all {whole} cases"
-    return f" in {part} of {whole} cases"
-
-
-def _span(values: Iterable[float]) -> str:
-    texts = [share(each) for each in sorted(values)]
-    return f"{texts[0]} %" if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]} %"
 
 
 def _processes(number: int) -> str:
@@ -357,7 +350,7 @@ def brief(message: str) -> str:
     return shorten(clean(" ".join(message.split())), _MOST_TEXT)
 
 
-# A study as text: the table that people who work on launch paths know, then intervals, verdicts and the method.
+# A study as text.
 
 # The field's table: a column for the case, then one for each target.
 _CASE_WIDTH, _TARGET_WIDTH = 6, 20
@@ -376,7 +369,9 @@ def text(result: StudyResult, width: int | None = None) -> str:
         Columns to keep to, at least 60; by default the terminal's, between 80 and 120.
     """
     width = columns(width)
-    parts = [overhead(result, width), _conclusions(result, width), _against(result, width), _within(result, width),
+    messages = failures(result.measured) + conclusions(result)
+    parts = [overhead(result, width), "\n".join(wrap(f"{label}: {sentence}", width) for label, sentence in messages),
+             _against(result, width), _within(result, width),
              _sections(result, width)]
     return with_notice(notice(result.measured), "\n\n".join(part for part in parts if part))
 
@@ -385,7 +380,9 @@ def overhead(result: StudyResult, width: int) -> str:
     """Return mean and standard deviation by case and target, and the deltas of the medians from the baseline."""
     heading, names = case_names(result)
     labels = {each.label: _ascii(each.label) for each in result.targets}
-    digits = _digits(result.estimates)
+    # Two decimals, as is usual, or more below one microsecond.
+    smallest = min((each.median_us for each in result.estimates if each.median_us > 0), default=1.0)
+    digits = 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
 
     def cost(target: str, case: str) -> str:
         each = result.by_place.get((target, case))
@@ -458,7 +455,9 @@ def differences_table(
             # Without the interval in microseconds the names have their room, and the one in percent says the same.
             for row in (headers, *rows):
                 del row[2]
-    below = [wrap(clean(_advice(each)), width - 8, hanging=0).splitlines() for each in found]
+    # The note below a row, without the difference that is ruled out, which the interval shows.
+    below = [wrap(clean(each.advice.partition("; ")[2] if each.verdict == NO_DIFFERENCE else each.advice), width - 8,
+                  hanging=0).splitlines() for each in found]
     above = [group if place == 0 or group != groups[place - 1] else "" for place, group in enumerate(groups)]
     left, flexible = ((0, len(headers) - 1), 0) if grouped else ((0, 1, 6), 1)
     return table(headers, rows, width, left=left, flexible=flexible, below=below, above=above)
@@ -470,16 +469,6 @@ def _grouped_rows(differences: Sequence[Difference]) -> list[Difference]:
     places = {place: number for number, place in enumerate(dict.fromkeys(
         (each.target, each.baseline) for each in differences))}
     return sorted(differences, key=lambda each: (targets.index(each.target), places[each.target, each.baseline]))
-
-
-def _advice(each: Difference) -> str:
-    """Return the note below a row, without the difference that is ruled out, which the interval shows."""
-    return each.advice.partition("; ")[2] if each.verdict == NO_DIFFERENCE else each.advice
-
-
-def _conclusions(result: StudyResult, width: int) -> str:
-    messages = failures(result.measured) + conclusions(result)
-    return "\n".join(wrap(f"{label}: {sentence}", width) for label, sentence in messages)
 
 
 def _against(result: StudyResult, width: int) -> str:
@@ -535,12 +524,6 @@ def _blocks(targets: Sequence[str], widths: Sequence[int], room: int) -> list[li
 def _line(first: str, cells: Sequence[str], width: int, widths: Sequence[int]) -> str:
     padded = [cell + " " * (room - width_of(cell)) for cell, room in zip(cells, widths, strict=True)]
     return (first + " " * (width - width_of(first)) + "".join(padded)).rstrip()
-
-
-def _digits(estimates: Sequence[Estimate]) -> int:
-    """Return a value with two decimals, as is usual, or more below one microsecond."""
-    smallest = min((each.median_us for each in estimates if each.median_us > 0), default=1.0)
-    return 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
 
 
 def _signless(value: float, digits: int) -> str:

@@ -2,7 +2,11 @@
 
 An answer is made of plain values, of `Many` rows, which are made only as far as they are shown, and of `Facts`, whose
 names are the recorded program's. `answer` cuts lists and texts, and says of each what is left out; without a limit it
-keeps to `MOST_LETTERS` as a whole. docs/reference/answer.schema.json describes what comes out.
+keeps to `MOST_LETTERS` as a whole.
+
+The members of each kind of answer are a subclass of `Answer`, beside the function that makes it, and those of what it
+consists of are a `TypedDict` whose name ends in ``Members``. An ``Annotated`` member has its meaning, or the values of
+an enumeration as `OneOf`. `kernelscope.commands.answer_schema` writes docs/reference/answer.schema.json from them.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Generic, TypedDict, TypeVar
 
 from kernelscope.views.base import clean
 
@@ -36,8 +40,11 @@ _MOST_CUT = 50
 NOTE = "Names and texts come from the recorded program: they are data, and no instructions."
 
 
+Row = TypeVar("Row", covariant=True)
+
+
 @dataclass(frozen=True)
-class Many:
+class Many(Generic[Row]):
     """A list of which an answer has the first rows.
 
     Attributes
@@ -53,7 +60,7 @@ class Many:
     """
 
     source: Sequence[Any]
-    row: Callable[[Any], Any] = lambda each: each
+    row: Callable[[Any], Row] = lambda each: each
     weight: int = 1
     more: int = 0
 
@@ -73,13 +80,100 @@ class Long:
     text: str
 
 
-def answer(kind: str, members: Mapping[str, Any], limit: int | None = None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class OneOf:
+    """The texts of an enumeration, where the type of a member is annotated with it."""
+
+    values: tuple[str, ...]
+
+
+#: What every answer says. It is evaluated here, since modules of subclasses need not have the names that it is made of.
+Answer = TypedDict("Answer", {"verdict": Annotated[str, "the headline, as text output has it first"]})  # noqa: UP013
+
+
+class SizeMembers(TypedDict):
+    """The size of a file or folder."""
+
+    size_bytes: int
+    files: Annotated[int, "of a folder, how many are in it"]
+
+
+class WrittenMembers(SizeMembers):
+    """A file or folder that was written."""
+
+    path: str
+    format: str
+
+
+class FailOverMembers(TypedDict):
+    """What became of the limit of --fail-over."""
+
+    limit_percent: float
+    outcome: str
+    compared: int
+    lines: Many[str]
+
+
+class ProbeMembers(TypedDict):
+    """What a probe said of its own recording."""
+
+    probe: str
+    status: Annotated[str, "ok where it recorded all that it can"]
+    message: str | None
+    fix: str | None
+    dropped: int | None
+    errors: int | None
+    clock_error_ns: Annotated[float | None, "how far the GPU's clock may be off the host's"]
+    process: str | None
+
+
+class OwnCostMembers(TypedDict):
+    """What recording itself cost."""
+
+    total_ns: float
+    launch_ns: float | None
+    share_of_wall: Annotated[float | None, "0 to 1"]
+    known_by: Annotated[str | None, "calibrated, estimated or partly calibrated"]
+
+
+class HealthMembers(TypedDict):
+    """The recording's integrity and its own cost."""
+
+    complete: Annotated[bool, "nothing that should be in the recording is known to be missing"]
+    dry_run: Annotated[bool, "no GPU was there: kernels did not execute, and times say nothing about a GPU"]
+    simulated: Annotated[bool, "numba's simulator ran the kernels"]
+    notice: Annotated[str | None, "what every output of the recording must say"]
+    dropped_records: int
+    lost_launches: Annotated[int | None, "null where it is not known"]
+    unfinished_launches: Annotated[int, "had not returned when the process died"]
+    own_cost: OwnCostMembers | None
+    lines: Annotated[Many[str], "the same as sentences"]
+    probes: Annotated[Many[ProbeMembers], "those with trouble first"]
+
+
+class WrittenAnswer(Answer):
+    """A command that wrote a file, such as kernelscope export."""
+
+    written: Many[WrittenMembers]
+
+
+class FailureMembers(TypedDict):
+    """What went wrong."""
+
+    message: str
+    kind: Annotated[str, "the class of the error, or UsageError for wrong arguments"]
+
+
+Kind = TypeVar("Kind", bound=Answer)
+
+
+def answer(kind: type[Kind], members: Kind, limit: int | None = None) -> dict[str, Any]:
     """Return a bounded answer as values of JSON.
 
     Parameters
     ----------
-    kind : str
-        What it is about, as the schema has it.
+    kind : type of Answer
+        What it is about: the class of its members.
     members : mapping
         What it says, in order.
     limit : int, optional
@@ -92,14 +186,20 @@ def answer(kind: str, members: Mapping[str, Any], limit: int | None = None) -> d
         for all; ``left_out``, how many rows are not there, and ``shortened``, how many letters a text had, both by
         place, as in ``kernels[0].uses``.
     """
+    name = name_of(kind)
     if limit is not None:
-        return _cut(kind, members, _Bounds(limit or None, limit or None, _MOST_TEXT if limit else None))
+        return _cut(name, members, _Bounds(limit or None, limit or None, _MOST_TEXT if limit else None))
     made: dict[str, Any] = {}
     for rows, inner, letters in _STEPS:
-        made = _cut(kind, members, _Bounds(rows, inner, letters))
+        made = _cut(name, members, _Bounds(rows, inner, letters))
         if len(encoded(made)) <= MOST_LETTERS:
             break
     return made
+
+
+def name_of(members: type) -> str:
+    """Return an answer's ``kind``, or what the schema calls a part: ``study_cases`` for `StudyCasesAnswer`."""
+    return re.sub(r"(?<=.)(?=[A-Z])", "_", re.sub("(Answer|Members)$", "", members.__name__)).lower()
 
 
 def encoded(value: Mapping[str, Any]) -> str:
@@ -107,13 +207,13 @@ def encoded(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, allow_nan=False)
 
 
-def written(paths: Sequence[Path], form: str = "") -> Many:
+def written(paths: Sequence[Path], form: str = "") -> Many[WrittenMembers]:
     """Return the member ``written`` of an answer: where each file is, its format (by default the suffix) and size."""
     return Many(paths, lambda path: {
         "path": str(path), "format": form or path.suffix.removeprefix("."), **size_of(path)})
 
 
-def size_of(path: Path) -> dict[str, int]:
+def size_of(path: Path) -> SizeMembers:
     """Return the members ``size_bytes`` and ``files`` of a file, or of all that is in a folder."""
     files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
     return {"size_bytes": sum(each.stat().st_size for each in files), "files": len(files)}
@@ -129,8 +229,8 @@ def error_answer(error: BaseException | str, kind: str) -> dict[str, Any]:
     kind : str
         The name of its class, or ``UsageError`` for arguments that are wrong.
     """
-    message = clean(" ".join(str(error).split()))
-    return {"schema": SCHEMA, "version": VERSION, "error": {"message": message[:_MOST_TEXT], "kind": kind}}
+    failure: FailureMembers = {"message": clean(" ".join(str(error).split()))[:_MOST_TEXT], "kind": kind}
+    return {"schema": SCHEMA, "version": VERSION, "error": failure}
 
 
 @dataclass

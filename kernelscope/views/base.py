@@ -243,7 +243,7 @@ def _fitting(text: str, width: int) -> str:
     return text
 
 
-# Tables and paragraphs of text for a terminal: aligned columns, wrapped lines.
+# Tables and paragraphs of text for a terminal.
 
 INDENT = "  "
 
@@ -307,7 +307,7 @@ def columns(width: int | None) -> int:
     return min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)
 
 
-# Files and folders that appear whole or not at all: written beside their place, then moved there.
+# Files and folders that appear whole or not at all.
 
 
 @contextmanager

@@ -163,21 +163,18 @@ def kernel_benchmarks(recording: Recording) -> list[Benchmark]:
                     "compile-time": kernel.compile_ns if is_hooked else None,
                     "gpu-time": run.execute.p50_ns if run is not None and run.execute is not None else None}
         low, high = (float(each) for each in np.percentile(times, (25, 75))) if len(times) else (0.0, 0.0)
+        # A name that no benchmark has yet: kernels of one name are numbered in order of their time.
+        said = shorten(clean(kernel.name), _NAME)
+        taken[said] = taken.get(said, 0) + 1
         found.append(Benchmark(
-            _unique(kernel.name, taken), kernel.framework, times, (low, high) if len(times) else None,
+            said if taken[said] == 1 else f"{said} #{taken[said]}", kernel.framework, times,
+            (low, high) if len(times) else None,
             _known(measures), {"framework": kernel.framework}))
     return found
 
 
 def _known(measures: Mapping[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in measures.items() if value is not None}
-
-
-def _unique(name: str, taken: dict[str, int]) -> str:
-    """Return a name that no benchmark has yet: kernels of one name are numbered in order of their time."""
-    said = shorten(clean(name), _NAME)
-    taken[said] = taken.get(said, 0) + 1
-    return said if taken[said] == 1 else f"{said} #{taken[said]}"
 
 
 def to_bmf(recording: Recording, path: str | Path, *, paths: bool = False, progress: Progress | None = None) -> Path:

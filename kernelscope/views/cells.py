@@ -33,7 +33,8 @@ def cells_text(recordings: Sequence[Recording], width: int | None = None) -> str
     room = columns(width)
     names = [shorten(clean(row.name), _LABEL_WIDTH) for row in block.rows]
     values = [[clean(row.values[each.key]) for each in block.terminal] for row in block.rows]
-    phases = [_pairs(_phases(row), room - 2 * len(INDENT)) for row in block.rows]
+    phases = [_pairs([(name, row.values[name]) for name in PHASES if row.values[name] not in (MISSING, duration(0))],
+                     room - 2 * len(INDENT)) for row in block.rows]
     labels = [each.label for each in block.terminal]
     lines = table(["cell", *labels], [[name, *row] for name, row in zip(names, values, strict=True)], room,
                   left=(0, len(labels)), below=phases).split("\n")
@@ -90,8 +91,3 @@ def _link(cell: CellSummary, begun: dict[int, int]) -> tuple[str, str]:
     if cell.cell_id is None:
         return "", ""
     return f"card:{begun[cell.cell_id]}", f"%kernelscope report {cell.wanted}" if cell.wanted else ""
-
-
-def _phases(row: Row) -> list[tuple[str, str]]:
-    """Return the phases of the host time that took any."""
-    return [(name, row.values[name]) for name in PHASES if row.values[name] not in (MISSING, duration(0))]

@@ -183,9 +183,11 @@ def queue_and_execute(recording: Recording) -> go.Figure:
         held = np.flatnonzero(~np.isnan(shares[:, 0]))
         low, first, middle, third, high = (shares[held] / 1_000).T.tolist()
         lines = (held + (place - (len(found) - 1) / 2) * 0.36).tolist()
+        red, green, blue = (int(color[at:at + 2], 16) for at in (1, 3, 5))
         figure.add_box(
             y=lines, lowerfence=low, q1=first, median=middle, q3=third, upperfence=high, name=side, orientation="h",
-            width=0.26, marker={"color": color}, line={"width": 1.4}, fillcolor=_faint(color), hoverinfo="skip")
+            width=0.26, marker={"color": color}, line={"width": 1.4},
+            fillcolor=f"rgba({red},{green},{blue},.35)", hoverinfo="skip")
         # A box's own hover is five slanted labels on top of each other.
         texts = [f"{labels[at]}<br>{side}: median {duration(row[2])}<br>25 to 75 %: {duration(row[1])} to "
                  f"{duration(row[3])}<br>5 to 95 %: {duration(row[0])} to {duration(row[4])}"
@@ -270,11 +272,6 @@ def _no_gpu(recording: Recording, otherwise: str) -> str:
     if not is_gpu_recorded(recording):
         return "The GPU was not recorded, so there is nothing to show here."
     return f"There is nothing to show here: {otherwise}."
-
-
-def _faint(color: str) -> str:
-    red, green, blue = (int(color[at:at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},.35)"
 
 
 # Where compile time went, as a Plotly figure: `kernelscope.charts.compile_time`.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 from kernelscope.analysis.compare import (
+    CHANGED,
+    GONE,
+    NEW,
     ON_GPU,
     OTHER_PROCESS,
     SAME,
@@ -30,7 +32,15 @@ from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.answer import Many, answer
+from kernelscope.views.answer import (
+    Answer,
+    FailOverMembers,
+    HealthMembers,
+    Many,
+    OneOf,
+    WrittenMembers,
+    answer,
+)
 from kernelscope.views.base import clean, columns, cut, escape, shorten, table, with_notice, wrap, write_text
 from kernelscope.views.card.answer import health_of
 from kernelscope.views.card.verdict import GROUPS
@@ -80,6 +90,117 @@ _STYLE = """
 }
 """
 _MEASURES = {"host": "host time", "execute": "on the GPU"}
+
+
+class ComparedRecordingMembers(TypedDict):
+    """One of two compared recordings."""
+
+    recording: str
+    notice: str | None
+    health: HealthMembers
+
+
+Numbers = Annotated[Mapping[str, float | None], "by measure, as launches, compiles or host_ns; null is not known"]
+
+
+class BothSidesMembers(TypedDict):
+    """Numbers of both recordings; null where it is not there."""
+
+    before: Numbers | None
+    after: Numbers | None
+
+
+class ComparedTimeMembers(TypedDict):
+    """A part of the wall time in both recordings."""
+
+    part: str
+    what: str
+    before_ns: float
+    after_ns: float
+
+
+class JudgedMembers(TypedDict):
+    """How many differences have which verdict."""
+
+    slower: int
+    faster: int
+    too_noisy: int
+    no_difference_seen: int
+
+
+class LaunchDifferenceMembers(TypedDict):
+    """How the times of a kernel or graph differ."""
+
+    name: Annotated[str, "the kernel or graph"]
+    signature: str
+    configuration: Annotated[str, "the launch configuration where it is the time on the GPU"]
+    measure: Annotated[str, "host, a phase of a launch, or execute, the time on the GPU"]
+    before_ns: float
+    after_ns: float
+    percent: Annotated[float, "positive is slower; low_percent and high_percent are its interval"]
+    low_percent: float
+    high_percent: float
+    verdict: str
+    advice: str
+    before_launches: int
+    after_launches: int
+
+
+class ChangedRowMembers(TypedDict):
+    """A thing that is new, gone or changed."""
+
+    name: str
+    detail: str | None
+    status: Annotated[str, OneOf((NEW, GONE, CHANGED))]
+    before: Numbers | None
+    after: Numbers | None
+
+
+class ComparedSectionMembers(TypedDict):
+    """Things of one kind, matched by what they are."""
+
+    title: str
+    counts: Annotated[Mapping[str, int], "how many rows are new, gone, changed or same"]
+    changed: Many[ChangedRowMembers]
+
+
+class HeldConditionMembers(TypedDict):
+    """A condition that held."""
+
+    condition: str
+    cases: Many[str]
+
+
+class FailOnMembers(TypedDict):
+    """What became of the conditions of --fail-on."""
+
+    asked: Many[str]
+    held: Annotated[Many[HeldConditionMembers], "the conditions that held; the exit code is 3 then"]
+
+
+class OutcomeMembers(TypedDict):
+    """What became of the options of a comparison."""
+
+    fail_over: FailOverMembers | None
+    fail_on: FailOnMembers | None
+    written: Many[WrittenMembers] | None
+
+
+class ComparisonAnswer(Answer, OutcomeMembers):
+    """What kernelscope compare and the tool compare of kernelscope mcp say."""
+
+    before: ComparedRecordingMembers
+    after: ComparedRecordingMembers
+    totals: Annotated[BothSidesMembers, "sums over each recording"]
+    time: Annotated[Many[ComparedTimeMembers], "where the wall time of the cells went"]
+    judged: Annotated[JudgedMembers, "how many differences have which verdict"]
+    differences: Annotated[Many[LaunchDifferenceMembers],
+        "what repeats: slower first, then faster, too noisy, no difference seen; the largest first"]
+    sections: Annotated[Mapping[str, ComparedSectionMembers],
+        "what is matched by what it is, by kind: kernels, compiles, specializations, configurations, graphs, "
+        "builds, copies, lines, ranges, processes, errors; those with a change"]
+    changed_besides: Annotated[Many[str], "what else changed, so that a difference may not be the code's"]
+    notes: Many[str]
 
 
 class ComparisonView:
@@ -139,7 +260,7 @@ class ComparisonView:
         rows = [(*(getattr(each, name) for name in names), *each.launches) for each in self.differences]
         return pd.DataFrame(rows, columns=[*names, "before_launches", "after_launches"])
 
-    def answer(self, limit: int | None = None, members: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def answer(self, limit: int | None = None, members: OutcomeMembers | None = None) -> dict[str, Any]:
         """Return the same as an answer for programs.
 
         Parameters
@@ -149,8 +270,8 @@ class ComparisonView:
         members : mapping, optional
             What else it says: ``fail_over``, ``fail_on``, ``written``.
         """
-        return answer("comparison", _members(self) | {"fail_over": None, "fail_on": None, "written": None}
-                      | dict(members or {}), limit)
+        return answer(ComparisonAnswer, _members(
+            self, members or {"fail_over": None, "fail_on": None, "written": None}), limit)
 
     def to_html(self, path: str | Path) -> Path:
         """Write a page that needs no network, and return its path.
@@ -250,7 +371,7 @@ def title_of(recording: Recording) -> str:
     return cell_label(cells[0]) if len(cells) == 1 else recording.name or "recording"
 
 
-# What changed, in one line: for the head of a comparison, and for a card.
+# What changed, in one line.
 
 def summary_line(changes: Changes) -> str:
     """Return what changed, in one line: ``2 compiles fewer (-128 ms), launches 1.90 ms → 1.20 ms, GPU unchanged``."""
@@ -333,17 +454,14 @@ class _Part(NamedTuple):
 
 def _parts(view: ComparisonView, limit: int) -> list[_Part]:
     changes = view.changes
-    found = [_totals_part(changes), _time_part(changes), _judged_part(changes, limit)]
-    found += [_section_part(each, limit) for each in changes.sections if each.changed]
-    return [each for each in found if each is not None]
-
-
-def _totals_part(changes: Changes) -> _Part | None:
     (row,) = changes.totals.rows
     assert row.before is not None and row.after is not None
     rows = [(each.label, _value(each, old), _value(each, new), _delta(each, old, new))
             for each, old, new in zip(changes.totals.measures, row.before, row.after, strict=True) if old or new]
-    return _Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None
+    found = [_Part("totals", "In all", "", ("", "before", "after", "difference"), rows, 0, (0,)) if rows else None,
+             _time_part(changes), _judged_part(changes, limit)]
+    found += [_section_part(each, limit) for each in changes.sections if each.changed]
+    return [each for each in found if each is not None]
 
 
 def _time_part(changes: Changes) -> _Part | None:
@@ -505,43 +623,47 @@ def _part_html(part: _Part) -> str:
 
 # For programs.
 
-def _members(view: ComparisonView) -> dict[str, Any]:
+def _members(view: ComparisonView, outcome: OutcomeMembers) -> ComparisonAnswer:
     changes = view.changes
     judged = Counter(each.verdict for each in changes.differences)
 
-    def row(section: Section, each: Row) -> dict[str, Any]:
+    def side(name: str, recording: Recording) -> ComparedRecordingMembers:
+        return {"recording": name, "notice": recording.notice or None, "health": health_of(recording)}
+
+    def row(section: Section, each: Row) -> ChangedRowMembers:
         return {"name": each.name, "detail": each.detail or None, "status": each.status,
                 **_both(section.measures, each)}
 
-    def part(section: Section) -> dict[str, Any]:
+    def part(section: Section) -> ComparedSectionMembers:
         return {"title": section.title, "counts": section.counts(),
                 "changed": Many(section.changed, lambda each: row(section, each))}
 
     return {
         "verdict": f"{_heading(view)}: {view.summary}.",
-        **{side: {"recording": name, "notice": recording.notice or None, "health": health_of(recording)}
-           for side, name, recording in zip(("before", "after"), view.names, (view.before, view.after), strict=True)},
+        "before": side(view.names[0], view.before), "after": side(view.names[1], view.after),
         "totals": _both(changes.totals.measures, changes.totals.rows[0]),
         "time": Many(_time(changes), lambda each: {
             "part": each[0], "what": each[1], "before_ns": each[2], "after_ns": each[3]}, weight=2),
-        "judged": {name: judged[verdict] for name, verdict in _JUDGED.items()},
+        "judged": {"slower": judged[SLOWER], "faster": judged[FASTER], "too_noisy": judged[TOO_NOISY],
+                   "no_difference_seen": judged[NO_DIFFERENCE]},
         "differences": Many(changes.differences, _difference),
         "sections": {each.key: part(each) for each in changes.sections if each.changed},
-        "changed_besides": Many(changes.changes), "notes": Many(changes.notes),
+        "changed_besides": Many(changes.changes), "notes": Many(changes.notes), **outcome,
     }
 
 
-#: Verdicts as members.
-_JUDGED = {"slower": SLOWER, "faster": FASTER, "too_noisy": TOO_NOISY, "no_difference_seen": NO_DIFFERENCE}
-
-
-def _both(measures: Sequence[Measure], row: Row) -> dict[str, Any]:
+def _both(measures: Sequence[Measure], row: Row) -> BothSidesMembers:
     """Return a row's numbers of both sides by measure."""
-    return {name: None if side is None else dict(zip([each.key for each in measures], side, strict=True))
-            for name, side in (("before", row.before), ("after", row.after))}
+    def numbers(values: Values | None) -> Mapping[str, float | None] | None:
+        return None if values is None else dict(zip([measure.key for measure in measures], values, strict=True))
+
+    return {"before": numbers(row.before), "after": numbers(row.after)}
 
 
-def _difference(each: Difference) -> dict[str, Any]:
-    names = [field.name for field in fields(each) if field.name != "launches"]
-    return {name: getattr(each, name) for name in names} | {
-        "before_launches": each.launches[0], "after_launches": each.launches[1]}
+def _difference(each: Difference) -> LaunchDifferenceMembers:
+    before, after = each.launches
+    return {
+        "name": each.name, "signature": each.signature, "configuration": each.configuration, "measure": each.measure,
+        "before_ns": each.before_ns, "after_ns": each.after_ns, "percent": each.percent,
+        "low_percent": each.low_percent, "high_percent": each.high_percent, "verdict": each.verdict,
+        "advice": each.advice, "before_launches": before, "after_launches": after}

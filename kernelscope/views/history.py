@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from kernelscope.analysis.runs import CellRun
 from kernelscope.palette import PART_COLORS
 from kernelscope.units import MISSING, count, counted, duration
-from kernelscope.views.answer import Many, answer
+from kernelscope.views.answer import Answer, Many, WrittenMembers, answer
 from kernelscope.views.base import clean, columns, shorten, table, with_notice, wrap, write_text
 from kernelscope.views.card.answer import health_of
 from kernelscope.views.card.verdict import GROUPS
@@ -28,6 +28,37 @@ MOST_RUNS = 100
 
 _NAME = 28
 _DATE = "%Y-%m-%d %H:%M"
+
+
+class CellRunMembers(TypedDict):
+    """A run of the cell."""
+
+    cell: str
+    file: str | None
+    began: Annotated[str | None, "UTC, in ISO 8601"]
+    status: str
+    complete: Annotated[bool, "as health.complete of its recording"]
+    wall_ns: int | None
+    parts: Annotated[Mapping[str, int] | None, "where the wall time went, in nanoseconds"]
+    launches: int
+    compiles: int | None
+    disk: Annotated[int | None, "loads from the disk cache"]
+    errors: int
+    host_ns: int | None
+    gpu_ns: int | None
+    compile_ns: int | None
+    slower: Annotated[int, "differences that are seen from the run before; faster as well"]
+    faster: int
+    changed: Annotated[str | None, "since the run before, in a line; null for the first run"]
+
+
+class HistoryAnswer(Answer):
+    """What kernelscope history and the tool history of kernelscope mcp say."""
+
+    notice: str | None
+    runs: Annotated[Many[CellRunMembers], "the newest first"]
+    missing: Annotated[Many[str], "files that could not be read, and why"]
+    written: Many[WrittenMembers] | None
 
 
 class HistoryView:
@@ -56,7 +87,7 @@ class HistoryView:
                  earlier: int = 0) -> None:
         self.title, self.runs, self.notice, self.missing = title, list(runs), notice, list(missing)
         self.earlier = earlier
-        self._members: dict[int, dict[str, Any]] = {}
+        self._members: dict[int, CellRunMembers] = {}
 
     def figure(self) -> NotebookFigure:
         """Return a Plotly figure: a bar a run of its wall time by part, and its compiles as marks."""
@@ -77,7 +108,7 @@ class HistoryView:
             "gpu_ns": each.gpu_ns, "compiles": each.compiles, "compile_ns": each.compile_ns,
             "slower": _seen(each, 1), "faster": _seen(each, -1), **each.parts} for each in self.runs])
 
-    def answer(self, limit: int | None = None, written: Many | None = None) -> dict[str, Any]:
+    def answer(self, limit: int | None = None, written: Many[WrittenMembers] | None = None) -> dict[str, Any]:
         """Return the same as an answer for programs, the newest run first.
 
         Parameters
@@ -90,12 +121,12 @@ class HistoryView:
         newest = self.runs[-1].changes if self.runs else None
         since = "" if newest is None else f" The newest against the one before: {summary_line(newest)}."
         total = len(self.runs) + self.earlier
-        return answer("history", {
+        return answer(HistoryAnswer, {
             "verdict": f"{self.title}: {counted(total, 'run')}.{since}", "notice": self.notice or None,
             "runs": Many(range(len(self.runs))[::-1], self._member, more=self.earlier), "missing": Many(self.missing),
             "written": written}, limit)
 
-    def _member(self, place: int) -> dict[str, Any]:
+    def _member(self, place: int) -> CellRunMembers:
         """Return what an answer says of a run: once, also where the answer has to be cut several times."""
         if place not in self._members:
             self._members[place] = _run(self.runs[place])
@@ -128,14 +159,14 @@ class HistoryView:
         return repr(self)
 
 
-def _run(each: CellRun) -> dict[str, Any]:
+def _run(each: CellRun) -> CellRunMembers:
     return {
         "cell": each.label, "file": each.source or None,
         "began": None if each.began_ns is None else _when(each.began_ns).isoformat(timespec="milliseconds"),
         "status": each.status, "complete": health_of(each.recording)["complete"], "wall_ns": each.wall_ns,
         "parts": {name: value for name, _, value in _parts(each)} if each.parts else None,
-        **{name: getattr(each, name) for name in ("launches", "compiles", "disk", "errors", "host_ns", "gpu_ns",
-                                                  "compile_ns")},
+        "launches": each.launches, "compiles": each.compiles, "disk": each.disk, "errors": each.errors,
+        "host_ns": each.host_ns, "gpu_ns": each.gpu_ns, "compile_ns": each.compile_ns,
         "slower": _seen(each, 1), "faster": _seen(each, -1),
         "changed": None if each.changes is None else summary_line(each.changes)}
 

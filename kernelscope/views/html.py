@@ -296,7 +296,7 @@ def _compact(sheet: str) -> str:
     return re.sub(r" ?([{};,]) ?|(?<=:) ", r"\1", " ".join(sheet.split()))
 
 
-# What the card's parts are made of: headings, bars, names, tables and folded parts. Everything is escaped here.
+# What the card's parts are made of.
 
 #: A name's end that stays in sight when its middle is cut off.
 _TAIL = 14

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
 from kernelscope.analysis.counters import KernelCounters, arguments_of
@@ -11,7 +11,7 @@ from kernelscope.errors import UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, counted, duration, listed, percent, scaled
-from kernelscope.views.answer import Long, Many, answer
+from kernelscope.views.answer import Answer, HealthMembers, Long, Many, answer
 from kernelscope.views.base import clean, columns, escape, table, with_notice, wrap
 from kernelscope.views.html import folded, heading, sentence, style, style_element, table_of
 
@@ -76,6 +76,40 @@ _STYLE = """
 """
 
 
+class MetricMembers(TypedDict):
+    """One metric of a kernel."""
+
+    metric: str
+    value: float | None
+    unit: Annotated[str | None, "null is not known"]
+
+
+class CounterAdviceMembers(TypedDict):
+    """What a rule on counters says."""
+
+    code: str
+    text: Long
+
+
+class MeasuredKernelMembers(TypedDict):
+    """A kernel specialization of which counters were measured."""
+
+    kernel: str
+    specialization_id: int | None
+    launches: Annotated[int, "that were measured; values are their medians"]
+    duration_ns: float | None
+    metrics: Many[MetricMembers]
+    missing: Many[str]
+    advice: Annotated[Many[CounterAdviceMembers], "what the counters say of it, with its lines"]
+
+
+class MetricsAnswer(Answer):
+    """What kernelscope metrics says."""
+
+    health: HealthMembers
+    kernels: Many[MeasuredKernelMembers]
+
+
 class MetricsView:
     """The metrics of the kernels that were measured in a recording.
 
@@ -128,7 +162,7 @@ class MetricsView:
         from kernelscope.views.card.answer import health_of
 
         names = listed([clean(each.kernel) for each in self.kernels])
-        return answer("metrics", {
+        return answer(MetricsAnswer, {
             "verdict": f"{counted(len(self.kernels), 'kernel specialization')} measured: {names}." if self.kernels
             else self._nothing(), "health": health_of(self._shown),
             "kernels": Many(self.kernels, lambda each: {

@@ -45,7 +45,9 @@ class NotebookFigure(go.Figure):
         # Imported late: it imports the charts, whose figures these are.
         from kernelscope.views.charts import figures_html
 
-        run = _run_of(shell)
+        parent: Any = getattr(shell, "get_parent", dict)()
+        cell = parent.get("metadata", {}).get("cellId") if isinstance(parent, dict) else None
+        run = _Run(id(shell), cell if isinstance(cell, str) else None, int(getattr(shell, "execution_count", 0)))
         held = NotebookFigure._library
         is_first = held is None or held.shell != run.shell
         # The cell whose output has it was run again: what it showed before is gone.
@@ -53,11 +55,9 @@ class NotebookFigure(go.Figure):
         if is_first or is_again:
             NotebookFigure._library = run
         html = figures_html([self], with_library=is_first or is_again)
-        return {"text/plain": f"figure: {_title(self)}", "text/html": html, MEDIA_TYPE: self._media()}
-
-    def _media(self) -> dict[str, Any]:
         bundle: dict[str, Any] = pio.renderers["plotly_mimetype"].to_mimebundle(self.to_dict())
-        return bundle[MEDIA_TYPE]
+        title = str(self.layout.title.text or "").partition("<br>")[0].removeprefix("<b>").removesuffix("</b>")
+        return {"text/plain": f"figure: {title}", "text/html": html, MEDIA_TYPE: bundle[MEDIA_TYPE]}
 
 
 def show(figure: NotebookFigure, plain: str) -> None:
@@ -80,14 +80,3 @@ def notebook() -> Any:
 def _wants_media_type() -> bool:
     names = {each.strip() for each in str(pio.renderers.default or "").split("+")}
     return bool(pio.renderers.render_on_display) and bool(names & (_RENDERERS - {"notebook"})) and names <= _RENDERERS
-
-
-def _run_of(shell: Any) -> _Run:
-    parent: Any = getattr(shell, "get_parent", dict)()
-    cell = parent.get("metadata", {}).get("cellId") if isinstance(parent, dict) else None
-    return _Run(id(shell), cell if isinstance(cell, str) else None, int(getattr(shell, "execution_count", 0)))
-
-
-def _title(figure: go.Figure) -> str:
-    """Return the first line of a figure's title, without its markup."""
-    return str(figure.layout.title.text or "").partition("<br>")[0].removeprefix("<b>").removesuffix("</b>")

@@ -17,10 +17,9 @@ from kernelscope.views.html import FRAMED, document
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import inspect_kernels
 from kernelscope.views.timeline.build import timeline_of
-from kernelscope.views.timeline.model import Timeline
 from kernelscope.views.timeline.overview import with_overview
 from kernelscope.views.timeline.svg import picture
-from kernelscope.views.timeline.wire import Packed, pack
+from kernelscope.views.timeline.wire import pack
 from kernelscope.views.widget import front_end
 
 _WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
@@ -60,7 +59,9 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     It fetches nothing, and runs no script but its own.
     """
     recording = shareable(recording, paths=paths)
-    return _document(recording, card(recording, paths=paths), _inspector(recording), _WIDE)
+    # The kernels with their specializations, as the card's links show them; nothing where there are none.
+    kernels = inspect_kernels(recording)
+    return _document(recording, card(recording, paths=paths), static_html(recording, kernels) if kernels else "", _WIDE)
 
 
 def timeline_page(recording: Recording, *, paths: bool = False) -> str:
@@ -81,23 +82,15 @@ def _document(recording: Recording, above: str, below: str, style: str) -> str:
     packed = with_overview(pack(timeline), timeline)
     flame = header_of(recording)
     alone = "" if above or below else " data-alone"
-    body = (f'<main>{above}\n<div id="kernelscope-timeline"{alone}>{_without_scripts(timeline)}</div>\n'
+    # The static SVG for pages without scripts; its escaped names cannot end the element.
+    drawn = picture(timeline)
+    without_scripts = f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
+    body = (f'<main>{above}\n<div id="kernelscope-timeline"{alone}>{without_scripts}</div>\n'
             f"{below}</main>\n{_header(packed.header | flame)}")
     script = front_end("timeline_flame_page" if flame else "timeline_page")
+    payload = base64.b64encode(packed.payload).decode("ascii")
     return document(f"{packed.header['title']} · KernelScope", body, style, script, images="data:" if flame else "",
-                    data=_payload(packed))
-
-
-def _inspector(recording: Recording) -> str:
-    """Return the kernels with their specializations, as the card's links show them; nothing where there are none."""
-    kernels = inspect_kernels(recording)
-    return static_html(recording, kernels) if kernels else ""
-
-
-def _without_scripts(timeline: Timeline) -> str:
-    """Return the static SVG for pages without scripts; its escaped names cannot end the element."""
-    drawn = picture(timeline)
-    return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
+                    data=f'<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n')
 
 
 def _header(fields: Mapping[str, object]) -> str:
@@ -106,8 +99,3 @@ def _header(fields: Mapping[str, object]) -> str:
     for char in "<>&":
         header = header.replace(char, f"\\u{ord(char):04x}")
     return f'<script type="application/json" id="kernelscope-header">{header}</script>\n'
-
-
-def _payload(packed: Packed) -> str:
-    payload = base64.b64encode(packed.payload).decode("ascii")
-    return f'<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n'

@@ -34,6 +34,13 @@ def test_processes_stand_side_by_side(both: Recording) -> None:
     assert (found.imbalance.most_ns, found.imbalance.mean_ns, found.imbalance.share) == (600, 400, 1 / 3)
 
 
+def test_a_redacted_recording_communicates_as_long(both: Recording) -> None:
+    columns = ["gpu_ns", "communication_ns", "hidden_ns", "exposed_ns"]
+    shown = both.redacted()
+    assert process_table(shown)[columns].equals(process_table(both)[columns])
+    assert set(shown.activities.name) == {"other_kernel_1", NCCL, "PtoP", "HtoD", "stream synchronize"}
+
+
 def test_without_a_gpu_host_time_is_compared_and_one_process_is_not() -> None:
     found = comparison(merge([worker(1), worker(2, launches=6)]))
     assert found is not None and found.imbalance is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.recording.time import INSTANTS
+from kernelscope.schema import INSTANTS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "kernelscope"
 #: What writes and reads records, journals and traces of other tools: no instant is below zero there, and -1 is unknown.

@@ -12,7 +12,7 @@ import nvtx
 import pytest
 
 import kernelscope
-from kernelscope.graphs import memory
+from kernelscope.graphs import lifetimes
 from kernelscope.probes import cupti
 from kernelscope.probes import nvtx as nvtx_probe
 from kernelscope.probes.triton import kernels as triton
@@ -121,11 +121,11 @@ def test_a_domain_of_nvtx_is_one_for_all_threads(monkeypatch: pytest.MonkeyPatch
 def test_memory_of_a_closed_graph_is_freed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread lets go of it between the look at the list and the question."""
     freed: list[int] = []
-    library: Any = memory._libc()
+    library: Any = lifetimes._libc()
 
     def ask(semaphore: int) -> int:
         if threading.current_thread() is threading.main_thread():
-            beside(memory.let_go)
+            beside(lifetimes.let_go)
         assert semaphore not in freed, "a semaphore is asked that was freed"
         return library.sem_trywait(semaphore)
 
@@ -134,12 +134,12 @@ def test_memory_of_a_closed_graph_is_freed_once(monkeypatch: pytest.MonkeyPatch)
 
     semaphore = library.calloc(1, 64)
     library.sem_init(semaphore, 0, 1)
-    kept = memory.KeepAlive.__new__(memory.KeepAlive)
+    kept = lifetimes.KeepAlive.__new__(lifetimes.KeepAlive)
     vars(kept).update(_semaphore=semaphore, _asking=threading.Lock())
-    monkeypatch.setattr(memory, "_libc", lambda: SimpleNamespace(sem_trywait=ask, free=free))
-    memory._ending.append(kept)
-    memory.let_go()
-    assert freed == [semaphore] and kept not in memory._ending
+    monkeypatch.setattr(lifetimes, "_libc", lambda: SimpleNamespace(sem_trywait=ask, free=free))
+    lifetimes._ending.append(kept)
+    lifetimes.let_go()
+    assert freed == [semaphore] and kept not in lifetimes._ending
     assert ctypes.c_int.from_address(semaphore).value == 0
 
 

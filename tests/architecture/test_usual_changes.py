@@ -84,9 +84,9 @@ assert cli.main(["recover", os.path.join("journals", *os.listdir("journals")), "
 """
 
 COLUMN = Change("a column of a table", 2, (
-    ("schema.py", '        _text("signature", "The requested argument types."',
-     '        _word("caller", "The function of the framework that compiled it.", nullable=True),\n'
-     '        _text("signature", "The requested argument types."'),
+    ("schema/tables.py", '        text("signature", "The requested argument types."',
+     '        word("caller", "The function of the framework that compiled it.", nullable=True),\n'
+     '        text("signature", "The requested argument types."'),
     ("probes/numba_cuda/compile.py", '            row["_sig"] = sig\n',
      '            row["_sig"] = sig\n            row["caller"] = caller\n'),
 ), """
@@ -103,11 +103,11 @@ assert len(older.compilations) and older.compilations.caller.isna().all()
 assert kernelscope.load(older.save("older.kscope")).rows("compilations") == older.rows("compilations")
 """)
 BOUNDARY = Change("a boundary of a launch", 5, (
-    ("schema.py", '    Field("submit_start_ns"',
+    ("schema/launch_record.py", '    Field("submit_start_ns"',
      '    Field("checked_ns", "int64_t", "ns", "The kernel is asked whether it is launch-config sensitive."),\n'
      '    Field("submit_start_ns"'),
-    ("schema.py", "\nRECORD_VERSION = 2\n", "\nRECORD_VERSION = 3\n"),
-    ("schema.py", "\nSCHEMA_VERSION = 7\n", "\nSCHEMA_VERSION = 8\n"),
+    ("schema/launch_record.py", "\nRECORD_VERSION = 2\n", "\nRECORD_VERSION = 3\n"),
+    ("schema/__init__.py", "\nSCHEMA_VERSION = 7\n", "\nSCHEMA_VERSION = 8\n"),
     ("native/csrc/launch.c", "        state->slot->dispatch_end_ns = ks_clock(state);\n",
      "        state->slot->checked_ns = (state->slot->dispatch_end_ns = ks_clock(state));\n"),
 ), """

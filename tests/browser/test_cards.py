@@ -17,7 +17,7 @@ from inspected import inspected
 
 import kernelscope
 from kernelscope.recording.model import Recording
-from kernelscope.studies import breakdown
+from kernelscope.studies import breakdown_card
 from kernelscope.studies.breakdown import AnatomyResult
 from kernelscope.studies.card import card, page_of
 from kernelscope.studies.result import StudyResult
@@ -66,7 +66,7 @@ CARDS: dict[str, Callable[[], str]] = {
     "study": study(handmade.measured), "troubled study": study(handmade.troubled),
     "hostile study": study(handmade.hostile), "dry study": study(handmade.dry_run),
     "one target": study(lambda: handmade.measured({"only": {0: 4.0, "own": 0.4}})),
-    "anatomy": lambda: breakdown.card(AnatomyResult(anatomy({
+    "anatomy": lambda: breakdown_card.card(AnatomyResult(anatomy({
         "baseline": {"dispatch": 1.0}, "v2": {"dispatch": 900.0}, "a target with a long name": {"dispatch": 2.0}}))),
     "everything": lambda: recording_card(everything()), "long": lambda: recording_card(long()),
     "builds": recorded("cuda_compute"), "lines": recorded("lines_simulation"),

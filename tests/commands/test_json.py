@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -18,8 +19,9 @@ from handmade import Script
 from kernelscope.analysis.counters import measured
 from kernelscope.commands.cli import parser_of
 from kernelscope.commands.doctor import doctor_answer
+from kernelscope.commands.mcp import Folder
 from kernelscope.recording.file import load
-from kernelscope.views.answer import MOST_LETTERS, Many, answer, encoded
+from kernelscope.views.answer import MOST_LETTERS, Answer, Many, answer, encoded
 from kernelscope.views.card.answer import recording_answer
 from kernelscope.views.compare import ComparisonView
 from kernelscope.views.inspector.answer import kernels_answer
@@ -72,6 +74,19 @@ def test_a_recording(cli: Any, path: Path) -> None:
     if graphs != 1:
         refused = checked(cli("graph", str(path), "--json", code=1).stdout)
         assert refused["error"]["kind"] == "UnknownGraphError"
+
+
+def test_a_folder_whose_recording_is_removed_while_it_is_listed(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        shutil.copy(HERE / "quickstart.kscope", tmp_path / f"{name}.kscope")
+
+    def removing(fraction: float, text: str) -> None:
+        if text == "2 files looked at":
+            (tmp_path / "first.kscope").unlink()
+
+    text, is_error = Folder(tmp_path).list_recordings(progress=removing)
+    sizes = {row["recording"]: row["size_bytes"] for row in checked(text)["recordings"]}
+    assert not is_error and sizes["first.kscope"] is None and sizes["second.kscope"] > 0
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
@@ -216,18 +231,24 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
+class ToyAnswer(Answer, total=False):
+    rows: Many[Any]
+    more: Many[Any]
+    again: Many[Any]
+
+
 @pytest.mark.parametrize("texts", [1, 40, 4_000])
 def test_an_answer_of_any_recording_fits(texts: int) -> None:
     rows = Many([("x" * texts, [*range(500)])] * 500, lambda each: {"text": each[0], "inside": Many(each[1])})
-    made = answer("toy", {"verdict": "v" * 9_000, "rows": rows, "more": rows, "again": rows})
+    made = answer(ToyAnswer, {"verdict": "v" * 9_000, "rows": rows, "more": rows, "again": rows})
     assert len(encoded(made)) <= MOST_LETTERS
     assert made["left_out"]["rows"] == 500 - len(made["rows"])
     assert made["shortened"]["verdict"] == 9_000
-    assert len(answer("toy", {"rows": rows}, 7)["rows"]) == 7
-    assert answer("toy", {"rows": rows}, 0)["left_out"] == {}
-    counted = answer("toy", {"rows": Many([1, 2, 3], more=40)}, 2)
+    assert len(answer(ToyAnswer, {"verdict": "", "rows": rows}, 7)["rows"]) == 7
+    assert answer(ToyAnswer, {"verdict": "", "rows": rows}, 0)["left_out"] == {}
+    counted = answer(ToyAnswer, {"verdict": "", "rows": Many([1, 2, 3], more=40)}, 2)
     assert counted["rows"] == [1, 2] and counted["left_out"] == {"rows": 41}
-    assert answer("toy", {"rows": Many([1, 2, 3], more=40)}, 0)["left_out"] == {"rows": 40}
+    assert answer(ToyAnswer, {"verdict": "", "rows": Many([1, 2, 3], more=40)}, 0)["left_out"] == {"rows": 40}
 
 
 @pytest.mark.slow

@@ -336,10 +336,10 @@ def test_the_graph_keeps_what_it_uses(cuda, step) -> None:
 
 def test_what_launches_that_are_under_way_use_is_kept(cuda, step, monkeypatch) -> None:
     """As if CUDA had not freed the graph yet: it does when the last launch has ended."""
-    from kernelscope.graphs import memory
+    from kernelscope.graphs import lifetimes
 
-    libc = memory._libc()
-    monkeypatch.setattr(memory, "_libc", lambda: SimpleNamespace(
+    libc = lifetimes._libc()
+    monkeypatch.setattr(lifetimes, "_libc", lambda: SimpleNamespace(
         calloc=libc.calloc, sem_init=libc.sem_init, sem_post=libc.sem_post, free=libc.free, sem_trywait=lambda _: -1))
     alive: list[Any] = []
     for way in ("dropped", "closed", "in a with block"):

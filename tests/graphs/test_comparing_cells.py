@@ -9,7 +9,7 @@ import pytest
 import kernelscope
 from kernelscope.errors import GraphError, UnknownCellError
 from kernelscope.graphs import from_recording
-from kernelscope.graphs.watching import prepared
+from kernelscope.graphs.cell_source import prepared
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left", "measured")
 

@@ -14,7 +14,7 @@ import pytest
 import kernelscope
 from kernelscope.analysis.compiles import explain
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.cupy import CupyProbe, kernels, options_of, self_check
+from kernelscope.frameworks.cupy.hooks import CupyProbe, kernels, options_of, self_check
 from kernelscope.probes.sink import Sink
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact

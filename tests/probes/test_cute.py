@@ -14,7 +14,7 @@ import pytest
 import kernelscope
 from kernelscope.analysis.compiles import explain
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.cute import CuteProbe
+from kernelscope.frameworks.cute.hooks import CuteProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact

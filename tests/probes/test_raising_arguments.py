@@ -16,10 +16,10 @@ from nvtx_ranges import shown
 from raising import RAISING, Anything, Number, Text, Trouble, outcome, same_outcome
 
 import kernelscope
+from kernelscope.frameworks.cupy.hooks import CompileHooks as CupyHooks
+from kernelscope.frameworks.cute.hooks import CompileHooks as CuteHooks
+from kernelscope.frameworks.cutile.hooks import Hooks as CutileHooks
 from kernelscope.probes.base import Patches, Probe
-from kernelscope.probes.cupy import CompileHooks as CupyHooks
-from kernelscope.probes.cute import CompileHooks as CuteHooks
-from kernelscope.probes.cutile import Hooks as CutileHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.torch.compile import CompileHooks as TorchHooks
 from kernelscope.probes.triton.kernels import KernelRows

@@ -97,3 +97,25 @@ def test_a_signal_handler_may_be_first_in_the_middle_of_a_threads_first_launch(l
         sys.settrace(before)
     assert sink.state() is state
     assert [each.thread_id for each in sink.threads] == [0]
+
+
+@pytest.mark.parametrize("line", range(1, 25))
+def test_a_signal_handler_may_add_a_row_in_the_middle_of_another(line):
+    table, begun = Sink().dispatchers, []
+    code = type(table).intern.__code__
+
+    def in_intern(frame, event, argument):
+        if event == "line" and not begun and frame.f_lineno == code.co_firstlineno + line:
+            begun.append(line)
+            sys.settrace(None)
+            table.intern("handler", lambda: {"name": "handler"})
+        return in_intern
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: in_intern if frame.f_code is code else None)
+    try:
+        table.intern("cell", lambda: {"name": "cell"})
+    finally:
+        sys.settrace(before)
+    for key in ("cell", "handler")[:1 + len(begun)]:
+        assert table.rows[table.find(key)]["name"] == key

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -187,3 +191,12 @@ def test_metadata_are_plain_and_say_what_was_on():
     assert metadata["clock"]["error_ns"] < 1_000_000
     with pytest.raises(TypeError):
         metadata["name"] = "other"
+
+
+def test_a_package_whose_metadata_is_gone_has_no_version(tmp_path: Path) -> None:
+    (tmp_path / "quadrants-9.0.dist-info").mkdir()
+    code = "from kernelscope.recorder.environment import environment; print(*environment()['packages'])"
+    packages = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True,
+                              stdout=subprocess.PIPE, text=True).stdout.split()
+    assert "numpy" in packages
+    assert "quadrants" not in packages

@@ -14,18 +14,15 @@ from handmade import Script
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.integrity import (
-    JSON_COLUMNS,
     MAX_GRAPH_DEPTH,
     MAX_JSON_DEPTH,
-    REFERENCES,
     check_depth,
     check_graphs,
     check_tables,
-    own_id,
 )
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import arrow_schema, make_table, table_of_rows
-from kernelscope.schema import TABLES
+from kernelscope.schema import JSON_COLUMNS, REFERENCES, TABLES
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -42,7 +39,7 @@ def test_sound_tables_pass(rows: Rows, many: Recording) -> None:
 
 @pytest.mark.parametrize(("table", "column"), [
     (table, column) for table in TABLES for column in TABLES[table].names
-    if column in REFERENCES and column != own_id(table)
+    if column in REFERENCES and column != TABLES[table].key
 ])
 def test_id_outside_its_table_is_refused(table: str, column: str, rows: Rows) -> None:
     count = len(rows[REFERENCES[column]])
@@ -53,9 +50,9 @@ def test_id_outside_its_table_is_refused(table: str, column: str, rows: Rows) ->
             check_tables(_tables(rows))
 
 
-@pytest.mark.parametrize("table", [table for table in TABLES if own_id(table)])
+@pytest.mark.parametrize("table", [table for table in TABLES if TABLES[table].key])
 def test_own_ids_are_row_numbers(table: str, rows: Rows) -> None:
-    own = own_id(table)
+    own = TABLES[table].key
     assert own is not None
     rows[table][1][own] = 0
     with pytest.raises(RecordingFileError, match=rf"column {table}\.{own} has 0 in row 1, not the row's number"):

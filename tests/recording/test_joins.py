@@ -16,7 +16,8 @@ from kernelscope.recording.joins import (
     add_devices,
     join,
 )
-from kernelscope.recording.time import INSTANTS, UNKNOWN_INSTANT, recorded
+from kernelscope.recording.time import UNKNOWN_INSTANT, recorded
+from kernelscope.schema import INSTANTS
 
 NAMES = ["cuLaunchKernel", "cuLaunchKernelEx", "cuMemAlloc_v2", "axpy", "fill", "HtoD"]
 ENTRIES = ["_Zaxpy", "_Zfill"]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kernelscope.recording.file import load, save
-from kernelscope.recording.integrity import REFERENCES, check_tables, own_id
+from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
-from kernelscope.schema import TABLES
+from kernelscope.schema import REFERENCES, TABLES
 
 Rows = dict[str, list[dict[str, Any]]]
 Make = Callable[..., Recording]
@@ -29,7 +29,7 @@ def _resolved(recording: Recording, table: str) -> list[tuple[Any, ...]]:
     def resolve(name: str, row: dict[str, Any]) -> tuple[Any, ...]:
         found: list[Any] = []
         for column, value in row.items():
-            if column == own_id(name) or (name, column) in (("specializations", "origin"),
+            if column == TABLES[name].key or (name, column) in (("specializations", "origin"),
                                                             ("processes", "own_cost_ns")):
                 continue
             referred = REFERENCES.get(column)

@@ -21,11 +21,10 @@ from kernelscope.commands.inspect import inspect
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.build import RawRecording, build
 from kernelscope.recording.file import encode, load, save
-from kernelscope.recording.integrity import REFERENCES, check_tables, own_id
+from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
-from kernelscope.recording.time import INSTANTS
-from kernelscope.schema import TABLES, Column
+from kernelscope.schema import INSTANTS, REFERENCES, TABLES, Column
 from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_card, cells_text
 from kernelscope.views.charts import compile_time, gpu_busy, queue_and_execute, time_by_phase
@@ -74,7 +73,7 @@ def test_what_no_recorder_writes_is_refused_and_the_ends_of_a_range_are_in_it(ta
             with pytest.raises(RecordingFileError, match=rf"^column {table}\.{column.name} has {re.escape(str(value))} "
                                                          rf"in row {len(values) - 1}\b"):
                 check_tables({name: made.arrow(name) for name in TABLES})
-        if column.name == own_id(table) or column.name in REFERENCES or table == "graphs" or column.name == "body":
+        if column.name == TABLES[table].key or column.name in REFERENCES or table == "graphs" or column.name == "body":
             continue  # they name or count rows
         assert column.low is not None and column.high is not None
         for value in [column.low, column.high] if column.name != "start_ns" else [column.low]:
@@ -187,7 +186,7 @@ def _odd(recording: Recording, chance: random.Random) -> Recording:
     """The recording with numbers that are allowed and that no recorder has ever written, as far as it still loads."""
     for table, column in chance.sample(NUMBERS, 80):
         values = recording.arrow(table.name).column(column.name).to_pylist()
-        if not values or column.name == own_id(table.name):
+        if not values or column.name == TABLES[table.name].key:
             continue
         assert column.low is not None and column.high is not None
         some = [column.low, column.high, column.high // 2, -1, 0, 1, 2**31, 2**53]

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from kernelscope.recording.file import load, save
-from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.schema import TABLES
+from kernelscope.schema import JSON_COLUMNS, TABLES
 
 Rows = dict[str, list[dict[str, Any]]]
 Make = Callable[..., Recording]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from kernelscope.analysis.compiles import explain
 from kernelscope.analysis.redaction import redacted
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording import redact as redact_module
-from kernelscope.recording.integrity import JSON_COLUMNS, check_tables
+from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import select_cell
 from kernelscope.recording.parquet import arrow_schema, empty_table, table_of_rows
 from kernelscope.recording.redact import RULES, Names, neutral_types, redact, without_texts
-from kernelscope.schema import BUILD_REASONS, COMPILE_REASONS, TABLES, Column, Table
+from kernelscope.schema import BUILD_REASONS, COMPILE_REASONS, JSON_COLUMNS, TABLES, Column, Neutral, Table
 from kernelscope.views.card.answer import recording_answer
 from kernelscope.views.inspector.text import inspection_text
 
@@ -97,17 +98,18 @@ def test_what_is_left_of_any_words_is_a_recording(rows: Any, recording_of: Any, 
         check_tables({name: shown.arrow(name) for name in TABLES})
 
 
-def test_every_text_column_is_decided_on() -> None:
-    wanted = {table: {column.name for column in TABLES[table].columns
-                      if column.dtype in ("string", "category") and not column.is_enumeration}
-              for table in TABLES if table != "code"}
-    assert {table: set(rules) for table, rules in RULES.items()} == wanted
+def test_every_redaction_that_the_schema_names_exists_and_is_of_a_text() -> None:
+    for table in TABLES.values():
+        for column in table.columns:
+            assert isinstance(column.redaction, Neutral) or column.redaction in RULES, (table.name, column.name)
+            assert not column.redaction or column.dtype in ("string", "category"), (table.name, column.name)
 
 
-def test_a_column_that_nobody_has_decided_on_is_emptied(full: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = {table: dict(held) for table, held in RULES.items()}
-    del rules["cells"]["name"], rules["ranges"]["name"]
-    monkeypatch.setattr(redact_module, "RULES", rules)
+def test_a_column_of_which_the_schema_says_nothing_is_emptied(full: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {name: replace(table, columns=tuple(
+        column._replace(redaction="") if (name, column.name) in (("cells", "name"), ("ranges", "name")) else column
+        for column in table.columns)) for name, table in TABLES.items()}
+    monkeypatch.setattr(redact_module, "TABLES", tables)
     shown = redact(full)
     assert {row["name"] for row in full.rows("cells")} != {None} == {row["name"] for row in shown.rows("cells")}
     assert [row["name"] for row in shown.rows("ranges")] == ["", "withheld"]
@@ -247,8 +249,8 @@ def test_an_empty_recording_and_a_table_with_a_new_column(changing_schema: pytes
     assert redact(Recording({}, {})).rows("cells") == []
     threads = TABLES["threads"]
     changing_schema.setitem(TABLES, "threads", Table("threads", threads.row, (
-        *threads.columns, Column("secret", "string", "New.", nullable=True),
-        Column("secret_word", "category", "New, and never null."))))
+        *threads.columns, Column("secret", "string", "text", "New.", nullable=True),
+        Column("secret_word", "category", "word", "New, and never null."))))
     forget_tables()
     row = {"thread_id": 0, "ident": 1, "name": MARK, "secret": MARK, "secret_word": MARK}
     shown = redact(Recording({"threads": table_of_rows("threads", [row])}, {}))

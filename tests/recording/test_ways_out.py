@@ -25,12 +25,11 @@ from kernelscope.commands.cli import main
 from kernelscope.commands.inspect import inspect
 from kernelscope.pytest_plugin.checks import Report, entry
 from kernelscope.recording.file import save
-from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.recording.redact import shareable
-from kernelscope.schema import TABLES
+from kernelscope.schema import JSON_COLUMNS, TABLES
 from kernelscope.studies import files as study_files
 from kernelscope.studies.breakdown import AnatomyResult, MeasuredBreakdown, PartReport
 from kernelscope.studies.result import StudyResult

@@ -23,7 +23,6 @@ from kernelscope.studies.breakdown import (
     AnatomyResult,
     MeasuredBreakdown,
     PartReport,
-    card,
     conclusions,
     differences,
     estimates,
@@ -31,7 +30,8 @@ from kernelscope.studies.breakdown import (
     text,
     unseen,
 )
-from kernelscope.studies.compare import compare
+from kernelscope.studies.breakdown_card import card
+from kernelscope.studies.comparison import compare
 from kernelscope.studies.result import Measured, load
 
 NOTHING = MeasuredBreakdown(Measured([], []))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import StudyError, StudyFileError
+from kernelscope.studies.benchmark_suite import measured_of, read_benchmarks, read_file
 from kernelscope.studies.result import load
-from kernelscope.studies.suite import measured_of, read_benchmarks, read_file
 
 
 def written(path: Path, made: dict[str, Any] | None = None, **changes: Any) -> Path:

@@ -10,8 +10,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from kernelscope.studies import runner
-from kernelscope.studies.runner import NotebookBar, TerminalBar
+from kernelscope.studies import progress
+from kernelscope.studies.progress import NotebookBar, TerminalBar
 
 
 class Terminal(io.StringIO):
@@ -74,7 +74,7 @@ def test_a_terminal_that_goes_away_does_not_end_the_study() -> None:
 
 def test_a_terminal_without_a_window_is_none_of_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Terminal, "fileno", lambda self: 2)
-    monkeypatch.setattr(runner.os, "get_terminal_size", lambda handle: os.terminal_size((0, 0)))
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda handle: os.terminal_size((0, 0)))
     terminal = Terminal()
     TerminalBar(terminal, Clock())(0.5, "process 8 of 16: round 1 of 5")
     assert terminal.getvalue().split("\r")[1].endswith("process 8 of 16: round 1 of 5")
@@ -100,21 +100,21 @@ def test_it_suits_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     try:
         shell.display_formatter.active_types = ["text/plain"]
-        assert runner.default_bar() is None
+        assert progress.default_bar() is None
         monkeypatch.setattr(sys, "stderr", Terminal())
-        assert isinstance(runner.default_bar(), TerminalBar)
+        assert isinstance(progress.default_bar(), TerminalBar)
         monkeypatch.setattr(sys, "stderr", None)
-        assert runner.default_bar() is None
+        assert progress.default_bar() is None
         shell.display_formatter.active_types = ["text/plain", "text/html"]
-        assert isinstance(runner.default_bar(), NotebookBar)
+        assert isinstance(progress.default_bar(), NotebookBar)
     finally:
         shell.display_formatter.active_types = before
 
 
 def test_it_is_taken_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(runner, "default_bar", lambda: TerminalBar(terminal, Clock()))
-    with pytest.raises(KeyboardInterrupt), runner.showing_progress(None) as tell:
+    monkeypatch.setattr(progress, "default_bar", lambda: TerminalBar(terminal, Clock()))
+    with pytest.raises(KeyboardInterrupt), progress.showing_progress(None) as tell:
         tell(0.5, "half")
         raise KeyboardInterrupt
     assert terminal.getvalue().endswith("\r" + " " * 27 + "\r")

@@ -12,8 +12,8 @@ from cards import Reader
 
 from kernelscope import studies
 from kernelscope.commands.cli import main
-from kernelscope.studies.compare import Comparison, compare
-from kernelscope.studies.compare import text as comparison_text
+from kernelscope.studies.comparison import Comparison, compare
+from kernelscope.studies.comparison import text as comparison_text
 from kernelscope.studies.result import StudyResult
 from kernelscope.studies.text import text
 

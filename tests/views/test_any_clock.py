@@ -28,8 +28,8 @@ import kernelscope
 import kernelscope.analysis
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
-from kernelscope.recording.time import INSTANTS, UNKNOWN_INSTANT, instants, is_known
-from kernelscope.schema import TABLES
+from kernelscope.recording.time import UNKNOWN_INSTANT, instants, is_known
+from kernelscope.schema import INSTANTS, TABLES
 from kernelscope.views.card.answer import recording_answer
 from kernelscope.views.charts import compile_time, gpu_busy, queue_and_execute, time_by_phase
 from kernelscope.views.exports import EXPORTERS

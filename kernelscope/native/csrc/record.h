@@ -1,4 +1,4 @@
-/* The launch record: made by `python -m kernelscope.native.record` from LAUNCH_RECORD of kernelscope/schema.py. */
+/* The launch record: made by `python -m kernelscope.native.record` from LAUNCH_RECORD of kernelscope/schema/launch_record.py. */
 #ifndef KS_RECORD_H
 #define KS_RECORD_H
 

@@ -64,7 +64,7 @@ class KeyParts:
             yield name, "none"
         elif is_operator(value):
             yield from self._of_operator(name, value)
-        elif _is_iterator(value):
+        elif any(cls.__name__ == "IteratorBase" for cls in type(value).__mro__):
             yield from self._of_iterator(name, value)
         elif isinstance(value, enum.Enum):
             yield name, str(value.name)
@@ -72,7 +72,7 @@ class KeyParts:
             yield f"{name} kind", "DoubleBuffer"
             yield f"{name} dtype", _dtype(value.current())
         elif _is_array(value):
-            yield f"{name} kind", _type_name(value)
+            yield f"{name} kind", f"{type(value).__module__}.{type(value).__qualname__}"
             yield f"{name} dtype", _dtype(value)
         elif isinstance(value, bool):
             yield name, str(value)
@@ -157,10 +157,6 @@ def is_operator(value: Any) -> bool:
             or any(cls.__name__ == "_OpAdapter" for cls in type(value).__mro__))
 
 
-def _is_iterator(value: Any) -> bool:
-    return any(cls.__name__ == "IteratorBase" for cls in type(value).__mro__)
-
-
 def _is_array(value: Any) -> bool:
     if (hasattr(value, "dtype") and hasattr(value, "shape")) or hasattr(type(value), "__cuda_array_interface__"):
         return True
@@ -172,10 +168,6 @@ def _dtype(value: Any) -> str:
     if dtype is None:
         dtype = dict(value.__cuda_array_interface__).get("typestr", "unknown")
     return str(dtype)
-
-
-def _type_name(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _structure(kind: Any, dtypes: list[str], operators: list[Any]) -> str:
@@ -467,7 +459,8 @@ class Requests:
     def _parts(self, known: dict[str, Any], function: Callable[..., Any], args: Any, kwargs: Any, result: Any,
                under: Under | None) -> Parts | None:
         capabilities = set() if under is None else set(under.capabilities)
-        capabilities |= _built_for(result)
+        results = getattr(getattr(result, "partitioner", result), "build_results", None)
+        capabilities |= {_packed(key) for key in results} if isinstance(results, dict) else set()
         shown = ", ".join(sorted(capabilities, key=_order)) or self._capabilities.get(id(result))
         if result is not None and shown and not self._by_thread:
             self._capabilities[id(result)] = shown
@@ -518,12 +511,6 @@ def _capabilities(cache_key: Any) -> set[str]:
         if "cc" in fields:
             return {".".join(map(str, each.cc))}
     return set()
-
-
-def _built_for(result: Any) -> set[str]:
-    """What a built object is for."""
-    results = getattr(getattr(result, "partitioner", result), "build_results", None)
-    return {_packed(key) for key in results} if isinstance(results, dict) else set()
 
 
 def _packed(key: int) -> str:

@@ -127,14 +127,19 @@ class CudaCoreProbe(Probe):
         with watch.lock:
             if sink.driver_calls.heard is not None:
                 watch.settle()  # a recorder inside another one stops; else it was done when the watch ended
-            for number in _recorded(sink):
+            found = np.unique(sink.gpu.activities["cupti_graph_id"])
+            for number in [int(number) for number in found if number > 0]:
                 watch.executable_of(number)
             launches = self._null.take_launches() if self._null is not None else None
             if launches is not None:
                 known = {int(each): watch.executable_of(int(each)) for each in np.unique(launches["exec"])}
                 rows.finish(watch.events)
                 places = {number: rows.launched(executable) for number, executable in known.items()}
-                _add_launches(sink, launches, places)
+                columns = {name: launches[name].astype(np.int64) for name in LAUNCH}
+                columns["exec"] = np.array([places[int(number)] for number in launches["exec"]], np.int64)
+                columns["ident"] = columns["ident"] & 0xFFFFFFFF
+                before = sink.graphs.launches
+                sink.graphs.launches = {name: np.concatenate([before[name], columns[name]]) for name in LAUNCH}
             else:
                 rows.finish(watch.events)
         self._state(sink, watch, rows)
@@ -165,20 +170,6 @@ def _found() -> Driver | None:
         return Driver()
     except OSError:
         return None
-
-
-def _recorded(sink: Sink) -> list[int]:
-    """The executable graphs that activities are of."""
-    found = np.unique(sink.gpu.activities["cupti_graph_id"])
-    return [int(number) for number in found if number > 0]
-
-
-def _add_launches(sink: Sink, launches: np.ndarray, places: dict[int, int]) -> None:
-    columns = {name: launches[name].astype(np.int64) for name in LAUNCH}
-    columns["exec"] = np.array([places[int(number)] for number in launches["exec"]], np.int64)
-    columns["ident"] = columns["ident"] & 0xFFFFFFFF
-    before = sink.graphs.launches
-    sink.graphs.launches = {name: np.concatenate([before[name], columns[name]]) for name in LAUNCH}
 
 
 _memory = Memory()

@@ -72,7 +72,7 @@ class CompileHook:
 
     def _make(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def _program_compile_uncached(program: Any, target_type: Any, name_expressions: Any, logs: Any) -> Any:
-            if not self._enabled or _is_recorded(sys._getframe(1).f_globals.get("__name__")):
+            if not self._enabled or str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0] in _RECORDED:
                 return original(program, target_type, name_expressions, logs)
             failure: str | None = None  # its text alone: the exception would hold this frame, and the program with it
             made = None
@@ -141,10 +141,6 @@ def kernels(code: bytes, target: str) -> list[str]:
     """Return the mangled names of the kernels in a cubin or in PTX, in its order; none for LTO-IR."""
     pattern = {"cubin": _IN_CUBIN, "ptx": _IN_PTX}.get(target.lower())
     return [] if pattern is None else list(dict.fromkeys(name.decode() for name in pattern.findall(code)))
-
-
-def _is_recorded(module: object) -> bool:
-    return str(module).partition(".")[0] in _RECORDED
 
 
 def _options(program: Any) -> tuple[str, dict[str, Any]]:

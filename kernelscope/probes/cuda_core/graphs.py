@@ -99,7 +99,7 @@ class EventLog:
         return {"outcome": "failed", "error": self._driver.error_name(result)}
 
 
-# What is known of definitions, executable graphs and events while they live; rows are made of it at stop.
+# What is known of definitions, executable graphs and events while they live.
 
 Row = dict[str, Any]
 
@@ -234,7 +234,7 @@ class Memory:
         return len(self._known)
 
 
-# What a call says by its parameters: a node's new contents, a conditional node's bodies, why an update was refused.
+# What a call says by its parameters.
 
 #: ``CUgraphNodeParams`` begins with the type; what belongs to it follows, of a copy after its flags and context.
 _INSIDE, _COPY_INSIDE = 16, 32

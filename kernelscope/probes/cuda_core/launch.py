@@ -108,7 +108,11 @@ class LaunchHook:
                 continue
             try:
                 if "regs" not in rows.rows[number]:
-                    rows.rows[number].update(_sizes(kernel.kernel, self.sink.devices.rows[where]["ordinal"]))
+                    view = kernel.kernel.attributes[self.sink.devices.rows[where]["ordinal"]]
+                    rows.rows[number].update({"regs": view.num_regs, "static_shared_bytes": view.shared_size_bytes,
+                                              "local_bytes": view.local_size_bytes,
+                                              "const_bytes": view.const_size_bytes,
+                                              "max_threads": view.max_threads_per_block})
                 if (number, configuration, where) not in done:
                     done.add((number, configuration, where))
                     self._occupancy(kernel.kernel, number, configuration, where)
@@ -150,7 +154,12 @@ class LaunchHook:
         where = device(self.sink, _ordinal())
         if len(results) == 1:  # of several, which one a handle is of is not told
             specialization, = results
-            self._of_program(specialization, kernel, entry)
+            # Keep the kernel that was loaded from what was compiled, and its arguments, beside the row of that.
+            rows = self.sink.specializations
+            if rows.objects[specialization] is None:
+                rows.objects[specialization] = _Live(kernel)
+                if rows.rows[specialization]["signature"] == "()":
+                    rows.rows[specialization]["signature"] = _signature(entry, kernel)
         else:
             specialization = self.sink.specializations.intern(key, lambda: {
                 "dispatcher_id": dispatcher, "signature": _signature(entry, kernel),
@@ -158,14 +167,6 @@ class LaunchHook:
                 "compute_capability": self.sink.devices.rows[where].get("compute_capability"), "entry_name": entry,
             }, live=_Live(kernel))
         return self.sink.target(dispatcher, specialization, where, failure)
-
-    def _of_program(self, specialization: int, kernel: Any, entry: str | None) -> None:
-        """Keep the kernel that was loaded from what was compiled, and its arguments, beside the row of that."""
-        rows = self.sink.specializations
-        if rows.objects[specialization] is None:
-            rows.objects[specialization] = _Live(kernel)
-            if rows.rows[specialization]["signature"] == "()":
-                rows.rows[specialization]["signature"] = _signature(entry, kernel)
 
     def _occupancy(self, kernel: Any, specialization: int, configuration: int, where: int) -> None:
         if self.sink.devices.rows[where]["ordinal"] == _ordinal():  # asked of the current device only
@@ -237,12 +238,6 @@ def _signature(entry: str | None, kernel: Any) -> str:
     except Exception:  # a driver that is older than the question
         return "()"
     return f"({', '.join(f'{size} bytes' if size != 1 else '1 byte' for size in sizes)})"
-
-
-def _sizes(kernel: Any, ordinal: int) -> dict[str, int]:
-    view = kernel.attributes[ordinal]
-    return {"regs": view.num_regs, "static_shared_bytes": view.shared_size_bytes, "local_bytes": view.local_size_bytes,
-            "const_bytes": view.const_size_bytes, "max_threads": view.max_threads_per_block}
 
 
 def _entry_name(handle: int) -> str | None:

@@ -22,10 +22,12 @@ from kernelscope.probes.cupti.tracing import Tracing
 from kernelscope.probes.cupti.xla import XlaProfilerWatch
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import GpuColumns, Sink
+from kernelscope.registry import frameworks
 from kernelscope.units import counted, duration
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
-_STARTERS = ("cuda.bindings.driver", "torch", "cupy", "jax", "warp", "triton", "cuda.tile", "cutlass")
+_STARTERS = ("cuda.bindings.driver", "torch", "triton",
+             *(framework.module for framework in frameworks() if framework.module))
 #: Why the device was not synchronized.
 CAPTURING = "a stream is capturing a graph: synchronizing would break the capture"
 

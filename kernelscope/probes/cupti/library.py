@@ -482,7 +482,7 @@ def nsight(maps: Iterable[str] | None = None, environment: Mapping[str, str] = o
     return next((name for line in maps for name, found in _NSIGHT.items() if found.search(line.lower())), None)
 
 
-# The driver's calls as CUPTI tells of them, and its numbers of graphs and nodes.
+# The driver's calls as CUPTI tells of them.
 
 #: `Captures` goes on counting, whoever listens beside it.
 _KEPT = ("cuStreamBeginCapture", "cuStreamEndCapture")

@@ -463,11 +463,16 @@ class Converter:
             elif kind in (MEMCPY, MEMCPY_PEER):
                 activities.append(self._copies(seen, clock))
             elif kind == MEMSET:
-                activities.append(self._sets(seen, clock))
+                activities.append({**self._common(seen, IS_MEMSET, clock),
+                                   "name": constant(self._names.place("memset"), len(seen["start"])),
+                                   "memory": self._worded(seen["target"], _memory), "size_bytes": seen["bytes"],
+                                   **_graph(seen)})
             elif kind == SYNCHRONIZATION:
                 activities.append(self._waits(seen, clock))
             elif kind == MARKER:
-                markers.append(self._markers(seen, clock))
+                markers.append({"flags": seen["flags"], "time_ns": _times(seen["timestamp"], clock), "id": seen["id"],
+                                "ident": seen["thread"], "name": self._pointed(seen["name"]),
+                                "domain": self._pointed(seen["domain"])})
             elif kind == MARKER_DATA:
                 marker_data.append(seen)
         self._columns.extend(activities, [], markers, marker_data)
@@ -510,24 +515,10 @@ class Converter:
             "size_bytes": seen["bytes"], **_graph(seen),
         }
 
-    def _sets(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
-        return {
-            **self._common(seen, IS_MEMSET, clock),
-            "name": constant(self._names.place("memset"), len(seen["start"])),
-            "memory": self._worded(seen["target"], _memory), "size_bytes": seen["bytes"], **_graph(seen),
-        }
-
     def _waits(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         known = np.isin(seen["type"], list(_WAITS))  # the others make a stream wait, not the host
         seen = {name: values[known] for name, values in seen.items()}
         return {**self._common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
-
-    def _markers(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
-        return {
-            "flags": seen["flags"], "time_ns": _times(seen["timestamp"], clock), "id": seen["id"],
-            "ident": seen["thread"],
-            "name": self._pointed(seen["name"]), "domain": self._pointed(seen["domain"]),
-        }
 
     def _common(self, seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
         count = len(seen["start"])

@@ -587,7 +587,10 @@ class LaunchTimer:
                 if part["reason"] is None and begin != "preparing":
                     runs[kind, part["key"]] = self._stamped(begin, end, together)
                 elif part["reason"] is None:
-                    runs[kind, ARGUMENTS] = self._stamped_turns(together)
+                    # A run with a stamp before the loop over arguments, in each turn of it, and behind it.
+                    stamp = f"{_STAMP}({_NOW}())\n" * (2 if together else 1)
+                    source, tree = self._boundaries.split_turns(stamp)
+                    runs[kind, ARGUMENTS] = (self._loop(), {"launched": source.compile(tree)})
         return runs
 
     def _stamped(self, begin: str, end: str, together: bool) -> Run:
@@ -605,12 +608,6 @@ class LaunchTimer:
             if ast.dump(tree) != ast.dump(original):
                 codes[name] = source.compile(tree)
         return loop, codes
-
-    def _stamped_turns(self, together: bool) -> Run:
-        """Return a run with a stamp before the loop over arguments, in each turn of it, and behind it."""
-        stamp = f"{_STAMP}({_NOW}())\n" * (2 if together else 1)
-        source, tree = self._boundaries.split_turns(stamp)
-        return self._loop(), {"launched": source.compile(tree)}
 
     def _loop(self, before: Sequence[Any] = (), behind: Sequence[Any] = (),
               statement: list[Any] | None = None) -> Callable[..., int]:
@@ -648,7 +645,9 @@ class LaunchTimer:
                 before_ns = time_reference_ns()
                 done.append((self._run(function, loops), tuple(self._cell), tuple(self._stamps)))
                 references.append(max(before_ns, time_reference_ns()))
-            return _least_disturbed(done, references)
+            # The batches that are the most quiet ones, half of them, in their order.
+            slowest = sorted(references)[(len(references) - 1) // 2]
+            return [batch for batch, reference in zip(done, references) if reference <= slowest]
         finally:
             for name, code in own.items():
                 functions[name].__code__ = code
@@ -666,12 +665,6 @@ class LaunchTimer:
             if self._after is not None:
                 exec(self._after, self.namespace)
             self._synchronize()
-
-
-def _least_disturbed(batches: list[Batch], references: list[int]) -> list[Batch]:
-    """Return the batches that are the most quiet ones, half of them, in their order."""
-    slowest = sorted(references)[(len(references) - 1) // 2]
-    return [batch for batch, reference in zip(batches, references) if reference <= slowest]
 
 
 def _stamp(text: str) -> list[Any]:

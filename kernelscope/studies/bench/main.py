@@ -194,7 +194,7 @@ def _refusal(kind: str, error: BaseException) -> dict[str, Any]:
     return {"ok": False, "kind": kind, "error": " ".join(text.split()), "traceback": "".join(lines)}
 
 
-# Finding the framework of a target: numba-cuda or numba-cuda-mlir, on a GPU or on the null driver.
+# Finding the framework of a target.
 
 #: Both frameworks read these when they are imported. A study launches 1x1 and, in some cases, with host arrays; advice
 #: on that would cost time in the loop, differently in each version, and fill the error output.
@@ -267,10 +267,17 @@ def find(name: str | None, dryrun: str | None = None, library: str | None = None
     if name not in _PACKAGES:
         raise RuntimeError(f"framework {name!r} is not known; known: {', '.join(_PACKAGES)}")
     cuda = _imported(name)
-    _refuse_simulator(cuda)
+    if ".simulator" in str(getattr(cuda.jit, "__module__", "")):
+        raise RuntimeError(
+            "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM, or enable_cudasim in .numba_config.yaml): its launches "
+            "say nothing about those of CUDA. Switch it off; to measure the host side without a GPU, use a dry run")
     is_dry_run = _has_null_driver()
     _check_device(cuda)
-    return Framework(name, cuda, os.path.dirname(str(cuda.__file__)), _versions(name), is_dry_run)
+    # The versions of Python and of what is installed; the framework's own is what its module says.
+    module: ModuleType = importlib.import_module(_PACKAGES[name])
+    return Framework(name, cuda, os.path.dirname(str(cuda.__file__)),
+                     {"python": platform.python_version(), **_versions_of(_MATTER),
+                      name: str(getattr(module, "__version__", "unknown"))}, is_dry_run)
 
 
 def offer_kernelscope(folder: str) -> None:
@@ -340,13 +347,6 @@ def _imported(name: str) -> Any:
     return cuda
 
 
-def _refuse_simulator(cuda: Any) -> None:
-    if ".simulator" in str(getattr(cuda.jit, "__module__", "")):
-        raise RuntimeError(
-            "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM, or enable_cudasim in .numba_config.yaml): its launches "
-            "say nothing about those of CUDA. Switch it off; to measure the host side without a GPU, use a dry run")
-
-
 def _check_device(cuda: Any) -> None:
     """Raise if there is no device; make its context otherwise."""
     try:
@@ -363,13 +363,6 @@ def _has_null_driver() -> bool:
         return hasattr(ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW), "kernelscope_dryrun_interface")
     except OSError:
         return False
-
-
-def _versions(name: str) -> dict[str, str]:
-    """Return the versions of Python and of what is installed; the framework's own is what its module says."""
-    module: ModuleType = importlib.import_module(_PACKAGES[name])
-    return {"python": platform.python_version(), **_versions_of(_MATTER),
-            name: str(getattr(module, "__version__", "unknown"))}
 
 
 def _versions_of(packages: Iterable[str]) -> dict[str, str]:

@@ -328,13 +328,9 @@ class TimedCase:
             for frame, number in traceback.walk_tb(error.__traceback__):
                 if frame.f_code.co_filename in files:
                     where, line = files[frame.f_code.co_filename], number
-        return CaseError(f"case {self.name!r}, {where}{self._quoted(where, line)}: {_first(error)}")
-
-    def _quoted(self, part: str, line: int | None) -> str:
-        lines = self._texts[part].splitlines()
-        if line is None or not 0 < line <= len(lines):
-            return ""
-        return f", line {line} ({lines[line - 1].strip()[:80]})"
+        lines = self._texts[where].splitlines()
+        quoted = "" if line is None or not 0 < line <= len(lines) else f", line {line} ({lines[line - 1].strip()[:80]})"
+        return CaseError(f"case {self.name!r}, {where}{quoted}: {_first(error)}")
 
 
 @contextlib.contextmanager
@@ -378,7 +374,7 @@ def _first(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
-# The machine: its clock, its noise, its cores, its GPU.
+# The machine.
 
 _ROUND_NS = 20_000
 

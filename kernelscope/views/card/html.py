@@ -173,7 +173,8 @@ def _block(block: Block, draw: _Draw) -> str:
             summary = f"{name}{escape(block.before)}{bold}{escape(block.after)}"
             return folded(summary, inside, block.is_open, scrolls=block.scrolls)
         case Findings():
-            return _findings(block)
+            return _apart(block,
+                          f'<div class="ks-findings">{"".join([_finding(each) for each in block.findings])}</div>')
         case Lines(lines, "notes"):
             return "".join([f'<div class="ks-soft">{escape(line)}</div>' for line in lines])
         case Lines(lines, kind):
@@ -218,15 +219,11 @@ def printed_table(block: Table) -> str:
     columns = [("", *block.head), *[(each.width, each.label, each.below_label) for each in block.page]]
     left = [0, *[at for at, each in enumerate(block.page, start=1) if each.kind != "number"]]
     rows = [_name(block.named, row) + "".join([_cell(each, row) for each in block.page]) for row in block.rows]
-    titled = [{block.head[0]: ""}, *[_titles(each) for each in block.page]]
+    titled = [{block.head[0]: ""}, *[{each.label: each.key, **({each.below_label: each.below} if each.below else {})}
+                                     for each in block.page]]
     meanings = [column_meaning(block.head[0], each) for each in titled]
     return _apart(block, table_of(columns, rows, left=left, dense=block.is_dense, meanings=meanings,
                                   label=f"{block.head[0]}s", is_rest=block.is_rest))
-
-
-def _titles(column: Column) -> dict[str, str]:
-    """Return a column's labels with the keys of their values."""
-    return {column.label: column.key, **({column.below_label: column.below} if column.below else {})}
 
 
 def _apart(block: Table | Findings, table: str) -> str:
@@ -340,10 +337,6 @@ def _inspect(key: str) -> str:
 def _go(text: str, where: str) -> str:
     """Return a link that a page's script brings to life, and that is not in sight without one."""
     return f'<span class="ks-go"{where}>{text}</span>' if where else ""
-
-
-def _findings(block: Findings) -> str:
-    return _apart(block, f'<div class="ks-findings">{"".join([_finding(each) for each in block.findings])}</div>')
 
 
 def _finding(each: Finding) -> str:

@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from kernelscope.analysis.activities import KernelExecution, Spread
 from kernelscope.analysis.advice import Advice, first_of
-from kernelscope.analysis.builds import Miss
 from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.gpu import told_devices
 from kernelscope.analysis.graphs import GraphSummary
@@ -677,7 +676,8 @@ def phases_section(shown: Overview) -> Section | None:
     kernels = shown.by_kernel if len(shown.by_kernel) > 1 else ()
     rows = [Row("all", _phase_values(totals)),
             *(Row(kernel.name, _phase_values(kernel.totals)) for kernel in kernels[:FIRST_ROWS])]
-    table = Table(("kernel", ""), tuple(rows), terminal=_phase_columns(totals))
+    phase_columns = tuple([TerminalColumn(phase_label(name), name, is_wide=False) for name in _phase_names(totals)])
+    table = Table(("kernel", ""), tuple(rows), terminal=phase_columns)
     if not totals.segments:
         return Section("phases", "Host time by phase", duration(totals.host_ns), (table,), _PHASES_EXPLANATION)
     legend: list[tuple[str, str, str, str]] = []
@@ -727,10 +727,6 @@ def _phase_names(totals: PhaseTotals) -> tuple[str, ...]:
     """Return the phases that a table shows: not the rare ones where there is nothing of them."""
     rare = {"compile_wait": totals.compile_wait_ns, "measuring": totals.measuring_ns, "unsplit": totals.unsplit_ns}
     return tuple([name for name in (*PHASES, "unsplit") if name not in rare or rare[name]])
-
-
-def _phase_columns(totals: PhaseTotals, *, is_wide: bool = False) -> tuple[TerminalColumn, ...]:
-    return tuple([TerminalColumn(phase_label(name), name, is_wide=is_wide) for name in _phase_names(totals)])
 
 
 def _bars_column(shown: Overview | None = None, *, is_compiled: bool = False) -> Column:
@@ -1448,7 +1444,9 @@ def builds_section(shown: Overview) -> Section | None:
         ), _terminal("requests", "hits", ("median", "hit"), "misses", ("median", "miss"), "time", "building"),
         more=_more(len(shown.builds), MOST_GRAPH_ROWS, "algorithm"), left_out=len(shown.builds) - len(rows))
     cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
-    found = tuple([_miss(each, cells) for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
+    found = tuple([Finding(each.algorithm, labels.miss_outcome(each, cells), duration(each.duration_ns),
+                           labels.miss_reason(each), "", each.fix or "")
+                   for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
     more = _findings(Findings(found, is_apart=True), len(misses), _more(len(misses), FIRST_FINDINGS, "request"),
                      " that were no hits") if found else ()
     return Section("builds", "Build caches", labels.builds_note(shown), (table, *more),
@@ -1468,11 +1466,6 @@ def tunings_section(shown: Overview) -> Section | None:
     return Section("tunings", "Autotuning", labels.tunings_note(shown), _findings(
         Findings(found), len(runs), _more(len(runs), FIRST_FINDINGS, "run"), ""),
         "what an autotuner tried before a launch, how long each took, and what it chose", is_open=True)
-
-
-def _miss(each: Miss, cells: Mapping[int, str]) -> Finding:
-    return Finding(each.algorithm, labels.miss_outcome(each, cells), duration(each.duration_ns),
-                   labels.miss_reason(each), "", each.fix or "")
 
 
 # Graphs.

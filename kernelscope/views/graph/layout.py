@@ -478,7 +478,11 @@ def _level(graph: Graph, place: Place, most: int) -> Level:
     kept = set(shown)
     edges = [edge for edge in graph.edges.get(place, ()) if edge[0] in kept and edge[1] in kept]
     drawn = edges[:MOST_EDGES]
-    width = _card_width([graph.nodes[number] for number in shown])
+    # A card width that most names and launch configurations fit into.
+    nodes = [graph.nodes[number] for number in shown]
+    longest = max((len(node.name) for node in nodes), default=0) * _LETTER
+    details = max((_letters(node) for node in nodes), default=0) * _SMALL_LETTER
+    width = round(min(max(longest + _ICON, details + _ICON, _NARROWEST), _WIDEST))
     columns: list[tuple[int, int]] = []
     spots: dict[int, Spot] = {}
     lines: list[Line] = []
@@ -492,13 +496,6 @@ def _level(graph: Graph, place: Place, most: int) -> Level:
     lanes = max((line.lane + 1 for line in lines if spots[line.first].column != spots[line.then].column), default=0)
     return Level(place, width, _shelves(groups), tuple(size for size, _ in columns), tuple(at for _, at in columns),
                  lanes, ordered, tuple(_with_ports(lines, spots, width)), len(numbers) - len(shown), left_out_edges)
-
-
-def _card_width(nodes: Sequence[Node]) -> int:
-    """Return a card width that most names and launch configurations fit into."""
-    longest = max((len(node.name) for node in nodes), default=0) * _LETTER
-    details = max((_letters(node) for node in nodes), default=0) * _SMALL_LETTER
-    return round(min(max(longest + _ICON, details + _ICON, _NARROWEST), _WIDEST))
 
 
 def _letters(node: Node) -> int:
@@ -858,7 +855,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-# A large graph in short: groups of its layers, with what is in them and what they cost.
+# A large graph in short.
 
 #: So many groups at most.
 MOST_BANDS = 6

@@ -188,7 +188,7 @@ def read_graph(recording: Recording, graph_id: int | None = None) -> Graph:
         As `find_graph`.
     """
     graph_id = find_graph(recording, graph_id)
-    rows = _rows_of(recording, graph_id)
+    rows = np.flatnonzero(ints(recording, "graph_nodes", "graph_id") == graph_id)
     held = _taken(recording, "graph_nodes", rows)
     number_of = {int(row): at for at, row in enumerate(rows.tolist())}
     places = _places(held, number_of)
@@ -220,10 +220,6 @@ def read_graph(recording: Recording, graph_id: int | None = None) -> Graph:
         {place: tuple(pairs) for place, pairs in edges.items()}, seen.get("instantiate", 0), seen.get("launch", 0),
         timed_launches or seen.get("launch", 0), whole_ns, left_out,
     )
-
-
-def _rows_of(recording: Recording, graph_id: int) -> Ints:
-    return np.flatnonzero(ints(recording, "graph_nodes", "graph_id") == graph_id)
 
 
 def _taken(recording: Recording, table: str, rows: Any) -> list[dict[str, Any]]:
@@ -361,7 +357,7 @@ def kind_of(name: str) -> Kind:
     return KINDS.get(name, OTHER)
 
 
-# What every output calls things: nodes, their details, bodies, and the graph itself.
+# What every output calls things.
 
 _MOST_KINDS = 5
 #: Names are untrusted, and as long as their kernel's template arguments are.

@@ -230,7 +230,7 @@ def _body(node: Node, at: Place, frame: Frame) -> str:
             f"fill='none' stroke='{INK}' stroke-opacity='.5' stroke-dasharray='3 3'/>{label}")
 
 
-# A large graph as groups of its layers, with what is in them and what they cost.
+# A large graph as groups of its layers.
 
 _WIDTH, _HEIGHT, _STEP = 720, 46, 62
 _TOP = 26

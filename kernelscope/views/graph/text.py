@@ -9,7 +9,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, duration, listed, percent
 from kernelscope.views.base import clean, columns, shorten, table, with_notice, wrap
 from kernelscope.views.graph import model
-from kernelscope.views.graph.layout import Drawing, Level, drawing_of, group, mostly
+from kernelscope.views.graph.layout import Drawing, drawing_of, group, mostly
 from kernelscope.views.graph.model import TOP, Graph, Node, Place, kind_of, time_of
 
 #: Nodes of a graph that is listed; of a larger one there is a summary.
@@ -74,7 +74,9 @@ def _waits(numbers: list[int]) -> str:
 
 def _summary(drawing: Drawing, width: int) -> str:
     graph = drawing.graph
-    parts = [_shape(drawing.layout.levels[TOP]), "", _bands(drawing, width)]
+    layers = drawing.layout.levels[TOP].by_layer()
+    widest = max(map(len, layers))
+    parts = [f"{counted(len(layers), 'layer')}, the widest of {counted(widest, 'node')}", "", _bands(drawing, width)]
     total: Counter[str] = Counter()
     number: Counter[str] = Counter()
     for node in graph.nodes:
@@ -91,12 +93,6 @@ def _summary(drawing: Drawing, width: int) -> str:
     return "\n".join(parts)
 
 
-def _shape(level: Level) -> str:
-    layers = level.by_layer()
-    widest = max(map(len, layers))
-    return f"{counted(len(layers), 'layer')}, the widest of {counted(widest, 'node')}"
-
-
 def _bands(drawing: Drawing, width: int) -> str:
     graph = drawing.graph
     rows = [[f"{band.layers:,}", f"{len(band.numbers):,}", mostly(graph, band),
@@ -104,7 +100,7 @@ def _bands(drawing: Drawing, width: int) -> str:
     return table(["layers", "nodes", "mostly", "a launch", "share"], rows, width, left=(2,), flexible=2)
 
 
-# A CUDA graph as text for Graphviz: bodies are clusters, names are escaped.
+# A CUDA graph as text for Graphviz.
 
 _SHAPES = {
     "round": "box", "slant": "parallelogram", "roof": "trapezium", "cut": "note", "pill": "ellipse", "stack": "folder",

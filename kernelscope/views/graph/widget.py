@@ -80,7 +80,7 @@ def _spot(spot: Spot) -> list[float]:
     return [spot.column, spot.layer, spot.x]
 
 
-# Without a kernel: static HTML for a saved notebook, and a page of its own that is live.
+# Without a kernel.
 
 #: Nodes that are drawn in a saved notebook at most; of more there is one of groups of layers.
 MOST_NODES = 400

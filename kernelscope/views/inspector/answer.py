@@ -3,19 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from kernelscope.recording.model import Recording
 from kernelscope.units import counted, listed
-from kernelscope.views.answer import Facts, Many, answer
+from kernelscope.views.answer import Answer, Facts, HealthMembers, Many, answer
 from kernelscope.views.base import shorten
 from kernelscope.views.card.answer import health_of
 from kernelscope.views.inspector.model import Compile, Kernel, Specialization, Use
 
-Members = dict[str, Any]
+
+class StepMembers(TypedDict):
+    """A step of a compile."""
+
+    kind: str
+    name: str
+    duration_ns: int | None
 
 
-def kernels_answer(recording: Recording, kernels: Sequence[Kernel], limit: int | None = None) -> Members:
+class SpecializationCompileMembers(TypedDict):
+    """A compile of a specialization."""
+
+    outcome: str
+    trigger: str
+    duration_ns: int | None
+    reason_code: str
+    reason: str
+    fix: str | None
+    cell: str | None
+    cache_file: str | None
+    longest_steps: Many[StepMembers]
+
+
+class UseMembers(TypedDict):
+    """A launch configuration of a specialization."""
+
+    griddim: Many[int] | None
+    blockdim: Many[int] | None
+    cluster: Many[int] | None
+    sharedmem_bytes: int | None
+    launches: int
+    median_ns: float | None
+    execute_ns: float | None
+    occupancy: float | None
+    active_blocks: int | None
+    limited_by: Many[str]
+
+
+class SpecializationMembers(TypedDict):
+    """A specialization of a kernel."""
+
+    number: int
+    signature: str
+    compute_capability: str | None
+    regs: int | None
+    max_threads: int | None
+    static_shared_bytes: int | None
+    local_bytes: int | None
+    const_bytes: int | None
+    spill_store_bytes: int | None
+    spill_load_bytes: int | None
+    cubin_bytes: int | None
+    origin: str
+    launch_config_sensitive: bool | None
+    launch_config: Any
+    compile_ns: int | None
+    launches: int
+    captured: int
+    host_ns: int | None
+    median_ns: float | None
+    code: Annotated[Many[str], "the forms of code that the recording has"]
+    uses: Many[UseMembers]
+    compiles: Many[SpecializationCompileMembers]
+    attributes: Annotated[Facts, "what the framework alone has"]
+
+
+class InspectedKernelMembers(TypedDict):
+    """A kernel, with its specializations."""
+
+    dispatcher_id: int
+    name: str
+    framework: str
+    module: str | None
+    filename: str | None
+    lineno: int | None
+    options: Facts
+    arguments: Many[str]
+    launches: int
+    compile_ns: int | None
+    specializations: Many[SpecializationMembers]
+
+
+class KernelsAnswer(Answer):
+    """What kernelscope inspect says."""
+
+    health: HealthMembers
+    kernels: Many[InspectedKernelMembers]
+
+
+def kernels_answer(recording: Recording, kernels: Sequence[Kernel], limit: int | None = None) -> dict[str, Any]:
     """Return some of a recording's kernels with their specializations, uses and compiles.
 
     It is bounded as `kernelscope.views.answer.answer` says.
@@ -23,11 +109,11 @@ def kernels_answer(recording: Recording, kernels: Sequence[Kernel], limit: int |
     specializations = sum(len(each.specializations) for each in kernels)
     names = listed([shorten(each.name, 40) for each in kernels])
     verdict = f"{counted(len(kernels), 'kernel')} in {counted(specializations, 'specialization')}"
-    return answer("kernels", {"verdict": f"{verdict}{f': {names}' if names else ''}.", 
+    return answer(KernelsAnswer, {"verdict": f"{verdict}{f': {names}' if names else ''}.", 
                               "health": health_of(recording), "kernels": Many(kernels, _kernel)}, limit)
 
 
-def _kernel(each: Kernel) -> Members:
+def _kernel(each: Kernel) -> InspectedKernelMembers:
     return {
         "dispatcher_id": each.dispatcher_id, "name": each.name, "framework": each.framework, "module": each.module,
         "filename": each.filename, "lineno": each.lineno, "options": Facts(each.options),
@@ -36,7 +122,7 @@ def _kernel(each: Kernel) -> Members:
     }
 
 
-def _specialization(each: Specialization) -> Members:
+def _specialization(each: Specialization) -> SpecializationMembers:
     return {
         "number": each.number, "signature": each.signature, "compute_capability": each.compute_capability,
         "regs": each.regs, "max_threads": each.max_threads, "static_shared_bytes": each.static_shared_bytes,
@@ -51,17 +137,20 @@ def _specialization(each: Specialization) -> Members:
     }
 
 
-def _use(each: Use) -> Members:
+def _use(each: Use) -> UseMembers:
     return {
-        **{name: dims and Many(dims, weight=3) for name, dims in (
-            ("griddim", each.griddim), ("blockdim", each.blockdim), ("cluster", each.cluster))},
-        "sharedmem_bytes": each.sharedmem_bytes,
+        "griddim": _dimensions(each.griddim), "blockdim": _dimensions(each.blockdim),
+        "cluster": _dimensions(each.cluster), "sharedmem_bytes": each.sharedmem_bytes,
         "launches": each.launches, "median_ns": each.median_ns, "execute_ns": each.execute_ns,
         "occupancy": each.occupancy, "active_blocks": each.active_blocks, "limited_by": Many(each.limited_by),
     }
 
 
-def _compile(each: Compile) -> Members:
+def _dimensions(values: Sequence[int] | None) -> Many[int] | None:
+    return None if values is None else Many(values, weight=3)
+
+
+def _compile(each: Compile) -> SpecializationCompileMembers:
     steps = sorted(each.steps, key=lambda step: -step.duration_ns)
     return {
         "outcome": each.outcome, "trigger": each.trigger, "duration_ns": each.duration_ns,

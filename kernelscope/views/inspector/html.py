@@ -112,10 +112,12 @@ def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limi
     table = table_of(columns, cells, left=_LEFT, label="Specializations") if cells else ""
     key = keys[0].get(kernel.dispatcher_id, "")
     name = f'<span data-ks-at="kernels:{kernel.dispatcher_id}">{name_of(kernel.name)}</span>'
+    lines = [_reason(each.number, made) for each in kernel.specializations for made in each.compiles if made.reason]
+    reasons = "" if not lines else f'{heading("Why it was compiled")}<ul class="ks-list">{"".join(lines)}</ul>'
     return (
         f"<details{' open' if is_open else ''}><summary{_keyed(key)}>{name} {escape(figures(kernel))}</summary>"
         f'<div class="ks-soft">{escape(" · ".join(about(kernel)))}</div>'
-        f"{table}{_reasons(kernel)}{_stalls(stalls.get(kernel.dispatcher_id))}"
+        f"{table}{reasons}{_stalls(stalls.get(kernel.dispatcher_id))}"
         f"{_code(recording, kernel, rows, limited)}</details>"
     )
 
@@ -134,13 +136,6 @@ def _row(each: Specialization, key: str) -> str:
         kind = ' class="ks-left"' if at in _LEFT else ""
         cells.append(f"<td{kind}>{escape(value)} <small>{escape(', '.join(below))}</small></td>")
     return "".join(cells)
-
-
-def _reasons(kernel: Kernel) -> str:
-    lines = [_reason(each.number, made) for each in kernel.specializations for made in each.compiles if made.reason]
-    if not lines:
-        return ""
-    return f'{heading("Why it was compiled")}<ul class="ks-list">{"".join(lines)}</ul>'
 
 
 def _stalls(found: KernelStalls | None) -> str:
@@ -168,16 +163,13 @@ def _code(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit)
             which = CODE_KINDS[form] if form == "source" else f"{CODE_KINDS[form]} of #{each.number}"
             lines = counted(len(text.splitlines()), "line")
             if limited.takes(text):
+                # Code escaped line by line, so that its line breaks and indentation stay.
+                listing = "\n".join(escape(line.expandtabs(4)) for line in text.splitlines())
                 parts.append(f"<details><summary>{escape(which)} <span>{lines}</span></summary>"
-                             f'<pre class="ks-listing">{_listing(text)}</pre></details>')
+                             f'<pre class="ks-listing">{listing}</pre></details>')
             else:
                 parts.append(f'<div class="ks-soft">{escape(which)}, {lines}: left out for size</div>')
     if not parts and kernel.specializations:
         missing = code_of(recording, kernel, kernel.specializations[0], "source")
         return f'<div class="ks-soft">Code: {escape(f"{missing.note} {missing.fix}")}</div>'
     return "".join(parts)
-
-
-def _listing(text: str) -> str:
-    """Code escaped line by line, so that its line breaks and indentation stay."""
-    return "\n".join(escape(line.expandtabs(4)) for line in text.splitlines())

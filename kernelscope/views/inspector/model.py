@@ -280,7 +280,8 @@ def _uses(recording: Recording, phases: LaunchPhases) -> dict[int, list[Use]]:
     """Return launch configurations by specialization; those that differ only in the stream are merged."""
     rows = recording.rows("configurations")
     shapes: dict[Any, int] = {}
-    shape_of = [shapes.setdefault(_shape(row), len(shapes)) for row in rows]
+    shape_of = [shapes.setdefault((dims(row, "griddim"), dims(row, "blockdim"), dims(row, "cluster"),
+                                   row["sharedmem_bytes"]), len(shapes)) for row in rows]
     configuration = ints(recording, "launches", "configuration_id")
     shape = np.where(configuration >= 0, np.array([*shape_of, -1], dtype=np.int64)[configuration], -1)
     pairs, pair = unique_pairs(ints(recording, "launches", "specialization_id"), shape)
@@ -307,10 +308,6 @@ def _uses(recording: Recording, phases: LaunchPhases) -> dict[int, list[Use]]:
                 devices[known["device_id"]], kernels[specialization], active, math.prod(block), shared),
         ))
     return {key: sorted(own, key=lambda use: (-use.launches, use.griddim or ())) for key, own in result.items()}
-
-
-def _shape(row: dict[str, Any]) -> tuple[Dims | None, Dims | None, Dims | None, int | None]:
-    return dims(row, "griddim"), dims(row, "blockdim"), dims(row, "cluster"), row["sharedmem_bytes"]
 
 
 def _compiles(recording: Recording) -> dict[int, list[Compile]]:
@@ -407,7 +404,7 @@ def sort_kernels(kernels: Sequence[Kernel], by: Sort) -> list[Kernel]:
     return sorted(kernels, key=lambda each: -values[by](each))
 
 
-# What is said of a kernel, a specialization and a compile: labels in their order, values with their units.
+# What is said of a kernel, a specialization and a compile.
 
 @dataclass(frozen=True)
 class Field:
@@ -804,7 +801,7 @@ def _disassembled(text: str, specialization: Specialization) -> str:
     return disassemble(cubin)
 
 
-# `Recording.specializations`: the same as a pandas DataFrame.
+# `Recording.specializations`.
 
 def specialization_table(recording: Recording) -> pd.DataFrame:
     """Return one row a specialization, in the order of the table, with what the other tables say of it.

@@ -95,7 +95,9 @@ def inspection_text(
     if specialization is not None:
         owner, chosen = find_specialization(kernels, specialization)
         times = {each.compilation_id: each for each in compile_times(recording)}
-        return with_notice(recording.notice, _all_of_one(owner, chosen, times, stalls, width))
+        blocks = [_head(owner, width), _specialization(chosen, all_fields(chosen), width)]
+        blocks += [_compile(each, times.get(each.compilation_id), width) for each in chosen.compiles]
+        return with_notice(recording.notice, "\n\n".join([*blocks, *_stalls(owner, stalls, width)]))
     return with_notice(recording.notice, "\n\n".join(_kernel(each, stalls, width) for each in kernels))
 
 
@@ -130,13 +132,6 @@ def _kernel(kernel: Kernel, stalls: _Stalls, width: int) -> str:
 def _head(kernel: Kernel, width: int) -> str:
     lines = [wrap(clean(line), width, 2, hanging=2) for line in (" · ".join(about(kernel)), figures(kernel))]
     return "\n".join([shorten(clean(kernel.name), width), *lines])
-
-
-def _all_of_one(kernel: Kernel, chosen: Specialization, times: dict[int | None, CompileTime], stalls: _Stalls,
-                width: int) -> str:
-    blocks = [_head(kernel, width), _specialization(chosen, all_fields(chosen), width)]
-    blocks += [_compile(each, times.get(each.compilation_id), width) for each in chosen.compiles]
-    return "\n\n".join([*blocks, *_stalls(kernel, stalls, width)])
 
 
 def _stalls(kernel: Kernel, stalls: _Stalls, width: int) -> list[str]:

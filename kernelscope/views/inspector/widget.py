@@ -261,7 +261,9 @@ class InspectorWidget(View):
 
     def close(self) -> None:
         """Close the widget: follow no cells, and hold no kernel and no recording any more."""
-        self._unfollow()
+        shell, self._followed = self._followed, None
+        if shell is not None and self._after_cell in shell.events.callbacks["post_run_cell"]:
+            shell.events.unregister("post_run_cell", self._after_cell)
         super().close()
         # IPython keeps what cells returned, for as long as the session lasts.
         self.source = RecordingSource(Recording({}, {}))
@@ -272,11 +274,6 @@ class InspectorWidget(View):
         keys = specialization_keys(recording)
         by_key = {keys[each.specialization_id]: (kernel, each) for kernel in kernels for each in kernel.specializations}
         self._shown = _Shown(recording, kernels, by_key, {})
-
-    def _unfollow(self) -> None:
-        shell, self._followed = self._followed, None
-        if shell is not None and self._after_cell in shell.events.callbacks["post_run_cell"]:
-            shell.events.unregister("post_run_cell", self._after_cell)
 
     def _after_cell(self, result: Any) -> None:
         """Refresh after each cell that the user runs. IPython calls this."""

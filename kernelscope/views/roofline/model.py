@@ -158,12 +158,16 @@ def shown_of(recordings: Sequence[Recording]) -> Shown:
         return shown
     colors = dict.fromkeys(point.kernel for each in found for point in each.points)
     color_of = {name: KERNEL_COLORS[at % len(KERNEL_COLORS)] for at, name in enumerate(colors)}
-    drawn = [[point for point in each.points if _is_drawn(point)] for each in found]
+    drawn = [[point for point in each.points
+              if _has_place(point.intensity()) and _has_place(point.flops_per_second)] for each in found]
     _scale(shown, found, [point for points in drawn for point in points])
     names = _titles(found)
     for title, each, points in zip(names, found, drawn, strict=True):
         dots = [_dot(point, each, color_of[point.kernel]) for point in points]
-        panel = Panel(title, _bandwidths(each), _roofs(each, points, shown), dots, [*_notes(each, points)])
+        roofs = each.roofs
+        parts = [*([f"a copy {scaled(roofs.copy, 'B/s')}"] if roofs.copy else []),
+                 *(f"{name} {scaled(rate, 'B/s')}" for name, rate in roofs.bytes.items())]
+        panel = Panel(title, ", ".join(parts), _roofs(each, points, shown), dots, [*_notes(each, points)])
         _place_labels(shown, panel)
         shown.panels.append(panel)
     return shown
@@ -191,10 +195,6 @@ def verdict_of(point: Point) -> str:
     return f"{_BOUNDS[bound]}: {percent(share)} of the {point.roof} roof{far}{latency}"
 
 
-def _is_drawn(point: Point) -> bool:
-    return _has_place(point.intensity()) and _has_place(point.flops_per_second)
-
-
 def _has_place(*values: float | None) -> bool:
     """Return whether values have a place on logarithmic axes: a file may hold any numbers."""
     return all(value is not None and _LEAST < value < _MOST for value in values)
@@ -205,13 +205,6 @@ def _titles(found: Sequence[Roofline]) -> list[str]:
     if len(found) > 1 and len({*names}) == 1:
         names = [f"{name} {at}".strip() for at, name in enumerate(names, start=1)]
     return [" · ".join(filter(None, (name, clean(each.device)))) for name, each in zip(names, found, strict=True)]
-
-
-def _bandwidths(each: Roofline) -> str:
-    roofs = each.roofs
-    parts = [*([f"a copy {scaled(roofs.copy, 'B/s')}"] if roofs.copy else []),
-             *(f"{name} {scaled(rate, 'B/s')}" for name, rate in roofs.bytes.items())]
-    return ", ".join(parts)
 
 
 def _scale(shown: Shown, found: Sequence[Roofline], points: Sequence[Point]) -> None:

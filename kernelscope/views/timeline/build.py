@@ -82,7 +82,7 @@ def timeline_of(recording: Recording) -> Timeline:
     return _Builder(recording).timeline()
 
 
-# Rows for intervals: overlapping ones below one another, as few rows as it takes.
+# Rows for intervals.
 
 #: What overlaps more deeply shares the last row.
 MOST_ROWS = 32
@@ -409,7 +409,8 @@ class _Builder:
         for code, rows in rows_by(of).items():
             number, on, what, owner = lines[code].tolist()
             name = domains[number] if number >= 0 else ""
-            lane = self._lanes.lane("nvtx", (number, name, on), _ranges_of(name), self._thread(on), owner)
+            title = "Dask tasks" if name == "dask" else f"NVTX {name}".strip()
+            lane = self._lanes.lane("nvtx", (number, name, on), title, self._thread(on), owner)
             self._lanes.place(lane, slices, rows, ("marks", "push_pop", "start_end")[what])
 
     def _launches(self) -> None:
@@ -898,10 +899,6 @@ class _Builder:
 
     def _thread(self, number: int) -> str:
         return self._threads[number] if 0 <= number < len(self._threads) else "unknown thread"
-
-
-def _ranges_of(domain: str) -> str:
-    return "Dask tasks" if domain == "dask" else f"NVTX {domain}".strip()
 
 
 _REFERENCES = {"cell_id": "cells", "line_id": "lines", "thread_id": "threads", "device_id": "devices",

@@ -461,7 +461,7 @@ class Timeline:
         ]
 
 
-# What is known of the rows that slices refer to: kernels, specializations, configurations, cells, compiles.
+# What is known of the rows that slices refer to.
 
 #: By table of `Timeline.facts`, what each of its values is called where all that is known of a slice is listed.
 LABELS: Mapping[str, Mapping[str, str]] = {

@@ -69,7 +69,10 @@ class JsonWriter:
             self._name("process", self._processes[group], 0, self._names.get(group, "KernelScope"))
         pid = self._processes[group]
         if lane.slices.values is not None:
-            self._counter(lane, pid)
+            name = json.dumps(lane.track.name)
+            times, values = lane.slices.steps()
+            self._write([f'{{"name":{name},"ph":"C","ts":{_us(time)},"pid":{pid},"args":{{"%":{value:g}}}}}'
+                         for time, value in zip(times.tolist(), values.tolist(), strict=True)])
             told(len(lane.slices))
             return
         self._threads += 1
@@ -91,12 +94,6 @@ class JsonWriter:
                                                               self._frames.label.tolist(), strict=True))}
             self._file.write(b',\n"stackFrames": ' + json.dumps(frames).encode())
         self._file.write(b"}\n")
-
-    def _counter(self, lane: TraceLane, pid: int) -> None:
-        name = json.dumps(lane.track.name)
-        times, values = lane.slices.steps()
-        self._write([f'{{"name":{name},"ph":"C","ts":{_us(time)},"pid":{pid},"args":{{"%":{value:g}}}}}'
-                     for time, value in zip(times.tolist(), values.tolist(), strict=True)])
 
     def _name(self, kind: str, pid: int, tid: int, name: str) -> None:
         rank = pid if kind == "process" else tid
@@ -224,7 +221,9 @@ def _write(recording: Recording, file: IO[bytes], binary: bool, name: str, progr
     seed = f"{recording.metadata.get('created')} {title}"
     writer: Any = made(file, seed)
     timeline = timeline_of(recording)
-    writer.begin(clock_of(timeline)[0], title, _about(recording))
+    # The description of a trace: the recording's notice, and what made the trace.
+    parts = [recording.notice, "Made by KernelScope; times are nanoseconds of the host's monotonic clock."]
+    writer.begin(clock_of(timeline)[0], title, " ".join(part for part in parts if part))
     written: set[tuple[str, ...]] = set()
     total = max(sum(map(len, timeline.tables.values())), 1)
     done = 0
@@ -243,9 +242,3 @@ def _write(recording: Recording, file: IO[bytes], binary: bool, name: str, progr
         writer.lane(lane, told)
     if not binary:
         writer.end()
-
-
-def _about(recording: Recording) -> str:
-    """Return the description of a trace: the recording's notice, and what made the trace."""
-    parts = [recording.notice, "Made by KernelScope; times are nanoseconds of the host's monotonic clock."]
-    return " ".join(part for part in parts if part)

@@ -207,7 +207,11 @@ class ProtoWriter:
         self._open_sequence(lane.track, names, base)
         last = base
         if lane.slices.values is not None:
-            self._file.write(joined(_counted(lane.slices, base, self._sequence)))
+            times, values = lane.slices.steps()
+            deltas, _ = _differences(times.reshape(-1, 1), base)
+            event = [*number_field(_number(_EVENT, "type"), np.full(len(values), _EVENT.TYPE_COUNTER)),
+                     *double_field(_number(_EVENT, "double_counter_value"), values)]
+            self._file.write(joined(_packet(event, deltas[:, 0], self._sequence)))
             told(len(lane.slices))
             return
         for slices, begins, ends in _chunks(lane):
@@ -370,15 +374,6 @@ def _records(
         number = _part_pieces(pieces, part, number, len(names.categories), column, sequence)
     pieces += _same_packet(_EVENT(type=_EVENT.TYPE_SLICE_END), next(column), sequence)
     return pieces, last
-
-
-def _counted(slices: TraceSlices, base: int, sequence: int) -> list[Piece]:
-    """Return all packets of a counter."""
-    times, values = slices.steps()
-    deltas, _ = _differences(times.reshape(-1, 1), base)
-    event = [*number_field(_number(_EVENT, "type"), np.full(len(values), _EVENT.TYPE_COUNTER)),
-             *double_field(_number(_EVENT, "double_counter_value"), values)]
-    return _packet(event, deltas[:, 0], sequence)
 
 
 def _part_times(part: Part) -> list[Ints]:

@@ -236,7 +236,10 @@ def _add_gpu(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
 def _add_measured(columns: Columns, timeline: Timeline) -> None:
     """Add queue and execute times of launches where activities do not imply them."""
     launches, gpu = timeline.tables["launches"], timeline.tables["gpu"]
-    kernels = _kernels_of_launches(gpu)
+    kind = gpu.columns()["kind"]
+    number = list(kind.words or ()).index("kernel") if "kernel" in (kind.words or ()) else EXACT
+    mine: Bools = (gpu.columns()["launch"].values >= 0) & (kind.values == number)
+    kernels = np.flatnonzero(mine)
     launch = gpu.columns()["launch"].values[kernels]
     if bool((np.diff(launch) <= 0).any()):
         # The first kernel of a launch is written last.
@@ -252,13 +255,6 @@ def _add_measured(columns: Columns, timeline: Timeline) -> None:
         derived[launch] = values
         if not np.array_equal(launches.columns()[name].values, derived):
             columns.add("launches", name, launches.columns()[name].values)
-
-
-def _kernels_of_launches(gpu: Slices) -> Ints:
-    kind = gpu.columns()["kind"]
-    number = list(kind.words or ()).index("kernel") if "kernel" in (kind.words or ()) else EXACT
-    mine: Bools = (gpu.columns()["launch"].values >= 0) & (kind.values == number)
-    return np.flatnonzero(mine)
 
 
 # How columns are coded.

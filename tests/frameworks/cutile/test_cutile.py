@@ -28,7 +28,7 @@ from numba import cuda  # noqa: E402
 
 from kernelscope.analysis.compiles import explain  # noqa: E402
 from kernelscope.errors import ProbeUnavailableError  # noqa: E402
-from kernelscope.probes import cutile as probes  # noqa: E402
+from kernelscope.frameworks.cutile import hooks as probes  # noqa: E402
 from kernelscope.probes.base import Patches, numbers_of  # noqa: E402
 from kernelscope.probes.cost import measure  # noqa: E402
 from kernelscope.probes.sink import Sink  # noqa: E402

@@ -15,8 +15,8 @@ import warp as wp
 import kernelscope
 from kernelscope.analysis.compiles import explain
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.frameworks.warp.hooks import WarpProbe
 from kernelscope.probes.sink import Sink
-from kernelscope.probes.warp import WarpProbe
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact
 

@@ -20,8 +20,9 @@ from kernelscope.studies import files as studies_files
 from kernelscope.studies import process as studies_process
 from kernelscope.studies.environments import Workspace
 from kernelscope.studies.process import BenchProcess, close_all
+from kernelscope.studies.progress import Progress
 from kernelscope.studies.result import BatchRow, CaseReport, Measured, StudyResult, TargetReport
-from kernelscope.studies.runner import Member, Progress, introduce, wrong_module
+from kernelscope.studies.runner import Member, introduce, wrong_module
 from kernelscope.studies.target import Target, check_paths, check_settings, shown
 from kernelscope.views.base import clean, shorten
 
@@ -402,7 +403,10 @@ def suite(
             _introduce(runners, measured, dry, timeout_s)
             _lay_out(runners, measured, workspace,
                      {"core": cores[0] if cores else None, "dryrun": None, "library": None, **dry})
-            _run(runners, _options(keyword, max_time_s), processes, timeout_s, on_progress)
+            options = ["-q", "-W", "ignore", "-p", "pytest_benchmark.plugin", "-p", "no:cacheprovider",
+                       "--benchmark-disable-gc", "--benchmark-warmup=on", f"--benchmark-max-time={max_time_s:g}",
+                       "--benchmark-timer=time.perf_counter", "--benchmark-json=benchmarks.json"]
+            _run(runners, [*options, "-k", keyword] if keyword else options, processes, timeout_s, on_progress)
         finally:
             _enter(measured, {runner.report.label: runner.files for runner in runners})
             measured.seconds = round(time.monotonic() - began, 1)
@@ -447,8 +451,11 @@ def _hello(member: Member, dry: Mapping[str, Any], timeout_s: float) -> dict[str
 
 def _lay_out(runners: Sequence[_Runner], measured: Measured, workspace: Workspace, settings: Mapping[str, Any]) -> None:
     """Copy the same benchmarks to a folder of each target."""
+    # The folder of the benchmarks that are installed here: a checkout that is used as it is has no tests.
+    found = importlib.util.find_spec("numba_cuda")
+    folders = [Path(each, SUITE) for each in (found.submodule_search_locations or () if found else ())]
     whose, source = next(((repr(runner.report.label), runner.own) for runner in runners if runner.own is not None),
-                         ("this environment", _of_this_environment()))
+                         ("this environment", next((folder for folder in folders if folder.is_dir()), None)))
     if source is None:
         for runner in runners:
             runner.report.error = runner.report.error or f"it has no benchmarks: no folder {SUITE} in numba_cuda"
@@ -471,20 +478,6 @@ def _lay_out(runners: Sequence[_Runner], measured: Measured, workspace: Workspac
         # So that no settings of a folder above are taken.
         (runner.folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         (runner.folder / "suite.json").write_text(json.dumps(dict(settings)), encoding="utf-8")
-
-
-def _of_this_environment() -> Path | None:
-    """Return the folder of the benchmarks that are installed here: a checkout that is used as it is has no tests."""
-    found = importlib.util.find_spec("numba_cuda")
-    folders = [Path(each, SUITE) for each in (found.submodule_search_locations or () if found else ())]
-    return next((folder for folder in folders if folder.is_dir()), None)
-
-
-def _options(keyword: str | None, max_time_s: float) -> list[str]:
-    options = ["-q", "-W", "ignore", "-p", "pytest_benchmark.plugin", "-p", "no:cacheprovider",
-               "--benchmark-disable-gc", "--benchmark-warmup=on", f"--benchmark-max-time={max_time_s:g}",
-               "--benchmark-timer=time.perf_counter", "--benchmark-json=benchmarks.json"]
-    return [*options, "-k", keyword] if keyword else options
 
 
 def _run(runners: Sequence[_Runner], options: Sequence[str], processes: int, timeout_s: float,

@@ -11,7 +11,7 @@ import pytest
 from cards import Reader
 
 from kernelscope.errors import StudyFileError
-from kernelscope.studies.compare import Comparison, card, changes, compare, text
+from kernelscope.studies.comparison import Comparison, card, changes, compare, text
 from kernelscope.studies.result import StudyResult
 
 COSTS = {"main": {0: 4.0, 1: 5.0}, "v2": {0: 4.4, 1: 5.5}}

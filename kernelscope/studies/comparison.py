@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -128,8 +127,14 @@ class Comparison(Shown):
             "is_dry_run": self.is_dry_run, "differences": rows, "changes": list(self.changes),
             "missing": dict(self.missing), "notes": list(self.notes)})
 
-    def _view(self) -> Any:
-        return sys.modules[__name__]
+    def __str__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        return card(self)
+
+    def _page(self) -> str:
+        return page(self)
 
 
 def compare(old: StudyResult | str | Path, new: StudyResult | str | Path) -> Comparison:

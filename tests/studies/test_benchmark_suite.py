@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import subprocess
@@ -13,10 +12,8 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import environments, overhead
-
-# The package's `suite` is the function.
-running = importlib.import_module("kernelscope.studies.suite")
+from kernelscope.studies import benchmark_suite, environments, overhead
+from kernelscope.studies.benchmark_suite import BenchmarkFile
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("pytest_benchmark") is None, reason="needs pytest-benchmark")
 
@@ -55,7 +52,7 @@ def mine(fakes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def run(targets: Any = ("current",), **options: Any) -> Any:
     options = {"processes": 2, "max_time_s": 0.02, "dry_run": True, "progress": False, **options}
-    return running.suite(targets, **options)
+    return benchmark_suite.suite(targets, **options)
 
 
 @pytest.mark.slow
@@ -117,9 +114,9 @@ def test_a_target_without_the_tools_is_told_what_to_install(fakes: Any, monkeypa
 def test_a_target_without_benchmarks(fakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "run", lambda *_, **__: environments.Finished(
         0, json.dumps({"tools": ["pytest", "pytest_benchmark"], "folder": None}), ""))
-    monkeypatch.setattr(running, "_one_run", lambda *_: running.BenchmarkFile("run.json", rounds={"x": (1, [1e-5])}))
+    monkeypatch.setattr(benchmark_suite, "_one_run", lambda *_: BenchmarkFile("run.json", rounds={"x": (1, [1e-5])}))
     assert run(processes=1).measured.settings["benchmarks"]["of"] == "this environment"
-    monkeypatch.setattr(running, "SUITE", "numba/cuda/no/benchmarks")
+    monkeypatch.setattr(benchmark_suite, "SUITE", "numba/cuda/no/benchmarks")
     with pytest.raises(StudyError, match="'current': it has no benchmarks: no folder numba/cuda/no/benchmarks"):
         run()
 
@@ -135,9 +132,9 @@ def test_targets_take_turns_and_an_interruption_keeps_what_was_run(mine: Any, mo
         runs.append(runner.report.label)
         if is_interrupted and len(runs) == 4:
             raise KeyboardInterrupt
-        return running.BenchmarkFile("run.json", rounds={"launch": (1, [1e-5])}, statements={"launch": "test_launch"})
+        return BenchmarkFile("run.json", rounds={"launch": (1, [1e-5])}, statements={"launch": "test_launch"})
 
-    monkeypatch.setattr(running, "_one_run", one_run)
+    monkeypatch.setattr(benchmark_suite, "_one_run", one_run)
     options = {"processes": 3, "progress": lambda done, text: told.append((done, text))}
     if is_interrupted:
         with pytest.raises(overhead.StudyInterrupted) as caught:
@@ -158,7 +155,7 @@ def test_targets_take_turns_and_an_interruption_keeps_what_was_run(mine: Any, mo
 def test_imports_are_changed_for_numba_cuda_mlir() -> None:
     text = ("from numba import cuda\nfrom numba.cuda.core import config\nfrom numba.cuda import types\n"
             "import numba.cuda.x\nskipif(config.ENABLE_CUDASIM)\n")
-    for pattern, other in running._FOR_MLIR:
+    for pattern, other in benchmark_suite._FOR_MLIR:
         text = pattern.sub(other, text)
     assert text == ("from numba_cuda_mlir import cuda\nfrom numba_cuda_mlir.numba_cuda.core import config\n"
                     "from numba_cuda_mlir.cuda import types\nimport numba_cuda_mlir.numba_cuda.x\nskipif(False)\n")

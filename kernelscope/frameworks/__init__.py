@@ -1,0 +1,1 @@
+"""One folder a framework: its hooks, and what explains its compiles; see `kernelscope.registry`."""

@@ -1,0 +1,76 @@
+"""Folders of frameworks can be removed: what is left records, and opens and draws every recording."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "kernelscope"
+RECORDINGS = ROOT / "notebooks" / "recordings"
+FOLDERS = sorted(path.parent for path in PACKAGE.glob("frameworks/*/__init__.py"))
+
+USE = f"""
+import sys
+from pathlib import Path
+
+import kernelscope
+
+assert Path(kernelscope.__file__).parent == Path("kernelscope").absolute()
+removed = sys.argv[1]
+kernelscope.dryrun.enable()
+import numpy as np
+from numba import cuda
+
+from kernelscope.views.inspector.text import inspection_text
+
+@cuda.jit
+def axpy(out, a, x):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] += a * x[i]
+
+array = cuda.to_device(np.zeros(64, np.float32))
+with kernelscope.record(journal="journal") as recorder:
+    axpy[2, 32](array, 2.0, array)
+    axpy[2, 32](array, 2, array)
+assert [row["reason_code"] for row in recorder.recording.rows("compilations")] == ["first_use", "new_scalar"]
+recordings = [recorder.recording, *map(kernelscope.load, sorted(Path({str(RECORDINGS)!r}).glob("*.kscope")))]
+assert len(recordings) > 5
+for number, recording in enumerate(recordings):
+    assert recording.summary() and recording._repr_html_()
+    assert inspection_text(recording)
+    assert recording.redacted().summary()
+    recording.to_html(f"{{number}}.html")
+    recording.to_perfetto(f"{{number}}.pftrace")
+    recording.save(f"{{number}}.kscope")
+assert kernelscope.merge([recordings[0], recordings[0]]).summary()
+assert not [name for name in sys.modules if name.startswith(f"kernelscope.frameworks.{{removed}}")]
+print("all of it works")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_package_works_without_the_folder(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "kernelscope"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(copy / folder.relative_to(PACKAGE))
+    (tmp_path / "use.py").write_text(USE)
+    done = subprocess.run([sys.executable, "-W", "error", "use.py", folder.name], cwd=tmp_path, text=True,
+                          capture_output=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"})
+    assert done.stdout.endswith("all of it works\n"), done.stderr[-3000:]
+
+
+def test_nothing_else_names_a_framework_that_is_a_folder() -> None:
+    """A list of them would have to be kept; the words of other libraries' arrays are no such list."""
+    elsewhere = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "frameworks" not in path.parents]
+    named = {f"{path.relative_to(PACKAGE)}: kernelscope.frameworks.{folder.name}" for path in elsewhere
+             for folder in FOLDERS if f"kernelscope.frameworks.{folder.name}" in path.read_text(encoding="utf-8")}
+    assert not named
