@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import re
 import stat
@@ -60,8 +61,12 @@ def default_folder() -> Path:
     return base / "kernelscope" / "journals"
 
 
+@functools.cache
 def boot_id() -> str | None:
-    """Return what the system calls the time since it was started: a process id means nothing beyond it."""
+    """Return what the system calls the time since it was started: a process id means nothing beyond it.
+
+    It is read once: a Ctrl-C while a recording starts or stops finds no open file.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read(_MAX_BOOT_ID).strip() or None

@@ -200,3 +200,20 @@ def test_a_package_whose_metadata_is_gone_has_no_version(tmp_path: Path) -> None
                               stdout=subprocess.PIPE, text=True).stdout.split()
     assert "numpy" in packages
     assert "quadrants" not in packages
+
+
+def test_after_the_first_no_recording_opens_a_file(monkeypatch):
+    """A Ctrl-C between a file's opening and its closing would leave it open."""
+    with kernelscope.record():
+        pass
+    opened = []
+    original = open
+
+    def spy(file, *args, **options):
+        opened.append(file)
+        return original(file, *args, **options)
+
+    monkeypatch.setattr("builtins.open", spy)
+    with kernelscope.record():
+        pass
+    assert opened == []
