@@ -186,7 +186,7 @@ def test_metadata_are_plain_and_say_what_was_on():
     json.dumps(dict(metadata))
     assert metadata["probes"] == ["numba-cuda", "numba-cuda-mlir", "simulator", "nvtx", "dask", "cuda.compute",
                                   "cuda.core", "quadrants", "triton", "torch.compile",
-                                  "cupy", "cutile", "jax", "warp", "cute", "gc"]
+                                  "cupy", "cute", "cutile", "jax", "warp", "gc"]
     assert metadata["packages"]["numba-cuda"] >= "0.30"
     assert metadata["clock"]["error_ns"] < 1_000_000
     with pytest.raises(TypeError):
