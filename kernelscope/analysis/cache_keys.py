@@ -203,7 +203,7 @@ def _longest(lengths: Sequence[Any]) -> Any:
 @functools.cache
 def fixes_of(framework: str) -> Fixes:
     """Return what avoids the compiles of one of `FRAMEWORKS`."""
-    fixes: Fixes = loaded(next(each.fixes for each in frameworks() if each.name == framework))
+    fixes: Fixes = loaded(next(candidate.fixes for candidate in frameworks() if candidate.name == framework))
     return fixes
 
 
@@ -299,8 +299,8 @@ def _cause(row: Mapping[str, Any], attributes: Mapping[str, Any], wanted: Mappin
     if of_all is not None:
         return found[0].code, sentence, of_all, found[0].name or None, signature
     argument = found[0].name if found[0].kind in ("argument", "constant") and found[0].name != "reduction" else None
-    texts_of = list(dict.fromkeys(fixes.fix(kernel.target(each)) for each in found))
-    return found[0].code, sentence, "; ".join(texts_of[:_MOST]), argument, signature
+    sentences = list(dict.fromkeys(fixes.fix(kernel.target(change)) for change in found))
+    return found[0].code, sentence, "; ".join(sentences[:_MOST]), argument, signature
 
 
 def _distance(found: Sequence[Change]) -> tuple[int, bool]:

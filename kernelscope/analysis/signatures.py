@@ -562,7 +562,7 @@ class _Column:
 
     def distances(self, kind: ArgumentType, numbers: Ints) -> Ints:
         """Return how far the types with these numbers are from another one."""
-        distinct, places = np.unique(numbers, return_inverse=True)
+        distinct, inverse = np.unique(numbers, return_inverse=True)
         features = self._features[distinct]
         same_kind = features[:, 0] == hash(kind.kind)
         result = np.where(same_kind, (features[:, 1:] != [*map(hash, _features(kind))]).sum(axis=1), _KIND)
@@ -570,7 +570,7 @@ class _Column:
             texts = [*self._texts]
             for index in np.flatnonzero(same_kind).tolist():
                 result[index] = distance(kind.text, texts[distinct[index]])
-        return result[places]
+        return result[inverse]
 
 
 _FEATURES = 5

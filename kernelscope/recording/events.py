@@ -265,9 +265,9 @@ class Events:
                     values = self._gathered(at, parts, rows)
                     values = self._placed(column, values if order is None else values.take(order), places)
                 arrays[column.name] = self._arrow(column, values, words[column.name])
-            own = TABLES[self._table].key
-            if own is not None:
-                arrays[own] = pa.array(np.arange(base, base + rows), schema.field(own).type)
+            key = TABLES[self._table].key
+            if key is not None:
+                arrays[key] = pa.array(np.arange(base, base + rows), schema.field(key).type)
             for each in places.values():
                 each.release()
             yield pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)

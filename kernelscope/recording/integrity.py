@@ -80,13 +80,13 @@ def check_table(name: str, table: pa.Table, rows: Mapping[str, int]) -> None:
     """Check each column of the table called `name`, where all tables have so many `rows`; raises as `check_tables`."""
     if not table.num_rows:
         return
-    own = TABLES[name].key
+    key = TABLES[name].key
     ends: dict[str, Ends] = {}
     for column in TABLES[name].columns:
         values = table.column(column.name)
         if values.null_count and not column.nullable:
             raise RecordingFileError(f"column {name}.{column.name} has {values.null_count} nulls and may have none")
-        if column.name == own:
+        if column.name == key:
             _check_own(name, column.name, values)
         elif column.name in JSON_COLUMNS:
             _check_json(name, column, values)

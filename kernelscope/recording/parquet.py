@@ -88,10 +88,10 @@ def recorded_table(name: str, rows: Sequence[Mapping[str, Any]], left_out: list[
     """
     if not rows:
         return empty_table(name)
-    own = TABLES[name].key
+    key = TABLES[name].key
     columns: dict[str, Any] = {}
     for column in TABLES[name].columns:
-        if column.name == own:
+        if column.name == key:
             columns[column.name] = np.arange(len(rows))
             continue
         values = columns[column.name] = [row.get(column.name) for row in rows]

@@ -559,13 +559,13 @@ def _configuration(names: Names, text: str) -> str | None:
 
 
 #: A graph of which only the number is known, and kernels of NCCL, which are what processes are compared by.
-_NOBODYS = re.compile(r"CUDA graph \d{1,20}|ncclDevKernel_[A-Za-z]+(?:_[A-Za-z0-9]+){0,8}")
+_PUBLIC_NAME = re.compile(r"CUDA graph \d{1,20}|ncclDevKernel_[A-Za-z]+(?:_[A-Za-z0-9]+){0,8}")
 
 
 def _activity(names: Names, text: str) -> str:
     """Keep a graph's number, and the name of a kernel of NCCL; leave out that of another kernel, or of a function."""
-    found = _NOBODYS.match(text)
-    return found[0] if found and text[found.end():found.end() + 1] in ("", "(") else names.of("other_kernel", text)
+    match = _PUBLIC_NAME.match(text)
+    return match[0] if match and text[match.end():match.end() + 1] in ("", "(") else names.of("other_kernel", text)
 
 
 def _driver_error(names: Names, text: str) -> str:
