@@ -32,7 +32,8 @@ from handmade import Script
 from inspector_pages import inspector_page
 
 from kernelscope.analysis.code import sass_offsets
-from kernelscope.analysis.stalls import REASONS, by_kernel
+from kernelscope.features.stalls.analyse import by_kernel
+from kernelscope.features.stalls.tables import REASONS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
 from kernelscope.views.card.html import card

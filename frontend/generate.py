@@ -28,7 +28,6 @@ def generated() -> str:
         _constant("PHASE_UNKNOWN", len(palette.PHASE_COLORS), "The place of the last one."),
         _constant("KERNEL_COLORS", list(palette.KERNEL_COLORS), "Kernels by their name."),
         _constant("FRAME_COLORS", palette.FRAME_COLORS, "Frames of a flame graph by their kind."),
-        _constant("STALL_COLORS", palette.STALL_COLORS, "Stall reasons of warps by what they are about."),
         _constant("INKS", list(palette.INKS), "Text on a color: the first where it is lighter than INK_FROM."),
         _constant("INK_FROM", palette.INK_FROM, "A relative luminance, as WCAG defines it."),
         _constant("COLORS", colors, "What else the timeline draws."),

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.errors import UnknownProcessError as UnknownProcessError
-    from kernelscope.recorder.blocks import record as record
-    from kernelscope.recorder.blocks import recorded as recorded
-    from kernelscope.recorder.recorder import Recorder as Recorder
     from kernelscope.recorder.recover import journals as journals
-    from kernelscope.recorder.recover import recover as recover
-    from kernelscope.recording.file import load as load
-    from kernelscope.recording.merge import merge as merge
-    from kernelscope.recording.model import Recording as Recording
+    from kernelscope.typed import Recorder as Recorder
+    from kernelscope.typed import Recording as Recording
+    from kernelscope.typed import load as load
+    from kernelscope.typed import merge as merge
+    from kernelscope.typed import record as record
+    from kernelscope.typed import recorded as recorded
+    from kernelscope.typed import recover as recover
     from kernelscope.views.compare import compare as compare
     from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
@@ -121,6 +121,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ROOMS:
         value = importlib.import_module(_ROOMS[name])
+    elif name in _of_features():
+        value = importlib.import_module("kernelscope.registry").loaded(_of_features()[name])
     else:
         raise AttributeError(f"module 'kernelscope' has no attribute {name!r}")
     globals()[name] = value
@@ -128,7 +130,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_ROOMS})
+    return sorted({*globals(), *_HOMES, *_ROOMS, *_of_features()})
+
+
+def _of_features() -> dict[str, str]:
+    """Return the public functions that features add, as ``module:name``."""
+    registry = importlib.import_module("kernelscope.registry")
+    return {name: function for feature in registry.features() for name, function in feature.functions.items()}
 
 
 def _dry_run_from_environment() -> None:

@@ -52,19 +52,6 @@ GARBAGE_COLOR = "#7a6bc9"
 #: What a GPU's counters said over time.
 SAMPLE_COLOR = KERNEL_COLORS[4]
 
-#: Stall reasons of warps by what they are about: waiting for memory, for shared memory and special functions, at
-#: barriers, for math, for code; otherwise; and what is no stall: ready while another warp issued, and issuing.
-STALL_COLORS = {
-    "memory": KERNEL_COLORS[5],
-    "shared": KERNEL_COLORS[1],
-    "barrier": KERNEL_COLORS[3],
-    "math": KERNEL_COLORS[0],
-    "code": KERNEL_COLORS[7],
-    "other": KERNEL_COLORS[4],
-    "ready": KERNEL_COLORS[6],
-    "issued": KERNEL_COLORS[2],
-}
-
 #: Frames of a flame graph: the user's code, that of libraries, kernels and copies, and what has no known call path.
 FRAME_COLORS = {
     "user": "#e0a33a",

@@ -5,7 +5,7 @@ import { type CodeView, codeView } from "../code/view";
 import { button, element } from "../shared/dom";
 import { clean } from "../shared/text";
 import { note } from "./elements";
-import { legendOf, sharesOf } from "./samples";
+import { legendOf, sharesOf } from "./counts";
 import { type Chain, Ties } from "./ties";
 import type { Answer, Form, Question, Specialization, TypeEntry } from "./wire";
 
@@ -134,7 +134,7 @@ export class CodePane {
       else line.append(element("span", "ksi-said", isMissing ? answer?.note ?? ""
         : `${FORMS[each]} has no line information.`));
     }
-    if (main.samples) line.append(legendOf(main.samples));
+    if (main.counts) line.append(legendOf(main.counts));
     if (form === "types") line.append(this.temporariesToggle(() => this.draw(specialization, form, answers)));
     panes.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
     const split = element("div", panes.length > 1 ? "ksi-split" : "ksi-alone");
@@ -244,14 +244,14 @@ export class CodePane {
 /** What stands for an answer that could not be had. */
 function missing(problem: unknown): Answer {
   return { note: messageOf(problem), fix: "", first: 1, name: "", has_text: false, has_lines: false, chains: [], text: "",
-    samples: null, lines: null, ties: null };
+    counts: null, lines: null, ties: null };
 }
 
 /** A form of code as the views take it. */
 export function contentOf(answer: Answer, form: Form): Content {
   return { text: answer.text, language: LANGUAGES[form] ?? form, first: answer.first, name: answer.name,
     lines: answer.has_lines && answer.lines ? answer.lines : undefined,
-    shares: answer.samples ? sharesOf(answer.samples) : undefined };
+    shares: answer.counts ? sharesOf(answer.counts) : undefined };
 }
 
 /** Numba's inferred types as lines of text, with the source line of each. */

@@ -99,13 +99,19 @@ export type Question =
   | { what: "code"; specialization: string; form: Form; copy?: boolean }
   | { what: "compiles"; specialization: string };
 
-/** A stall reason: CUPTI's name, what it is about (which has a color), in words, and one sentence. */
-export type StallReason = [name: string, group: string, label: string, meaning: string];
+/** What several categories have in common: its name, its color, and its label in the legend. */
+export type CountGroup = [name: string, color: string, label: string];
 
-/** The samples of warps by line of a text, from 0, and reason. */
-export interface Samples {
+/** What is counted by itself: its name, its group's, its label, and one sentence or an empty text. */
+export type CountCategory = [name: string, group: string, label: string, meaning: string];
+
+/** What a feature counts by line of a text, from 0, and category. */
+export interface LineCounts {
+  title: string;
+  noun: string;
   total: number;
-  reasons: StallReason[];
+  groups: CountGroup[];
+  categories: CountCategory[];
   lines: number[];
   counts: number[][];
 }
@@ -120,7 +126,7 @@ export interface Answer {
   has_lines: boolean;
   /** The distinct places that lines came from, an inlined function's first, and which of them each line came from. */
   chains: Place[][];
-  samples: Samples | null;
+  counts: LineCounts | null;
   text: string;
   lines: Int32Array | null;
   ties: Int32Array | null;

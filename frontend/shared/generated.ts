@@ -52,18 +52,6 @@ export const FRAME_COLORS = {
   unknown: "#8d6fb0"
 };
 
-/** Stall reasons of warps by what they are about. */
-export const STALL_COLORS = {
-  memory: "#d1744a",
-  shared: "#e0a33a",
-  barrier: "#c075a7",
-  math: "#3678f5",
-  code: "#83851e",
-  other: "#4f649e",
-  ready: "#73b3c8",
-  issued: "#1f987b"
-};
-
 /** Text on a color: the first where it is lighter than INK_FROM. */
 export const INKS = [
   "#000000",

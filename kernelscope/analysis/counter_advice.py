@@ -30,9 +30,9 @@ from kernelscope.analysis.remedies import (
 from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
 from kernelscope.analysis.savings import GPU, Finding
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
-from kernelscope.analysis.stalls import REASONS, KernelStalls, Stalled, by_kernel
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns
+from kernelscope.registry import features, loaded
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import cut, duration, listed, percent, scaled, size
 
@@ -100,7 +100,7 @@ class CounterEvidence:
         """Return what there is of one kernel, without reading the recording again."""
         found = CounterEvidence(self.recording)
         found.measured, found.points = [only], [point for point in self.points if point.measured == only]
-        found._instructions, found._stalls = self._instructions, self._stalls
+        found._instructions = self._instructions
         found._launches, found._executed = self._launches, self._executed
         return found
 
@@ -145,23 +145,12 @@ class CounterEvidence:
         return next((row for row in self.recording.rows("occupancies") if wanted == (
             row["specialization_id"], row["configuration_id"], row["device_id"])), None)
 
-    @cached_property
-    def _stalls(self) -> dict[int | None, KernelStalls]:
-        return {each.dispatcher_id: each for each in by_kernel(self.recording)}
-
     def memory_line(self, each: KernelCounters) -> str:
         """Return at which line a kernel's warps wait for memory most, as the end of a sentence; empty where unknown."""
-        found = None if each.dispatcher_id is None else self._stalls.get(each.dispatcher_id)
-        if found is None:
+        if each.dispatcher_id is None:
             return ""
-        waits = [(_memory_samples(line), line) for line in found.lines]
-        whole = sum(count for count, _ in waits)
-        if not whole:
-            return ""
-        count, line = max(waits, key=lambda pair: pair[0])
-        text = f", `{line.text}`" if line.text else ""
-        return f" {percent(count / whole)} of its waits for memory are at line {line.line}{text}."
-
+        return next(filter(None, (loaded(feature.hot_line)(self.recording, each.dispatcher_id, "memory")
+                                  for feature in features() if feature.hot_line)), "")
 
     @cached_property
     def _instructions(self) -> dict[int | None, Instructions]:
@@ -183,10 +172,6 @@ class CounterEvidence:
             return ""
         count, place = max(found, key=lambda pair: pair[0])
         return f" {percent(count / whole)} of {what} are at {place.label}."
-
-
-def _memory_samples(line: Stalled) -> int:
-    return sum(count for reason, count, _ in line.reasons if reason in REASONS and REASONS[reason].group == "memory")
 
 
 @dataclass(frozen=True)

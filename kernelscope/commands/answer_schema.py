@@ -18,6 +18,7 @@ from kernelscope.commands.mcp import RecordingsAnswer
 from kernelscope.commands.merge import MergeAnswer
 from kernelscope.commands.recover import JournalsAnswer
 from kernelscope.commands.study import StudyCasesAnswer, StudyCleanAnswer
+from kernelscope.registry import features, loaded
 from kernelscope.studies.answer import AnatomyAnswer, StudyAnswer, StudyComparisonAnswer
 from kernelscope.views.answer import (
     SCHEMA,
@@ -31,7 +32,7 @@ from kernelscope.views.answer import (
     WrittenAnswer,
     name_of,
 )
-from kernelscope.views.card.answer import RecordingAnswer
+from kernelscope.views.card.answer import whole_answer
 from kernelscope.views.compare import ComparisonAnswer
 from kernelscope.views.graph.answer import GraphAnswer
 from kernelscope.views.history import HistoryAnswer
@@ -40,9 +41,10 @@ from kernelscope.views.metrics import MetricsAnswer
 from kernelscope.views.roofline.answer import RooflineAnswer
 
 ANSWERS: tuple[type[Answer], ...] = (
-    RecordingAnswer, KernelsAnswer, GraphAnswer, RooflineAnswer, MetricsAnswer, ComparisonAnswer, HistoryAnswer,
+    whole_answer(), KernelsAnswer, GraphAnswer, RooflineAnswer, MetricsAnswer, ComparisonAnswer, HistoryAnswer,
     WrittenAnswer, DemoAnswer, MergeAnswer, JournalsAnswer, StudyAnswer, StudyComparisonAnswer, AnatomyAnswer,
     StudyCasesAnswer, StudyCleanAnswer, RecordingsAnswer, CalibrationAnswer, DoctorAnswer,
+    *(loaded(name) for feature in features() for name in feature.answers),
 )
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "reference" / "answer.schema.json"
 COMMAND = "python -m kernelscope.commands.answer_schema"

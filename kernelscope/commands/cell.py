@@ -14,8 +14,16 @@ from typing import NoReturn
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import classic_prompt, ipython_prompt, leading_indent
 
-from kernelscope.commands.verb import MAGICS, HelpAsked, NotebookParser, quoted, recording_options, words_of
-from kernelscope.recorder.options import CELL, RecordingOptions, add_arguments
+from kernelscope.commands.verb import (
+    HelpAsked,
+    NotebookParser,
+    magic_verbs,
+    quoted,
+    recording_options,
+    words_of,
+)
+from kernelscope.recorder.option import CELL
+from kernelscope.recorder.options import RecordingOptions, add_arguments
 
 _MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
 _MANAGING = re.compile(r"%kernelscope\b|%(?:re|un)?load_ext +kernelscope$|#|$")
@@ -107,7 +115,7 @@ def _refuse(parser: NotebookParser, words: list[str], unknown: list[str]) -> NoR
     message = f"unrecognized arguments: {' '.join(unknown)}"
     if unknown[0].startswith("-"):
         parser.error(message)
-    if words[0] in MAGICS:
+    if words[0] in magic_verbs():
         parser.error(f"{message}; %kernelscope {words[0]} has one percent sign")
     more = quoted(words, unknown[0]) if words[0].startswith("-") else ""
     parser.error(message + (more or "; code begins on the next line, and a name follows -n"))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from kernelscope import __version__
-from kernelscope.commands.verb import COMMANDS, JsonParser, Parser, command_parser, load_verb
+from kernelscope.commands.verb import JsonParser, Parser, command_parser, command_verbs, load_verb
 from kernelscope.errors import KernelScopeError
 from kernelscope.suggestions import parse_arguments
 
@@ -74,13 +74,13 @@ def _failed(line: str, error: BaseException, is_json: bool, code: int = 1) -> in
     return code
 
 
-def parser_of(verbs: Collection[str] = tuple(COMMANDS), kind: type[Parser] = Parser) -> argparse.ArgumentParser:
-    """Return the command line's parser, with the arguments of these verbs; of the others it has the names."""
+def parser_of(verbs: Collection[str] | None = None, kind: type[Parser] = Parser) -> argparse.ArgumentParser:
+    """Return the command line's parser, with the arguments of these verbs, by default of all; of others the names."""
     parser = kind(prog="kernelscope", description="Show every CUDA kernel launch of a program.")
     parser.add_argument("--version", action="version", version=f"kernelscope {__version__}")
     added = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, summary in COMMANDS.items():
-        if name in verbs:
+    for name, summary in command_verbs().items():
+        if verbs is None or name in verbs:
             verb = load_verb(name)
             command_parser(name, verb, added)
             added.choices[name].set_defaults(main=verb.main)

@@ -13,11 +13,11 @@ from kernelscope.commands import output, recover, session
 from kernelscope.commands.cell import cell_parser, parse_cell
 from kernelscope.commands.verb import (
     HELP_OPTIONS,
-    MAGICS,
     HelpAsked,
     NotebookParser,
     Verb,
     load_verb,
+    magic_verbs,
     notebook_parser,
     quoted,
     unknown_verb,
@@ -170,7 +170,7 @@ def parse_line(line: str) -> tuple[str | None, Namespace]:
         return None, Namespace()
     if name.startswith("-"):
         raise UsageError(see(f"no sub-command {name!r}{_elsewhere(name)}", "%kernelscope help"))
-    if name not in MAGICS:
+    if name not in magic_verbs():
         unknown_verb(name)
     verb = load_verb(name)
     parser = notebook_parser(name, verb)
@@ -203,8 +203,8 @@ def _elsewhere(option: str) -> str:
 
 def words_text() -> str:
     """Return the sub-commands, one on each line with its summary."""
-    width = max(map(len, MAGICS))
-    lines = [f"  {each.ljust(width)}  {summary}" for each, summary in MAGICS.items()]
+    width = max(map(len, magic_verbs()))
+    lines = [f"  {each.ljust(width)}  {summary}" for each, summary in magic_verbs().items()]
     return "\n".join(["%kernelscope WORD, where WORD is one of:", *lines, "",
                       "%kernelscope help WORD shows the help of one. "
                       "%%kernelscope? is about a cell that is recorded."])
@@ -217,7 +217,7 @@ def _help_arguments(parser: ArgumentParser, in_notebook: bool) -> None:
 def _help(notebook: session.NotebookSession, asked: Namespace) -> None:
     if asked.word is None:
         print(words_text())
-    elif asked.word in MAGICS:
+    elif asked.word in magic_verbs():
         notebook_parser(asked.word, load_verb(asked.word)).print_help()
     else:
         unknown_verb(asked.word)

@@ -227,9 +227,9 @@ def _recover(arguments: argparse.Namespace, found: list[Journal], report: Journa
     if arguments.json:
         from kernelscope.recording.redact import shareable
         from kernelscope.views.card.answer import head
-        from kernelscope.views.card.model import overview
+        from kernelscope.views.card.model import Overview
 
-        said = head(overview(shareable(recording)), recording)
+        said = head(Overview(shareable(recording)), recording)
         report.update(verdict=f"recovered {journal.name}: {said['verdict']}", recovered=journal.name,
                       written=files_written([written], "kscope"), removed=bool(arguments.remove),
                       health=said["health"])

@@ -18,7 +18,8 @@ from kernelscope.commands.output import notifier, report, written
 from kernelscope.commands.tracebacks import hide_frames
 from kernelscope.commands.verb import Verb, add_json, recording_options
 from kernelscope.errors import KernelScopeError
-from kernelscope.recorder.options import RUN, add_arguments
+from kernelscope.recorder.option import RUN
+from kernelscope.recorder.options import add_arguments
 from kernelscope.suggestions import did_you_mean_file
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from kernelscope.commands.cell import CellOptions
 from kernelscope.commands.recover import journal_for
 from kernelscope.commands.verb import Verb, recording_options
 from kernelscope.errors import UnknownKernelError
-from kernelscope.recorder.options import ON, add_arguments
+from kernelscope.recorder.option import ON
+from kernelscope.recorder.options import add_arguments
 from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:

@@ -1,13 +1,15 @@
 """Verbs of the command line and of ``%kernelscope``: their declaration, their list, and their parsers.
 
-`COMMANDS` and `MAGICS` list the verbs with a line on each. A file of this package has one of them, and is called like
-it, or several that are read together, as `TOGETHER` says; its ``VERBS`` has a `Verb` for each. The file is loaded when
-a verb is used, so that help and ``%load_ext`` load nothing heavy.
+`COMMANDS` and `MAGICS` list the core's verbs with a line on each, `command_verbs` and `magic_verbs` those of features
+too. A file of this package has one of them, and is called like it, or several that are read together, as `TOGETHER`
+says; its ``VERBS`` has a `Verb` for each. The file is loaded when a verb is used, so that help and ``%load_ext`` load
+nothing heavy.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import math
 import re
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kernelscope.registry import features, loaded
 from kernelscope.suggestions import did_you_mean, explained, see
 
 if TYPE_CHECKING:
@@ -118,8 +121,23 @@ class Verb:
     runs_user_code: bool = False
 
 
+@functools.cache
+def command_verbs() -> dict[str, str]:
+    """Return all verbs of ``kernelscope``, and what they do."""
+    return COMMANDS | {name: line for feature in features() for name, line in feature.commands.items()}
+
+
+@functools.cache
+def magic_verbs() -> dict[str, str]:
+    """Return all verbs of ``%kernelscope``, and what they do."""
+    return MAGICS | {name: line for feature in features() for name, line in feature.magics.items()}
+
+
 def load_verb(name: str) -> Verb:
     """Return the verb of that name."""
+    for feature in features():
+        if name in feature.commands or name in feature.magics:
+            return loaded(feature.verbs)[name]
     file = next((file for file, names in TOGETHER.items() if name in names), name)
     verb: Verb = importlib.import_module(f"kernelscope.commands.{file}").VERBS[name]
     return verb
@@ -178,7 +196,7 @@ class NotebookParser(Parser):
 
 def notebook_parser(name: str, verb: Verb) -> NotebookParser:
     """Return the parser of what follows ``%kernelscope NAME``."""
-    parser = NotebookParser(prog=f"%kernelscope {name}", description=_sentence(MAGICS[name]))
+    parser = NotebookParser(prog=f"%kernelscope {name}", description=_sentence(magic_verbs()[name]))
     verb.arguments(parser, True)
     parser.set_defaults(parser=parser)
     return parser
@@ -188,7 +206,7 @@ def unknown_verb(word: str) -> NoReturn:
     """Raise IPython's `UsageError` for a word that is no verb of ``%kernelscope``."""
     from IPython.core.error import UsageError
 
-    known = did_you_mean(word, MAGICS) or f"; known: {', '.join(MAGICS)}"
+    known = did_you_mean(word, magic_verbs()) or f"; known: {', '.join(magic_verbs())}"
     if not re.fullmatch(r"[\w-]+", word):
         known = "; to record a cell, begin it with %%kernelscope"
     raise UsageError(see(f"no sub-command {word!r}{known}", "%kernelscope help"))
@@ -196,7 +214,8 @@ def unknown_verb(word: str) -> NoReturn:
 
 def command_parser(name: str, verb: Verb, verbs: Any) -> None:
     """Add the parser of ``kernelscope NAME`` to those of the command line."""
-    parser = verbs.add_parser(name, help=COMMANDS[name], description=verb.about or _sentence(COMMANDS[name]),
+    line = command_verbs()[name]
+    parser = verbs.add_parser(name, help=line, description=verb.about or _sentence(line),
                               formatter_class=argparse.RawDescriptionHelpFormatter, usage=verb.usage)
     verb.arguments(parser, False)
     parser.set_defaults(parser=parser)

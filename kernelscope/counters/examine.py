@@ -7,8 +7,8 @@ from typing import Any
 from kernelscope import dryrun
 from kernelscope.counters.permission import Verdict, read, verdict
 from kernelscope.counters.range_profiler import RangeProfiler
-from kernelscope.counters.stalls import Contexts
 from kernelscope.errors import CountersError
+from kernelscope.probes.cupti.contexts import Contexts
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find
 
 _METRIC = "gpu__time_duration.sum"

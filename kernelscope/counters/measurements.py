@@ -25,9 +25,9 @@ from kernelscope.counter_sets import (
 from kernelscope.counters.bandwidth import copy_bandwidth, current
 from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
 from kernelscope.counters.range_profiler import MOST, RangeProfiler
-from kernelscope.counters.stalls import Contexts
 from kernelscope.cubin import INSTRUCTION_BYTES
 from kernelscope.probes.base import Probe
+from kernelscope.probes.cupti.contexts import Contexts
 from kernelscope.probes.cupti.library import Cupti, CuptiError, Interruptions, find, raise_again
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import device

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import threading
 import weakref
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -382,15 +382,13 @@ class Sink:
         Collections of Python's garbage collector; None where they are not recorded.
     operators : kernelscope.native._core.Operators or None
         PyTorch's operators; None where they are not recorded.
-    pc_samples : list of dict
-        Samples of warps: columns of the table of that name, with CUPTI's ``correlation_id`` of the launch, None for
-        none. `take_samples` adds those that were taken since, where warps are sampled.
+    rows : dict of str to list of dict
+        What the probes of features recorded, by table, as `kernelscope.registry.Feature.rows` of the feature takes it.
+    before_part : list of callable
+        Called before a recording inside another one begins: they add to `rows` what was recorded until then.
     measurements : list of dict
         Launches that were measured with the GPU's counters: columns of the table of that name, ``thread_id``, and as
         ``metrics`` tuples of name, value and unit.
-    pm_samples : list of dict
-        Samples of a device and metric: by columns of the table of that name, of ``start_ns``, ``end_ns`` and ``value``
-        arrays, in which NaN is a value that is missing.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -441,10 +439,9 @@ class Sink:
         self.stated: dict[str, dict[str, Any]] = {}
         self.collections: core.Collections | None = None
         self.operators: core.Operators | None = None
-        self.pc_samples: list[dict[str, Any]] = []
-        self.take_samples: Callable[[], None] = lambda: None
+        self.rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.before_part: list[Callable[[], None]] = []
         self.measurements: list[dict[str, Any]] = []
-        self.pm_samples: list[dict[str, Any]] = []
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

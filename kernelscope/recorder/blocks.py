@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, overload
 
 from kernelscope.probes import base
+from kernelscope.recorder.core_options import CoreOptions
 from kernelscope.recorder.options import P, RecordingOptions, options_text, parameters, takes_options
 from kernelscope.recorder.recorder import Recorder, recorder_of
 
@@ -32,7 +33,7 @@ def record(options: RecordingOptions) -> Recorder:
     return recorder_of(options)
 
 
-class _Recorded(Protocol[P]):
+class Recorded(Protocol[P]):
     """How `recorded` is called: with a function, or with options, and then it is a decorator."""
 
     @overload
@@ -41,9 +42,9 @@ class _Recorded(Protocol[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Callable[[Function], Function]: ...
 
 
-def _function_or_options(make: Callable[P, RecordingOptions]) -> Callable[[Callable[..., Any]], _Recorded[P]]:
+def function_or_options(make: Callable[P, CoreOptions]) -> Callable[[Callable[..., Any]], Recorded[P]]:
     """Return a decorator for `recorded`, which gives it the options' signature beside the function."""
-    def decorate(recorded: Any) -> _Recorded[P]:
+    def decorate(recorded: Any) -> Recorded[P]:
         taken = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters(make)]
         given = inspect.Parameter("function", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
         recorded.__signature__ = inspect.Signature([given, *taken])
@@ -53,7 +54,7 @@ def _function_or_options(make: Callable[P, RecordingOptions]) -> Callable[[Calla
     return decorate
 
 
-@_function_or_options(RecordingOptions)
+@function_or_options(RecordingOptions)
 def recorded(function: Any = None, **options: Any) -> Any:
     """Record every call of a function; the newest call's recording is its ``recording`` attribute.
 

@@ -19,7 +19,8 @@ from kernelscope.clock import Clock, now, reference_ns
 from kernelscope.errors import RecorderStateError, message_of
 from kernelscope.probes import base
 from kernelscope.probes.base import ProbeProtocol, insist
-from kernelscope.recorder.options import RecordingOptions, option, options_text, set_up_by
+from kernelscope.recorder.option import option
+from kernelscope.recorder.options import RecordingOptions, options_text, set_up_by
 from kernelscope.recorder.session import Part, Session, raw_recording
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,11 @@ from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.torch import TorchOperatorsProbe, TorchProbe
 from kernelscope.probes.triton import TritonProbe
+from kernelscope.recorder.core_options import CoreOptions
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
-from kernelscope.recorder.options import LAUNCHES, RecordingOptions
-from kernelscope.registry import frameworks, loaded
+from kernelscope.recorder.options import RecordingOptions
+from kernelscope.registry import features, frameworks, loaded
 from kernelscope.schema import SCHEMA_VERSION
 from kernelscope.units import counted
 
@@ -197,6 +199,10 @@ class Session:
             raise interrupt
 
 
+#: Options that no feature adds.
+_CORE = {option.name for option in fields(CoreOptions)}
+
+
 def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     """Every probe that there is, those that the options ask for; and what is wrong with those of other packages."""
     gpu = options.gpu
@@ -217,14 +223,12 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
     if options.torch_ops:
         probes.append(TorchOperatorsProbe())
     problems: list[dict[str, Any]] = []
-    if options.stalls and on_gpu:
-        from kernelscope.counters.stalls import StallsProbe, begin_anew
-
-        begin_anew()  # before any probe uses CUPTI
-        probes.append(StallsProbe(is_serialized=options.stalls == LAUNCHES))
-    elif options.stalls:
-        problems.append({"probe": "stalls", "status": "unavailable",
-                         "message": "stall reasons were not recorded: there is no GPU here"})
+    for feature in features():
+        declared = fields(loaded(feature.options)) if feature.probes else ()
+        if any(getattr(options, option.name) != option.default for option in declared if option.name not in _CORE):
+            of_feature, rows = loaded(feature.probes)(options)
+            probes += of_feature
+            problems += rows
     if options.metrics and on_gpu:
         from kernelscope.counters.measurements import MeasurementsProbe
 
@@ -233,13 +237,6 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
     elif options.metrics:
         problems.append({"probe": "metrics", "status": "unavailable",
                          "message": "the GPU's counters were not read: there is no GPU here"})
-    if options.lanes and on_gpu:
-        from kernelscope.counters.lanes import LanesProbe
-
-        probes.append(LanesProbe())
-    elif options.lanes:
-        problems.append({"probe": "lanes", "status": "unavailable",
-                         "message": "how busy the GPU was was not sampled: there is no GPU here"})
     probes.append(GarbageProbe())
     plugins, others = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems + others
@@ -251,7 +248,7 @@ class Part:
     def __init__(self, sink: Sink | None = None) -> None:
         self._mark = 0
         self._compilations = self._passes = self._ranges = self._builds = self._collections = 0
-        self._pc_samples = 0
+        self._rows: dict[str, int] = {}
         self.began: int | None = None
         #: What a signal handler raised while the recording was being finished.
         self.interrupt: BaseException | None = None
@@ -265,8 +262,9 @@ class Part:
             self._ranges = len(sink.ranges) // 4
             self._builds = len(sink.builds)
         self._collections = 0 if sink.collections is None else len(sink.collections)
-        sink.take_samples()
-        self._pc_samples = len(sink.pc_samples)
+        for take in sink.before_part:
+            take()
+        self._rows = {table: len(rows) for table, rows in sink.rows.items()}
 
     def launches(self, sink: Sink) -> tuple[LaunchColumns, int]:
         """Return the launches that began in this part and that the log has kept, and how many it has not kept."""
@@ -332,19 +330,9 @@ class Part:
             return RawOperators()
         return RawOperators.from_rows(sink.operators.rows(), self.began, not sink.operators.dropped)
 
-    def pc_samples(self, sink: Sink) -> list[dict[str, Any]]:
-        """Return the samples of warps that were taken in this part."""
-        return sink.pc_samples[self._pc_samples:]
-
-    def pm_samples(self, sink: Sink) -> list[dict[str, Any]]:
-        """Return the samples of devices that began in this part."""
-        if self.began is None:
-            return list(sink.pm_samples)
-        found: list[dict[str, Any]] = []
-        for each in sink.pm_samples:
-            mine = each["start_ns"] >= self.began
-            found.append(each | {name: each[name][mine] for name in ("start_ns", "end_ns", "value")})
-        return found
+    def rows(self, sink: Sink) -> dict[str, list[dict[str, Any]]]:
+        """Return what the probes of features recorded in this part, by table."""
+        return {table: rows[self._rows.get(table, 0):] for table, rows in sink.rows.items()}
 
     def activities(self, sink: Sink) -> RawActivities:
         """Return the GPU activities of this part, and the calls that started them."""
@@ -421,8 +409,8 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         graphs=graphs,
         collections=collections,
         operators=part.operators(sink),
-        pc_samples=part.pc_samples(sink),
-        pm_samples=part.pm_samples(sink),
+        rows=part.rows(sink),
+        began=part.began,
         measurements=[row for row in sink.measurements if row["start_ns"] >= (part.began or 0)],
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )

@@ -42,7 +42,8 @@ from kernelscope.recording.time import (
     recorded,
     row_duration_ns,
 )
-from kernelscope.schema import MAX_COUNT, MAX_TIME_NS, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
+from kernelscope.registry import features, loaded
+from kernelscope.schema import MAX_COUNT, RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
 from kernelscope.units import listed
 
 #: The columns of `RawRecording.launches`.
@@ -101,17 +102,13 @@ class RawRecording:
         Garbage collections; None where they were not recorded.
     operators : RawOperators
         PyTorch's operators.
-    pc_samples : list of dict
-        Samples of warps: columns of ``pc_samples``, with CUPTI's ``correlation_id`` of the launch, None for none.
+    rows : dict of str to list of dict
+        What the probes of features recorded, by table, as `kernelscope.registry.Feature.rows` of the feature takes it.
+    began : int or None
+        When this recording began inside another one; None for one by itself.
     measurements : list of dict
         Launches that were measured: columns of ``measurements``, ``thread_id``, ``metrics`` as tuples of name, value
         and unit, and ``executed``, what each instruction did: function, offset, and values by metric without ``.sum``.
-
-
-        Launches that were measured: columns of ``measurements``, ``thread_id``, and ``metrics`` as tuples of name,
-        value and unit.
-    pm_samples : list of dict
-        Samples of a device and metric: columns of ``pm_samples``, with arrays as times and values, NaN for none.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -139,9 +136,9 @@ class RawRecording:
     activities: RawActivities = field(default_factory=RawActivities)
     operators: RawOperators = field(default_factory=RawOperators)
     graphs: RawGraphs = field(default_factory=RawGraphs)
-    pc_samples: list[Row] = field(default_factory=list)
+    rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     measurements: list[Row] = field(default_factory=list)
-    pm_samples: list[Row] = field(default_factory=list)
+    began: int | None = None
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
 
@@ -181,10 +178,16 @@ def build(raw: RawRecording) -> Recording:
         "stacks": raw.stacks, "operators": operators, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
-        "pc_samples": _pc_samples(raw, launches), **measurement_rows(raw, launches),
+        **measurement_rows(raw, launches),
     }
-    columns = {"launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
-               "ranges": ranges, "collections": collections, "pm_samples": _pm_samples(raw)}
+    columns: dict[str, Mapping[str, Any]] = {
+        "launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
+        "ranges": ranges, "collections": collections}
+    for feature in features():
+        of_feature = loaded(feature.rows)(raw, launches) if feature.rows else raw.rows
+        for table in loaded(feature.tables) if feature.tables else ():
+            made = of_feature.get(table.name, [])
+            (columns if isinstance(made, Mapping) else rows)[table.name] = made
     left_out: list[str] = []
     tables = {name: recorded_table(name, held, left_out) for name, held in rows.items()}
     tables |= {name: make_table(name, held) for name, held in columns.items()}
@@ -394,32 +397,6 @@ def _near(begun: np.ndarray, ended: np.ndarray, start: np.ndarray, end: np.ndarr
     return np.unique(np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum()))
 
 
-def _pc_samples(raw: RawRecording, launches: Mapping[str, Any]) -> list[Row]:
-    """Samples of warps with their specialization, cell and launch; those of one instruction and reason together."""
-    specializations = by_entry_name(raw.specializations)
-    launch_of = {}
-    if "correlation_id" in launches and any(row["correlation_id"] is not None for row in raw.pc_samples):
-        known = np.asarray(launches["correlation_id"])
-        launch_of = {id: at for at, id in enumerate(known.tolist()) if id != UNKNOWN}
-    found: dict[tuple[Any, ...], Row] = {}
-    for row in raw.pc_samples:
-        number, launch = specializations.get(row["entry_name"], UNKNOWN), launch_of.get(row["correlation_id"])
-        cell = 0 if len(raw.cells) == 1 else None
-        if launch is not None:
-            cell = int(launches["cell_id"][launch])
-        made = {
-            **{name: row[name] for name in ("entry_name", "device_id", "pc_offset", "reason")},
-            "specialization_id": None if number == UNKNOWN else number, "launch_id": launch,
-            "name": row["name"] if number == UNKNOWN
-            else raw.dispatchers[raw.specializations[number]["dispatcher_id"]]["name"],
-            "cell_id": None if cell == UNKNOWN else cell,
-        }
-        held = found.setdefault(tuple(made.values()), {**made, "samples": 0, "not_issued": 0})
-        for name in ("samples", "not_issued"):
-            held[name] = min(held[name] + row[name], MAX_COUNT)
-    return list(found.values())
-
-
 def measurement_rows(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str, list[Row]]:
     """Measured launches, with the launch inside of which each was, its specialization and cell; and their metrics."""
     if not raw.measurements:
@@ -471,35 +448,6 @@ def _operations(executed: Iterable[tuple[str, int, Mapping[str, int]]], code: by
             found[kind[0]] += kind[1] * values.get(EXECUTED, 0)
     return found if any(EXECUTED in values for *_, values in executed) else {}
 
-
-def _pm_samples(raw: RawRecording) -> dict[str, Any]:
-    """Samples of devices as columns of the schema: those of a device and metric one behind the other.
-
-    Those from before the first cell and after the last one are left out: probes were set up and ended then.
-    """
-    # What a cell asked for may be done after it.
-    cells: list[Row] = [{**row, "end_ns": row.get("end_ns") if row.get("synchronized_ns") is None else
-                         row["synchronized_ns"]} for row in raw.cells]
-    first = min((row["start_ns"] for row in cells), default=-FOREVER)
-    last = max((FOREVER if row["end_ns"] is None else row["end_ns"] for row in cells), default=FOREVER)
-    held: list[Row] = []
-    for each in raw.pm_samples:
-        kept = (each["end_ns"] > first) & (each["start_ns"] < last)
-        if kept.any():
-            held.append(each | {name: each[name][kept] for name in ("start_ns", "end_ns", "value")})
-    names = list(dict.fromkeys(each["name"] for each in held))
-    held.sort(key=lambda each: (each["device_id"], names.index(each["name"])))  # stable: in order of time
-    if not held:
-        return {}
-    start, end, value = (np.concatenate([each[name] for each in held]) for name in ("start_ns", "end_ns", "value"))
-    counts = [len(each["start_ns"]) for each in held]
-    return {
-        "device_id": np.repeat(np.array([each["device_id"] for each in held], np.int32), counts),
-        "cell_id": cell_finder(cells)(start), "start_ns": start, "end_ns": end,
-        "name": pa.DictionaryArray.from_arrays(
-            np.repeat(np.array([names.index(each["name"]) for each in held], np.int32), counts), names),
-        "value": pa.array(value, mask=~((value >= 0) & (value <= MAX_TIME_NS))),
-    }
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:

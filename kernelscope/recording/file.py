@@ -36,9 +36,10 @@ from kernelscope.recording.parquet import (
     encode,
     fixed_bytes,
     may_follow,
+    table_of_rows,
 )
 from kernelscope.recording.redact import shareable
-from kernelscope.schema import MAX_COUNT, SCHEMA_VERSION, TABLES, UNKNOWN
+from kernelscope.schema import FEATURE_TABLES, MAX_COUNT, SCHEMA_VERSION, TABLES, UNKNOWN
 from kernelscope.suggestions import did_you_mean_file
 
 # The zip around a recording: stored members only, laid end to end, checked byte by byte before they are used.
@@ -345,7 +346,7 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
     try:
         content = _content(source)
         members, manifest, budget = _opened(content)
-        # Those that the file's schema did not have yet.
+        # Those that the file's schema did not have yet, and those of features that did not record.
         tables = {name: empty_table(name) for name in TABLES if name not in manifest.rows}
         done = 0
         for name, rows in manifest.rows.items():
@@ -357,6 +358,11 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
         check_tables(tables)
     except RecordingFileError as error:
         raise RecordingFileError(f"{source.name or repr(str(path))}: {error}") from error.__cause__
+    if manifest.unread:
+        row = {"probe": "recorder", "status": "degraded", "fix": "install the package that has this feature",
+               "message": f"not read, since no installed feature has them: tables {', '.join(manifest.unread)}"}
+        health = pa.concat_tables([tables["health"], table_of_rows("health", [row])])
+        tables["health"] = health.unify_dictionaries().combine_chunks()
     if progress:
         progress(1.0, f"read {source.name}")
     return Recording(tables, manifest.metadata)
@@ -405,11 +411,16 @@ def _opened(content: bytes) -> tuple[dict[str, Member], _Manifest, Budget]:
 
 @dataclass(frozen=True)
 class _Manifest:
-    """What ``manifest.json`` says: metadata, and of each table of the schema the rows and `by_thread`."""
+    """What ``manifest.json`` says: metadata, of the schema's tables the rows and `by_thread`, and other tables."""
 
     metadata: dict[str, Any]
     rows: dict[str, int]
     followed: dict[str, ByThread]
+    unread: tuple[str, ...]
+
+
+#: The name of a table of a feature.
+_TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 def _told(tables: Mapping[str, pa.Table], progress: Progress | None) -> Iterator[tuple[str, pa.Table]]:
@@ -543,20 +554,28 @@ def _read_manifest(members: Mapping[str, Member]) -> _Manifest:
     metadata, listed = content.get("metadata"), content.get("tables")
     if not isinstance(metadata, dict) or not isinstance(listed, dict):
         raise RecordingFileError("the manifest has no metadata or no tables")
-    known = [name for name, table in TABLES.items() if table.since <= version]
-    _check_members(members, cast("dict[str, Any]", listed), known)
-    rows = {name: _rows(name, cast("dict[str, Any]", listed)[name], members) for name in known}
-    return _Manifest(cast("dict[str, Any]", metadata), rows, {name: _followed(name, listed[name]) for name in known})
+    listed = cast("dict[str, Any]", listed)
+    # A file may lack the tables of a feature, and have those of a feature that is not installed here.
+    tables = [name for name, table in TABLES.items()
+              if table.since <= version and (name in listed or name not in FEATURE_TABLES)]
+    _check_members(members, listed, tables)
+    rows = {name: _rows(name, listed[name], members) for name in tables}
+    unread = tuple(sorted(set(listed) - set(tables)))
+    for name in unread:
+        _rows(name, listed[name], members)
+    return _Manifest(cast("dict[str, Any]", metadata), rows, {name: _followed(name, listed[name]) for name in tables},
+                     unread)
 
 
-def _check_members(members: Mapping[str, Member], listed: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in known:
+def _check_members(members: Mapping[str, Member], listed: Mapping[str, Any], tables: Sequence[str]) -> None:
+    for name in tables:
         if name not in listed:
             raise RecordingFileError(f"table {name!r} is missing in the manifest")
+    for name in listed:
         if f"{name}.parquet" not in members:
-            raise RecordingFileError(f"table {name!r} is missing")
-    unknown = sorted({*members} - {MANIFEST} - {f"{name}.parquet" for name in known})
-    unknown += sorted(set(listed) - set(known))
+            raise RecordingFileError(f"table {_short(name)} is missing")
+    unknown = sorted({*members} - {MANIFEST} - {f"{name}.parquet" for name in listed})
+    unknown += sorted(name for name in listed if name not in tables and not _TABLE_NAME.fullmatch(name))
     if unknown:
         raise RecordingFileError(f"holds {_short(unknown[0])}, which is no part of a recording")
 

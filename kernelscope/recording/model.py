@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
 from kernelscope.recording.time import FOREVER, instants, is_known, otherwise
+from kernelscope.registry import features, loaded
 from kernelscope.schema import INSTANTS, REFERENCES, TABLES, UNKNOWN
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _VIEWS = {
     "by_operator": ("kernelscope.analysis.operators", "operator_table"),
     "roofline": ("kernelscope.views.roofline.view", "roofline"),
     "compare": ("kernelscope.views.compare", "compare"),
-    "by_stall": ("kernelscope.analysis.stalls", "stall_table"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
@@ -68,6 +68,17 @@ class _TableFrame:
 
     def __get__(self, recording: Recording | None, owner: type | None = None) -> pd.DataFrame:
         return cast("Any", self) if recording is None else recording.table(self._name)
+
+
+class _FeatureMethod:
+    """A method of `Recording` that a feature adds: a function of a recording, imported when it is first used."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def __get__(self, recording: Recording | None, owner: type[Recording]) -> Any:
+        function = loaded(self._function)
+        return function if recording is None else MethodType(function, recording)
 
 
 class Recording:
@@ -216,8 +227,6 @@ class Recording:
     collections = _TableFrame()
     measurements = _TableFrame()
     metrics = _TableFrame()
-    pc_samples = _TableFrame()
-    pm_samples = _TableFrame()
     health = _TableFrame()
 
     @property
@@ -315,16 +324,6 @@ class Recording:
         Times are in nanoseconds.
         """
         return _view("by_operator")(self)
-
-    def by_stall(self) -> pd.DataFrame:
-        """Return where the GPU's warps were, and why they waited: a new DataFrame, one row a line and stall reason.
-
-        Columns are the kernel, the line of its source (of an inlined device function its own), the reason in words and
-        by CUPTI's name, the samples, those of them in cycles in which the scheduler issued nothing, and their share of
-        the kernel's samples; lines with most samples come first. The file and the line are null where the machine code
-        does not say them. Recorded on request only: ``record(stalls=True)``.
-        """
-        return _view("by_stall")(self)
 
     def roofline(self) -> RooflineView:
         """Return the roofline of the kernels whose counters were measured: a figure in notebooks, a table as text.
@@ -428,6 +427,20 @@ class Recording:
 
     def _repr_html_(self) -> str:
         return _view("card")(self)
+
+
+def _add_features() -> None:
+    """Give `Recording` the tables and methods of features."""
+    for name in TABLES.keys() - vars(Recording).keys():
+        frame = _TableFrame()
+        frame.__set_name__(Recording, name)
+        setattr(Recording, name, frame)
+    for feature in features():
+        for name, function in feature.methods.items():
+            setattr(Recording, name, _FeatureMethod(function))
+
+
+_add_features()
 
 
 def _view(name: str) -> Any:

@@ -226,3 +226,7 @@ def enumeration(name: str, values: Mapping[str, str], *, lead: str = "", end: st
     *most, last = (f"{value} ({note})" if note else value for value, note in values.items())
     return Column(name, "category", "enumeration", f"{lead}{', '.join(most)}{',' if len(most) > 1 else ''} or "
                   f"{last}{end}.", nullable=nullable, values=tuple(values), redaction=Neutral(name))
+
+
+#: The last column of tables whose rows are of one process.
+PROCESS_ID = row_id("process_id", "The process; null in files of older versions, which do not say.", nullable=True)

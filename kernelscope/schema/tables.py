@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 
-from kernelscope.registry import frameworks
+from kernelscope.registry import features, frameworks
 from kernelscope.schema.columns import (
     MAX_TIME_NS,
+    PROCESS_ID,
     Neutral,
     Table,
     amount,
@@ -47,8 +48,8 @@ UNFINISHED = "unfinished"
 _FRAMEWORKS = ("numba-cuda", "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile",
                *(framework.name for framework in frameworks()), "simulator", "scripted", "driver")
 #: What reports on a recording: probes, the recorder and its journal, and the readers of other tools' traces.
-_PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "torch.operators", "dask", "stalls",
-           "metrics", "lanes", "nsys", "torch.profiler", "xla", "chrome")
+_PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "torch.operators", "dask",
+           "metrics", "nsys", "torch.profiler", "xla", "chrome", *(feature.name for feature in features()))
 #: Directions of copies; ``copy`` is one whose direction is not known.
 _DIRECTIONS = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "copy")
 _ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize",
@@ -90,11 +91,6 @@ _PASSES = (
     "dynamo", "guards", "AOTAutograd", "graph passes", "partition", "inductor", "lowering", "code generation",
     "Triton and C++", "cache load",
     "nvrtc", "nvcc", "tileiras", "trace", "lower to StableHLO", "XLA", "clang", "compile")
-#: Stall reasons by CUPTI's names.
-_STALLS = (
-    "barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle", "long_scoreboard",
-    "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instructions", "not_selected", "selected",
-    "short_scoreboard", "sleeping", "tex_throttle", "wait", "warpgroup_arrive")
 
 
 _LINE = row_id("line_id", "The line of the user's code that made it: the innermost on its thread; null where none is "
@@ -103,7 +99,6 @@ _STACK = row_id("stack_id", "The innermost frame of the Python call path that ma
                 "recorded, and where none is known.", nullable=True)
 _OPERATOR = row_id("operator_id", "The operator of PyTorch's that was innermost on its thread; null where none was, "
                    "and where operators were not recorded.", nullable=True)
-_PROCESS = row_id("process_id", "The process; null in files of older versions, which do not say.", nullable=True)
 _ATTRIBUTES = json_text("attributes", "What only this framework has, as a JSON object.")
 
 PROCESSES = Table("processes", "one process that was recorded", (
@@ -154,13 +149,13 @@ CORE_TABLES = (
         text("source_sha256", "SHA-256 of the source text, hexadecimal."),
         amount("reference_ns", "How long a fixed piece of Python took just before and just after, the mean: "
                "how fast the processor was. Null where it was not timed."),
-        _PROCESS,
+        PROCESS_ID,
     )),
     Table("threads", "one host thread that launched, compiled, made an NVTX range or collected garbage", (
         key("thread_id", "Row number."),
         handle("ident", "Python's `threading.get_ident()` of it."),
         text("name", "Python's name of the thread.", values=("MainThread",), redaction=Neutral("thread")),
-        _PROCESS,
+        PROCESS_ID,
     )),
     Table("lines", "one line of the user's code that launched, compiled, or made a range or an event of a graph, or of "
           "any code that is in a recorded call path", (
@@ -194,7 +189,7 @@ CORE_TABLES = (
         duration("host_ns", "Host time of these calls, what they call included."),
         duration("own_ns", "The same without the operators that they call."),
         row_id("cell_id", "The cell that it was called in; null between cells.", nullable=True),
-        _PROCESS,
+        PROCESS_ID,
     ), since=6),
     Table("devices", "one CUDA device that was launched on", (
         key("device_id", "Row number."),
@@ -348,7 +343,7 @@ CORE_TABLES = (
         handle("cupti_graph_id", "CUPTI's id of the executable graph that it is part of; null outside of "
                "graphs.", nullable=True),
         handle("cupti_node_id", "CUPTI's id of the executable graph's node.", nullable=True),
-        _PROCESS,
+        PROCESS_ID,
     ), is_event=True, is_ordered=True),
     Table("api_calls", "one driver or runtime call that mattered and made no activity", (
         long_key("api_call_id", "Row number; rows are in order of start_ns."),
@@ -503,7 +498,7 @@ CORE_TABLES = (
                  nullable=True),
         handle("correlation_id", "CUPTI's correlation id of the call.", nullable=True),
         _ATTRIBUTES,
-        _PROCESS,
+        PROCESS_ID,
     ), is_event=True, is_ordered=True),
     Table("passes", "one compiler pass or link phase", (
         row_id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
@@ -512,7 +507,7 @@ CORE_TABLES = (
         word("name", "The pass's or phase's name.", _PASSES, redaction=Neutral("pass")),
         instant("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
         duration("duration_ns", "How long it took, phases inside it included."),
-        _PROCESS,
+        PROCESS_ID,
     ), is_event=True),
     Table("code", "one text of code, recorded only on request", (
         row_id("dispatcher_id", "The kernel function."),
@@ -556,22 +551,6 @@ CORE_TABLES = (
         count("collected", "Objects that it found unreachable and freed."),
         count("uncollectable", "Objects that it found unreachable and could not free."),
     ), since=2, is_event=True, is_ordered=True),
-    Table("pc_samples", "the samples of one instruction of a kernel with one stall reason, recorded only on request", (
-        word("name", "The kernel's readable name.", redaction=Neutral("kernel")),
-        word("entry_name", "Its mangled name in the machine code.", nullable=True, redaction=Neutral("entry")),
-        row_id("specialization_id", "The recorded specialization that it is; null for other kernels.", nullable=True),
-        row_id("device_id", "The device.", nullable=True),
-        row_id("cell_id", "The cell that ran; null where several were recorded at once.", nullable=True),
-        long_row_id("launch_id", "The launch; null where kernels were not run one by one, which is the default.",
-                    nullable=True),
-        number("pc_offset", "Where the instruction is: bytes from the first one of its function.", "int64",
-               nullable=False),
-        word("reason", "Why the warp did not go on, by CUPTI's name without what all have in common: long_scoreboard, "
-             "barrier, and so on; selected where it did.", _STALLS, redaction=Neutral("reason")),
-        count("samples", "How many samples of it were taken.", nullable=False),
-        count("not_issued", "How many of these in cycles in which the scheduler issued no instruction of any warp."),
-        _PROCESS,
-    ), since=7, is_event=True),
     Table("measurements", "one launch of a kernel that was measured with the GPU's counters, under replay", (
         key("measurement_id", "Row number."),
         word("name", "The kernel's readable name.", redaction=Neutral("kernel")),
@@ -588,7 +567,7 @@ CORE_TABLES = (
         count("passes", "How often the launch ran, each time for other metrics.", nullable=False),
         instant("start_ns", "When the first pass began."),
         instant("end_ns", "When the last pass was over."),
-        _PROCESS,
+        PROCESS_ID,
     ), since=7, is_event=True, is_ordered=True),
     Table("metrics", "one metric of one measured launch", (
         row_id("measurement_id", "The measured launch."),
@@ -598,17 +577,6 @@ CORE_TABLES = (
         number("value", "Its value; null where it could not be had."),
         word("unit", "Its unit, such as byte, ns, inst or %.", nullable=True, redaction="unit"),
     ), since=7, part_of="measurements"),
-    Table("pm_samples", "one metric of a device over one short interval, recorded only on request", (
-        row_id("device_id", "The device: all that it did counts, also what other processes had it do.", nullable=True),
-        row_id("cell_id", "The cell that ran, or whose work was waited for, when it began; null between cells.",
-               nullable=True),
-        word("name", "The metric, as Nsight Compute names it: sm__cycles_active.avg.pct_of_peak_sustained_elapsed.",
-             redaction="metric"),
-        instant("start_ns", "When the interval began."),
-        instant("end_ns", "When it ended."),
-        number("value", "Its value; null where samples of this time were lost."),
-        _PROCESS,
-    ), since=7, is_event=True),
     Table("health", "one fact about the recording itself", (
         word("probe", "The probe, or recorder.", _PROBES, redaction=Neutral("probe")),
         enumeration("status", {"ok": "", "degraded": "part of it is missing", "unavailable": "", "failed": ""}),
@@ -619,6 +587,6 @@ CORE_TABLES = (
         amount("clock_error_ns", "How far the GPU's times can be off on the host clock."),
         amount("cost_ns", "Cost of recording one launch, calibrated or estimated."),
         amount("total_cost_ns", "The cost of one launch, or of one range, times their number."),
-        _PROCESS,
+        PROCESS_ID,
     )),
 )

@@ -24,7 +24,7 @@ from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.base import clean, shorten, write_text
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 #: The benchmark of all kernels together.
 WHOLE = "(whole recording)"
@@ -142,7 +142,7 @@ def kernel_benchmarks(recording: Recording) -> list[Benchmark]:
     Times are those of the host inside a launch, without compiles, as the card has them; the interval has the middle
     half of them.
     """
-    shown = overview(recording)
+    shown = Overview(recording)
     phases = launch_phases(recording)
     dispatcher, launching = ids(recording, "launches", "dispatcher_id"), phases.launching_ns
     order = np.argsort(dispatcher, kind="stable")

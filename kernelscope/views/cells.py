@@ -11,7 +11,8 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, counted, duration
 from kernelscope.views.base import INDENT, clean, columns, escape, shorten, table, width_of
-from kernelscope.views.card.sections import Row, Table, cell_row, cells_table
+from kernelscope.views.card.blocks import Row, Table
+from kernelscope.views.card.sections import cell_row, cells_table
 
 _LABEL_WIDTH = 40
 

@@ -14,11 +14,11 @@ from handmade import MS, US, Script
 from kernelscope.analysis.advice import RULES, find_churn, first_of, graph_kernels, longest_rounds, repetition
 from kernelscope.analysis.builds import explain_builds
 from kernelscope.analysis.counter_advice import COUNTER_RULES
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 
 def _advice(made: Script) -> dict[str, str]:
-    return {each.code: each.text for each in overview(explain_builds(made.recording())).advice}
+    return {each.code: each.text for each in Overview(explain_builds(made.recording())).advice}
 
 
 def _launched(launches: int, wall_ns: int = 100 * MS, phases: tuple[int, ...] = (3_000, 0, 4_000, 2_000, 1_000),
@@ -478,7 +478,7 @@ def test_a_changed_argument_comes_before_the_cache_of_the_next_session() -> None
     made = _compiled(duration_ns=900 * MS)
     made.compilation(0, 900 * MS, signature="(array(float32, 1d, C),)")
     made.compilation(0, 120 * MS, signature="(array(float64, 1d, C),)")
-    first, second = overview(made.recording()).advice
+    first, second = Overview(made.recording()).advice
     assert (first.code, second.code) == ("changed_argument", "no_disk_cache")
     assert second.saves_ns > first.saves_ns
 
@@ -489,7 +489,7 @@ def test_a_changed_argument_comes_before_the_cache_of_the_next_session() -> None
     lambda: _graph_kernel("the backend x64 makes no graphs"),
 ])
 def test_what_may_not_help_is_never_first(make: Callable[[], Script]) -> None:
-    found = overview(make().recording()).advice
+    found = Overview(make().recording()).advice
     assert found
     assert first_of(found) is None
 
@@ -499,7 +499,7 @@ def test_what_is_certain_comes_before_a_larger_hint() -> None:
     made.compilation(0, 12 * MS, signature="(int64,)")
     made.compilation(0, 12 * MS, signature="(array(float32, 1d, C),)")
     made.rows["cells"][0]["end_ns"] = made.rows["cells"][0]["start_ns"] + 450 * MS
-    found = [each.code for each in overview(made.recording()).advice]
+    found = [each.code for each in Overview(made.recording()).advice]
     assert found == ["changed_argument", "long_launches"]
 
 
@@ -544,7 +544,7 @@ def test_a_cell_that_only_waits_is_advised_no_graph() -> None:
 
 
 def test_the_parts_of_a_long_launch_add_up() -> None:
-    found = overview(_waiting().recording())
+    found = Overview(_waiting().recording())
     told = {each.code: each for each in found.advice}
     long = found.by_kernel[0].long
     assert long is not None
@@ -616,7 +616,7 @@ def test_rounds_in_which_a_launch_waited_for_most_of_the_time_are_no_usual_round
 def test_multiprocessors_that_idle_cost_time_of_the_gpu_and_none_of_the_host() -> None:
     made = _bound(2_000)
     made.rows["configurations"][0]["griddim_x"] = 4
-    told = {each.code: each for each in overview(made.recording()).advice}
+    told = {each.code: each for each in Overview(made.recording()).advice}
     few = told["few_blocks"]
     assert (few.saves_ns, few.saves_of, few.is_certain) == (600 * 2 * US, "GPU time", False)
 

@@ -8,7 +8,7 @@ from handmade import US, Script
 from kernelscope.analysis.activities import busy, memsets
 from kernelscope.analysis.calls import call_state
 from kernelscope.analysis.wall_time import wall_times
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.text import summary
 
 #: What an allocator, a copy or a fill is in the headers of CUDA 13, by what is behind the prefix.
@@ -78,4 +78,4 @@ def test_a_recording_of_memsets_alone_is_not_empty() -> None:
     made = Script()
     made.cell()
     made.activity("memset", "memset", api="cuMemsetD8_v2")
-    assert not overview(made.recording()).is_empty
+    assert not Overview(made.recording()).is_empty

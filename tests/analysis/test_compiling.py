@@ -18,7 +18,7 @@ from kernelscope.analysis.wall_time import wall_times
 from kernelscope.pytest_plugin.checks import Limits, entry, exceeded
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.answer import recording_answer
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.sections import card_of
 from kernelscope.views.card.text import summary
 from kernelscope.views.timeline.build import timeline_of
@@ -54,7 +54,7 @@ def figures(recording: Recording) -> dict[str, tuple[Any, Any]]:
     cell, line, process = by_cell(recording)[0], by_line(recording)[0], by_process(recording)[0]
     own = [each for each in compilations(recording) if each.outcome == "compiled"]
     specialization, = Specializations(recording).of(0)
-    shown, report, told = overview(recording), entry(recording), recording_answer(recording)
+    shown, report, told = Overview(recording), entry(recording), recording_answer(recording)
     totals, empty = Changes(Script().recording(), recording).totals, Changes(Script().recording(), recording)
     counted = totals.rows[0].after
     compared = empty.section("compiles")
@@ -85,7 +85,7 @@ def test_who_waits_has_a_time_of_its_own() -> None:
     total = launch_phases(recording).total()
     assert (total.compile_wait_ns, total.dispatch_ns) == (3 * TOOK, 4_000)
     assert total.host_ns == sum(took for _, took in total.segments)
-    assert overview(recording).compile_wait_ns == 3 * TOOK and overview(recording).waits == 3
+    assert Overview(recording).compile_wait_ns == 3 * TOOK and Overview(recording).waits == 3
     waits = [each for each in compilations(recording) if each.outcome == "wait"]
     assert [each.duration_ns for each in waits] == [TOOK] * 3
     section = next(each for each in card_of(recording).sections if each.key == "compiles")

@@ -12,7 +12,7 @@ from sampled import sampled
 
 from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
 from kernelscope.analysis.savings import GPU
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 _LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum"
 
@@ -24,7 +24,7 @@ def _found(made: Script) -> dict[str, list[str]]:
 
 
 def _said(made: Script, code: str) -> str:
-    return next(each.text for each in overview(made.recording()).advice if each.code == code)
+    return next(each.text for each in Overview(made.recording()).advice if each.code == code)
 
 
 def _changed(table: str, row: int, made: Script | None = None, **values: Any) -> Script:
@@ -135,7 +135,7 @@ def test_nothing_is_gained_by_occupancy_or_whole_waves_at_the_roof() -> None:
     made = _changed("occupancies", 1, occupancy=0.25, active_blocks_per_multiprocessor=400)
     found = _found(made)
     assert found["low_occupancy"] == found["tail_effect"] == found["at_roof"] == ["axpy"]
-    assert not {"low_occupancy", "tail_effect"} & {each.code for each in overview(made.recording()).advice}
+    assert not {"low_occupancy", "tail_effect"} & {each.code for each in Overview(made.recording()).advice}
 
 
 def test_the_line_that_waits_for_memory_is_named() -> None:
@@ -149,7 +149,7 @@ def test_the_line_that_waits_for_memory_is_named() -> None:
 
 
 def test_the_time_is_that_of_all_launches() -> None:
-    found = {each.code: each for each in overview(measured.script().recording()).advice}
+    found = {each.code: each for each in Overview(measured.script().recording()).advice}
     assert found["double_precision"].saves_ns == pytest.approx(2 * 63_024)
     assert found["double_precision"].saves_of == GPU
     assert (found["at_roof"].saves_ns, found["at_roof"].is_certain) == (0, False)

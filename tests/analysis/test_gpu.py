@@ -19,14 +19,14 @@ from kernelscope.analysis.gpu import (
     largest_gaps,
 )
 from kernelscope.recording.model import Recording
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 
 def test_nothing_where_the_gpu_was_not_recorded(made: Script) -> None:
     made.launchable()
     made.launch()
     assert gpu_summary(made.recording()) is None
-    assert overview(made.recording()).gpu is None
+    assert Overview(made.recording()).gpu is None
 
 
 def test_recorded_and_nothing_ran() -> None:
@@ -62,9 +62,9 @@ def test_both_sides() -> None:
 def test_only_other_kernels_are_not_nothing() -> None:
     made = Script(gpu={"source": "cupti"})
     made.cell()
-    assert overview(made.recording()).is_empty
+    assert Overview(made.recording()).is_empty
     made.activity(name="cupy_add")
-    assert not overview(made.recording()).is_empty
+    assert not Overview(made.recording()).is_empty
 
 
 def test_metadata_from_a_file_may_say_anything() -> None:

@@ -28,7 +28,7 @@ from kernelscope.analysis.launches import (
 from kernelscope.analysis.ranges import by_range
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.inspector.model import inspect_kernels
 
 
@@ -341,7 +341,7 @@ def test_a_captured_launch_has_the_occupancy_of_its_shape(made: Script) -> None:
 
 def test_the_default_streams_of_two_devices_are_two(made: Script) -> None:
     from kernelscope.views.card.labels import configuration_values
-    from kernelscope.views.card.model import overview
+    from kernelscope.views.card.model import Overview
 
     for ordinal in (1, 3):
         made.device(ordinal=ordinal)
@@ -356,7 +356,7 @@ def test_the_default_streams_of_two_devices_are_two(made: Script) -> None:
         (3, 2, (0.75, 0.75)), (None, 1, None), (1, 1, (0.5, 0.5))]
     assert [configuration_values(each)["stream"] for each in found] == [
         "default on device 3", "default", "default on device 1"]
-    shown = overview(recording)
+    shown = Overview(recording)
     assert (shown.configurations, shown.by_kernel[0].configurations) == (3, 3)
     for row in made.rows["launches"]:
         row["device_id"] = 1
@@ -499,7 +499,7 @@ def test_a_compile_inside_a_captured_launch_is_a_compile_all_the_same(made: Scri
     made.launchable()
     made.compilation(specialization_id=0, launch_id=0)
     made.launch(phases=(1, 250_000_000, 1, 1, 1), capture_event_id=0, compilation_id=0)
-    shown = overview(made.recording())
+    shown = Overview(made.recording())
     assert (shown.launches, shown.captured, shown.compiles, shown.compile_ns) == (0, 1, 1, 250_000_000)
     assert (shown.totals.host_ns, shown.is_empty) == (None, False)
 

@@ -23,7 +23,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
 from kernelscope.recording.paths import MOST_NAMES
 from kernelscope.schema import TABLES
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 
 def recording_of(ranges: list[dict[str, Any]], launches: list[tuple[int, int]]) -> Recording:
@@ -130,7 +130,7 @@ def test_by_range_adds_up() -> None:
     assert [(row.path, row.ranges, row.unclosed, row.launches, row.host_ns) for row in rows] == [
         (("epoch", "step"), 2, 0, 3, 24_000), (("epoch",), 1, 0, 1, 10_000), ((UNNAMED,), 1, 1, 0, None)]
     assert rows[0].totals.segments == (("dispatch", 7_000), ("prepare", 9_000), ("submit", 5_000), ("finish", 3_000))
-    assert overview(recording).marks == 1
+    assert Overview(recording).marks == 1
 
 
 def test_view_is_a_table() -> None:

@@ -15,7 +15,7 @@ from kernelscope.analysis.advice import RULES
 from kernelscope.analysis.builds import explain_builds
 from kernelscope.analysis.compiles import explain
 from kernelscope.analysis.remedies import FRAMEWORKS
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 _NUMBA = ("numba-cuda", "numba-cuda-mlir")
 #: Frameworks that compile what the user wrote, with a row for each compile.
@@ -308,7 +308,7 @@ OF_NUMBAS_OWN = {"recreated"}
 
 
 def _said(made: Script) -> dict[str, str]:
-    return {each.code: each.text for each in overview(explain_builds(made.recording())).advice}
+    return {each.code: each.text for each in Overview(explain_builds(made.recording())).advice}
 
 
 def test_every_rule_is_decided_for_every_framework() -> None:

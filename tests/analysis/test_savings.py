@@ -14,7 +14,7 @@ from handmade import MS, US, Script
 from kernelscope.analysis.advice import RULES, Advice
 from kernelscope.analysis.builds import explain_builds
 from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 _F32, _F64 = "array(float32, 1d, C)", "array(float64, 1d, C)"
 
@@ -340,7 +340,7 @@ def _wall(made: Script) -> int:
 
 
 def _advice(made: Script) -> dict[str, Advice]:
-    return {each.code: each for each in overview(explain_builds(made.recording())).advice}
+    return {each.code: each for each in Overview(explain_builds(made.recording())).advice}
 
 
 def test_every_rule_has_its_best_case() -> None:

@@ -12,7 +12,7 @@ from kernelscope.analysis.launches import by_cell, by_kernel, phase_totals
 from kernelscope.analysis.tuning import Tuning, trial_table, tuning_table, tunings
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 
 def tuned(*keys: dict[str, str], cells: int = 1) -> Script:
@@ -80,7 +80,7 @@ def test_the_gpus_time_is_split_into_trials_and_cache_flush() -> None:
     (run,) = tunings(recording)
     assert run.gpu is not None
     assert (run.gpu.trials_ns, run.gpu.flush_ns, run.gpu.others_ns) == (40_000, 390_000, 5_000)
-    shown = overview(recording)
+    shown = Overview(recording)
     assert shown.gpu is not None and shown.gpu.tuning == run.gpu
     text = " ".join(recording.summary().split())
     assert "435 µs of it in autotuning (390 µs to flush caches)" in text
@@ -149,7 +149,7 @@ def test_launches_of_benchmarks_are_not_the_programs() -> None:
     (cell,) = by_cell(recording)
     assert (cell.launches, cell.errors, cell.memory_hits) == (4, 0, 4)
     assert phase_totals(recording).host_ns == 4 * 10_000
-    shown = overview(recording)
+    shown = Overview(recording)
     assert (shown.launches, shown.trials, shown.errors, shown.captured) == (4, 11, 0, 0)
     assert "4 launches, 11 in autotuning" in recording.summary()
     assert not by_algorithm(recording) and "Build caches" not in recording.summary()
@@ -159,7 +159,7 @@ def test_kernels_of_benchmarks_are_not_the_programs() -> None:
     script = tuned({"M": "1"})
     for launch in range(7):
         script.activity(launch_id=launch, duration_ns=1_000 if launch < 5 else 40_000)
-    shown = overview(script.recording())
+    shown = Overview(script.recording())
     assert shown.gpu is not None and shown.gpu.kernels == 2 and shown.gpu.joined == 2
     assert shown.gpu.execute is not None and shown.gpu.execute.p50_ns == 40_000
     assert correlate(script.recording())["source"].tolist() == ["trial"] * 5 + ["launch"] * 2
@@ -215,9 +215,9 @@ def test_merging_and_selecting_keep_what_is_whose() -> None:
     assert [each.launches for each in tunings(merged)] == [5, 5]
     for part in (merged.select(cell=1), merged.select(framework="triton").select(cell=1)):
         (run,) = tunings(part)
-        assert run.launches == 5 and overview(part).launches == 2
+        assert run.launches == 5 and Overview(part).launches == 2
     script.rows["threads"] = [{"thread_id": 0, "ident": 1}]
     script.kernel("fill", framework="driver", module="PyTorch")
     script.launch(1, build_id=0)
     part = script.recording().select(framework="driver")
-    assert overview(part).launches == 0 and overview(part).trials == 1
+    assert Overview(part).launches == 0 and Overview(part).trials == 1

@@ -197,7 +197,7 @@ def test_the_guide_of_the_command_line_has_every_verb_and_option() -> None:
 
 def test_the_guide_of_the_magics_has_every_word_and_option() -> None:
     text = (DOCS / "guides" / "notebook.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `%kernelscope (\w+)", text, re.MULTILINE) == list(verb.MAGICS)
+    assert re.findall(r"^\| `%kernelscope (\w+)", text, re.MULTILINE) == list(verb.magic_verbs())
     one_cell = sections(DOCS / "guides" / "notebook.md")["One cell"]
     wanted = {option for action in cell.cell_parser()._actions for option in action.option_strings} - {"-h", "--help"}
     assert [option for option in sorted(wanted) if not re.search(rf"`{option}\b", one_cell)] == []

@@ -1,4 +1,4 @@
-"""Folders of frameworks can be removed: what is left records, and opens and draws every recording."""
+"""Folders of frameworks and features can be removed: what is left records, and opens and draws every recording."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kernelscope"
 RECORDINGS = ROOT / "notebooks" / "recordings"
-FOLDERS = sorted(path.parent for path in PACKAGE.glob("frameworks/*/__init__.py"))
+ROOMS = ("frameworks", "features")
+FOLDERS = sorted(path.parent for room in ROOMS for path in PACKAGE.glob(f"{room}/*/__init__.py"))
 
 USE = f"""
 import sys
@@ -50,27 +51,29 @@ for number, recording in enumerate(recordings):
     recording.to_perfetto(f"{{number}}.pftrace")
     recording.save(f"{{number}}.kscope")
 assert kernelscope.merge([recordings[0], recordings[0]]).summary()
-assert not [name for name in sys.modules if name.startswith(f"kernelscope.frameworks.{{removed}}")]
+assert not [name for name in sys.modules if name.startswith(f"kernelscope.{{removed}}")]
 print("all of it works")
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "/".join(folder.parts[-2:]))
 def test_the_package_works_without_the_folder(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "kernelscope"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(copy / folder.relative_to(PACKAGE))
     (tmp_path / "use.py").write_text(USE)
-    done = subprocess.run([sys.executable, "-W", "error", "use.py", folder.name], cwd=tmp_path, text=True,
-                          capture_output=True, check=False,
+    done = subprocess.run([sys.executable, "-W", "error", "use.py", ".".join(folder.parts[-2:])], cwd=tmp_path,
+                          text=True, capture_output=True, check=False,
                           env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"})
     assert done.stdout.endswith("all of it works\n"), done.stderr[-3000:]
 
 
-def test_nothing_else_names_a_framework_that_is_a_folder() -> None:
+@pytest.mark.parametrize("room", ROOMS)
+def test_nothing_else_names_a_folder(room: str) -> None:
     """A list of them would have to be kept; the words of other libraries' arrays are no such list."""
-    elsewhere = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "frameworks" not in path.parents]
-    named = {f"{path.relative_to(PACKAGE)}: kernelscope.frameworks.{folder.name}" for path in elsewhere
-             for folder in FOLDERS if f"kernelscope.frameworks.{folder.name}" in path.read_text(encoding="utf-8")}
-    assert not named
+    elsewhere = [path for path in PACKAGE.rglob("*.py") if PACKAGE / room not in path.parents]
+    names = [f"kernelscope.{room}.{folder.name}" for folder in FOLDERS if folder.parent.name == room]
+    assert names
+    assert not {f"{path.relative_to(PACKAGE)}: {name}" for path in elsewhere for name in names
+                if name in path.read_text(encoding="utf-8")}

@@ -10,7 +10,7 @@ import pytest
 import kernelscope
 from kernelscope.commands import cli as commands_cli
 from kernelscope.commands import show
-from kernelscope.commands.verb import COMMANDS, Verb
+from kernelscope.commands.verb import Verb, command_verbs
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -77,7 +77,7 @@ def test_a_recording_is_no_study(cli: Any, recorded: Path) -> None:
 def test_version_and_help(cli: Any, process: Any) -> None:
     assert process("--version").stdout == f"kernelscope {kernelscope.__version__}\n"
     listed = [line.split()[0] for line in cli("--help").stdout.splitlines() if line.startswith("    ")]
-    assert listed[:len(COMMANDS)] == [*COMMANDS]
+    assert listed[:len(command_verbs())] == [*command_verbs()]
     for verb, word in (("run", "-m module"), ("show", "left_out"), ("demo", "--out"), ("doctor", "--json")):
         assert word in cli(verb, "--help").stdout
 

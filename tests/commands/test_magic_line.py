@@ -17,7 +17,7 @@ from kernelscope.commands.cell import (
     without_heading,
 )
 from kernelscope.commands.magics import parse_line
-from kernelscope.commands.verb import MAGICS, HelpAsked
+from kernelscope.commands.verb import HelpAsked, magic_verbs
 from kernelscope.recorder.options import RecordingOptions
 
 
@@ -108,7 +108,7 @@ def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("line", [f"{verb} {option}" for verb in MAGICS for option in ("-h", "--help")])
+@pytest.mark.parametrize("line", [f"{verb} {option}" for verb in magic_verbs() for option in ("-h", "--help")])
 def test_every_verb_has_a_help(line: str) -> None:
     with pytest.raises(HelpAsked, match=f"usage: %kernelscope {line.split()[0]} "):
         parse_line(line)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kernelscope
-from kernelscope.analysis.stalls import by_kernel
+from kernelscope.features.stalls.analyse import by_kernel
 
 pytestmark = pytest.mark.gpu
 cuda = pytest.importorskip("numba.cuda")
@@ -196,7 +196,7 @@ def test_sampling_slows_a_cell_down_little(arrays):
 def test_little_room_at_once_loses_nothing(arrays, monkeypatch):
     counts = []
     for room in (8192, 20):
-        monkeypatch.setattr("kernelscope.counters.pc_sampling._ROOM", room)
+        monkeypatch.setattr("kernelscope.features.stalls.pc_sampling._ROOM", room)
         with kernelscope.record(stalls=True) as r:
             run(launches(arrays)[5])
         assert stated(r.recording)["status"] == "ok", stated(r.recording)

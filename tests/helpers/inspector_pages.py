@@ -12,8 +12,8 @@ from code_pages import JUPYTER
 from playwright.sync_api import Locator, Page
 
 from kernelscope.recording.model import Recording
+from kernelscope.views.inspector.counts import line_counts
 from kernelscope.views.inspector.model import FORMS, code_of, inspect_kernels
-from kernelscope.views.inspector.samples import samples_of
 from kernelscope.views.inspector.widget import code_marks, code_message, compile_parts, kernels_message
 from kernelscope.views.keys import specialization_keys
 from kernelscope.views.widget import front_end
@@ -35,7 +35,7 @@ def inspector_page(recording: Recording, path: Path, jupyter: str = "", pair: tu
             answers[f"compiles {key}"] = {"text": json.dumps(compile_parts(recording, each))}
             for form in [form for form in each.code if form in FORMS]:
                 code = code_of(recording, kernel, each, form)
-                samples = samples_of(recording, kernel, each, form, code)
+                samples = line_counts(recording, kernel, each, form, code)
                 message, (text, lines, ties) = code_message(code, form, samples)
                 numbers = [memoryview(zlib.decompress(each, -15)).cast("i").tolist() for each in (lines, ties)]
                 answers[f"{form} {key}"] = {**message, "text": zlib.decompress(text, -15).decode(), "lines": numbers[0],

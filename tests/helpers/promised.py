@@ -31,7 +31,7 @@ def promised() -> dict[str, dict[str, list[str]]]:
         names |= {f"kernelscope.{room}.{name}": getattr(module, name) for name in module.__all__}
     methods = {f"{owner.__name__}.{name}": value for owner in (kernelscope.Recording, kernelscope.Recorder)
                for name, value in inspect.getmembers(owner) if not name.startswith("_")}
-    magics = {name: _words(verb.notebook_parser(name, verb.load_verb(name))) for name in verb.MAGICS}
+    magics = {name: _words(verb.notebook_parser(name, verb.load_verb(name))) for name in verb.magic_verbs()}
     return {
         "names and their arguments": {name: _arguments(name, value) for name, value in {**names, **methods}.items()},
         "columns": {table.name: [_column(each) for each in table.columns] for table in TABLES.values()},

@@ -18,7 +18,7 @@ from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Stated
 from kernelscope.recording.model import Recording
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.sections import card_from
 from kernelscope.views.card.text import summary
 
@@ -107,7 +107,7 @@ def test_what_specialize_returns_is_compared_too() -> None:
 
 def test_the_card_warns_with_kernel_argument_types_and_fix() -> None:
     recording = recorded(declared("void(float32[:,:], int32)"), (DOUBLES, 1))
-    shown = overview(recording)
+    shown = Overview(recording)
     label, note = card_from(shown).problems[0]
     assert label == "wrong arguments"
     assert note == (
@@ -161,7 +161,7 @@ def test_what_the_comparing_takes_is_measured_and_stated() -> None:
     assert usual["cost_ns"] * 101 == pytest.approx(usual["total_cost_ns"])
     assert comparing["message"].startswith("measured: ") and comparing["message"].endswith(", 100 times")
     assert comparing["cost_ns"] is None and comparing["total_cost_ns"] > 0
-    assert overview(recorder.recording).cost.total_ns == usual["total_cost_ns"] + comparing["total_cost_ns"]
+    assert Overview(recorder.recording).cost.total_ns == usual["total_cost_ns"] + comparing["total_cost_ns"]
     [other] = (row for row in recorded(declared("void(float32[:,:], int32)", "x, n")).rows("health")
                if row["probe"] == "numba-cuda")
     assert other["cost_ns"] is not None

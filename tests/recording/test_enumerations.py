@@ -13,8 +13,8 @@ from kernelscope import Recording, load
 from kernelscope.analysis import caches, torch_reasons, triton
 from kernelscope.analysis.code import CODE_KINDS
 from kernelscope.analysis.compiles import explain
-from kernelscope.analysis.stalls import REASONS
 from kernelscope.counter_sets import SETS
+from kernelscope.features.stalls.tables import REASONS
 from kernelscope.probes.base import Probe
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.session import _probes

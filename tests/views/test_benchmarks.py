@@ -20,7 +20,7 @@ from kernelscope.commands.cli import main
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.file import load
 from kernelscope.views.benchmarks import WHOLE, Benchmark, pytest_benchmark
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 HERE = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 STUDY = HERE / "launch_overhead.json"
@@ -51,7 +51,7 @@ def test_bmf_is_as_bencher_s_schema_says(source: Path, tmp_path: Path) -> None:
 
 def test_kernels_have_the_card_s_numbers(tmp_path: Path) -> None:
     found = exported(HERE / "specializations.kscope", "bmf", tmp_path / "out.bmf.json")
-    shown = overview(load(HERE / "specializations.kscope"))
+    shown = Overview(load(HERE / "specializations.kscope"))
     axpy = next(each for each in shown.by_kernel if each.name == "axpy")
     assert found["axpy"]["latency"]["value"] == axpy.median_ns
     assert found["axpy"]["compiles"]["value"] == axpy.compiles

@@ -18,8 +18,9 @@ from kernelscope.palette import GPU_COLORS, PART_COLORS, PHASE_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.views.card import labels
 from kernelscope.views.card.answer import recording_answer
-from kernelscope.views.card.model import overview
-from kernelscope.views.card.sections import Card, card_of
+from kernelscope.views.card.blocks import Card
+from kernelscope.views.card.model import Overview
+from kernelscope.views.card.sections import card_of
 from kernelscope.views.card.verdict import GROUPS, groups
 from kernelscope.views.parts import GPU_LABELS, PART_LABELS, PHASE_LABELS, doing
 from kernelscope.views.timeline.build import timeline_of
@@ -71,7 +72,7 @@ def test_the_parts_of_each_whole_add_up_to_it(recording: Recording) -> None:
     assert sum(spent for _, spent in whole.segments) == (whole.host_ns or 0)
     for lane in gaps(recording):
         assert sum(lane.by_state.values()) == lane.idle_ns
-    shown = overview(recording)
+    shown = Overview(recording)
     for busy in () if shown.gpu is None else shown.gpu.busy:
         assert sum(spent for _, spent in labels.gpu_parts(busy)) == busy.window_ns
     for share in card_of(recording).shares:
@@ -132,7 +133,7 @@ def test_a_replay_is_measuring_everywhere() -> None:
     assert wall_times(recording)[0].parts["measuring"] == 20 * MS
     whole = launch_phases(recording).total()
     assert (whole.measuring_ns, whole.submit_ns, whole.launching_ns) == (20 * MS, 150 * US, 3 * 75 * US)
-    shown = overview(recording)
+    shown = Overview(recording)
     assert shown.gpu is not None
     busy, = shown.gpu.busy
     idle, = shown.gpu.idle

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.native import core
@@ -236,6 +236,9 @@ class Cupti:
     CuptiError
         It cannot be loaded, or is too old.
     """
+
+    #: False once a device's counters were sampled in this process: CUPTI would lose whose kernels ran.
+    may_begin_anew: ClassVar[bool] = True
 
     def __init__(self, path: str, stamp: int = 0) -> None:
         try:

@@ -1,10 +1,12 @@
 """The card as an answer for programs: the same facts, as numbers with their units in the members' names.
 
-Each part of it is a function of an `Overview`, listed in `PARTS`, so that who needs one of them asks for that alone.
+Each member behind its head is a function of an `Overview`, listed in `PARTS` or declared by a feature: who needs one of
+them asks for that alone.
 """
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, TypedDict, cast
 
@@ -19,12 +21,12 @@ from kernelscope.analysis.operators import OperatorSummary
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import RangeSummary, as_tree
 from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL
-from kernelscope.analysis.stalls import KernelStalls, Stalled
 from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.analysis.tuning import Tuning
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
+from kernelscope.registry import features, loaded
 from kernelscope.units import listed
 from kernelscope.views.answer import (
     Answer,
@@ -38,8 +40,9 @@ from kernelscope.views.answer import (
 )
 from kernelscope.views.base import defined_at
 from kernelscope.views.card import labels
-from kernelscope.views.card.model import HealthRow, Overview, overview
-from kernelscope.views.card.sections import Card, alike_compiles, card_from, ranked_lines
+from kernelscope.views.card.blocks import Card
+from kernelscope.views.card.model import HealthRow, Overview
+from kernelscope.views.card.sections import alike_compiles, card_from, ranked_lines
 from kernelscope.views.card.verdict import groups
 from kernelscope.views.parts import part_label
 
@@ -291,35 +294,6 @@ class OperatorMembers(TypedDict):
     kernels: Many[str]
 
 
-class StallReasonMembers(TypedDict):
-    """A reason for which warps stalled."""
-
-    reason: str
-    samples: int
-    not_issued: int
-
-
-class StalledLineMembers(TypedDict):
-    """A line of code at which warps stalled."""
-
-    file: str | None
-    line: int | None
-    text: str | None
-    samples: int
-    share: float
-    reason: str | None
-
-
-class StallsMembers(TypedDict):
-    """Why the warps of a kernel stalled, and where."""
-
-    kernel: str
-    samples: int
-    share: float
-    reasons: Many[StallReasonMembers]
-    lines: Many[StalledLineMembers]
-
-
 class TuningMembers(TypedDict):
     """An autotuner's benchmarks of a kernel."""
 
@@ -464,7 +438,6 @@ class RecordingAnswer(HeadMembers, total=False):
     processes: ProcessesMembers | None
     tasks: Many[TaskMembers]
     operators: Many[OperatorMembers]
-    stalls: Many[StallsMembers]
     tunings: Many[TuningMembers]
     builds: Many[BuildMembers]
     graphs: Many[GraphSummaryMembers]
@@ -484,7 +457,7 @@ def recording_answer(recording: Recording, limit: int | None = None, parts: Coll
     limit : int, optional
         How many rows a list may have.
     parts : collection of str, optional
-        The parts beside the head, of `PARTS`; all that there is anything to say of by default.
+        The members beside the head, by name; all that there is anything to say of by default.
     members : mapping, optional
         What else it says, behind the head: ``written``.
     """
@@ -494,8 +467,8 @@ def recording_answer(recording: Recording, limit: int | None = None, parts: Coll
 def recording_members(recording: Recording, parts: Collection[str] | None = None,
                       members: Mapping[str, Any] | None = None) -> RecordingAnswer:
     """Return the members of the same answer, with all rows that there are."""
-    shown = overview(shareable(recording))
-    made = {name: part(shown) for name, part in PARTS.items() if parts is None or name in parts}
+    shown = Overview(shareable(recording))
+    made = {name: part(shown) for name, part in {**PARTS, **_of_features()}.items() if parts is None or name in parts}
     # What a recording has nothing of is no part of a whole answer, but an answer to who asks for it.
     return cast(RecordingAnswer, {**head(shown, recording), **(members or {}), **{
         name: part for name, part in made.items() if parts is not None or _says(part)}})
@@ -526,7 +499,7 @@ def head(shown: Overview, recording: Recording) -> HeadMembers:
 
 def health_of(recording: Recording) -> HealthMembers:
     """Return whether a recording is complete, what it lacks, and what it cost, as every answer about one has it."""
-    shown = overview(shareable(recording))
+    shown = Overview(shareable(recording))
     return _health(shown, card_from(shown), recording)
 
 
@@ -723,19 +696,6 @@ def _operators(shown: Overview) -> Many[OperatorMembers]:
     return Many(shown.operators, row)
 
 
-def _stalls(shown: Overview) -> Many[StallsMembers]:
-    def line(each: Stalled) -> StalledLineMembers:
-        return {"file": each.file, "line": each.line, "text": each.text, "samples": each.samples, "share": each.share,
-                "reason": each.main or None}
-
-    def row(each: KernelStalls) -> StallsMembers:
-        return {"kernel": each.kernel, "samples": each.samples, "share": each.share,
-                "reasons": Many(each.reasons, lambda one: {"reason": one[0], "samples": one[1], "not_issued": one[2]}),
-                "lines": Many(each.lines, line)}
-
-    return Many(shown.stalls, row)
-
-
 def _tunings(shown: Overview) -> Many[TuningMembers]:
     cells = labels.cell_labels(shown)
 
@@ -813,7 +773,18 @@ def _outliers(shown: Overview) -> OutliersMembers | None:
 #: The parts of an answer behind its head, in order: where the time went, then what to do, then each subject.
 PARTS: Mapping[str, Callable[[Overview], Any]] = {
     "time": _time, "compiles": _compiles, "kernels": _kernels, "lines": _lines, "advice": _advice, "gpu": _gpu,
-    "cells": _cells, "processes": _processes, "tasks": _tasks, "operators": _operators, "stalls": _stalls,
+    "cells": _cells, "processes": _processes, "tasks": _tasks, "operators": _operators,
     "tunings": _tunings, "builds": _builds, "graphs": _graphs, "ranges": _ranges, "calls": _calls,
     "outliers": _outliers,
 }
+
+
+def _of_features() -> dict[str, Callable[[Overview], Any]]:
+    return {feature.name: loaded(feature.card.member) for feature in features() if feature.card is not None}
+
+
+def whole_answer() -> type[RecordingAnswer]:
+    """Return the type of an answer about a recording with the members that features add."""
+    members = {feature.name: loaded(feature.card.member_type) for feature in features() if feature.card is not None}
+    return types.new_class(RecordingAnswer.__name__, (RecordingAnswer,), {"total": False}, lambda namespace: (
+        namespace.update(__annotations__=members, __doc__=RecordingAnswer.__doc__, __module__=__name__)))

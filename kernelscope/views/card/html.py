@@ -14,8 +14,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted
 from kernelscope.views.base import clean, cut, escape, shorten
-from kernelscope.views.card.meanings import COLUMNS, column_meaning
-from kernelscope.views.card.sections import (
+from kernelscope.views.card.blocks import (
     Bar,
     Block,
     CallPaths,
@@ -34,8 +33,9 @@ from kernelscope.views.card.sections import (
     Section,
     Shares,
     Table,
-    card_of,
 )
+from kernelscope.views.card.meanings import COLUMNS, column_meaning
+from kernelscope.views.card.sections import card_of
 from kernelscope.views.flame.svg import images
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (

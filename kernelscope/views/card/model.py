@@ -1,26 +1,47 @@
-"""`overview`: everything that a summary of a recording shows, as data. Text and HTML only print it."""
+"""`Overview`: everything that a summary of a recording shows, as data. Text and HTML only print it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from kernelscope.analysis.activities import is_gpu_recorded, join
+from kernelscope.analysis.activities import Joined, is_gpu_recorded, join
 from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
-from kernelscope.analysis.columns import Rows, captured, codes, distinct, ids, ints, raised, ran, trials
-from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
+from kernelscope.analysis.columns import (
+    Bools,
+    Rows,
+    captured,
+    codes,
+    distinct,
+    ids,
+    ints,
+    raised,
+    ran,
+    trials,
+)
+from kernelscope.analysis.compile_time import (
+    CompileTime,
+    Part,
+    WarmCache,
+    compile_times,
+    total_parts,
+    warm_cache,
+)
 from kernelscope.analysis.compiles import CompilationSummary, compilations
-from kernelscope.analysis.compiling import compile_times_of
-from kernelscope.analysis.gpu import CallSummary, GpuSummary, by_call, gpu_summary, host_states
-from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, graph_runs
+from kernelscope.analysis.compiling import CompileTimes, compile_times_of
+from kernelscope.analysis.gpu import CallSummary, GpuSummary, HostStates, by_call, gpu_summary, host_states
+from kernelscope.analysis.graphs import GraphRuns, GraphSummary, by_graph, by_topology, graph_runs
 from kernelscope.analysis.launches import (
     CellSummary,
     Configurations,
     Kept,
     KernelSummary,
+    LaunchPhases,
     PhaseTotals,
     Specializations,
     by_cell,
@@ -34,8 +55,6 @@ from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.owners import process_names
 from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
-from kernelscope.analysis.stalls import KernelStalls
-from kernelscope.analysis.stalls import by_kernel as by_stalls
 from kernelscope.analysis.tasks import TaskSummary, by_task
 from kernelscope.analysis.torch_reasons import functions_of_kernels
 from kernelscope.analysis.tuning import Tuning, tunings
@@ -46,6 +65,8 @@ from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
 from kernelscope.views.flame.model import Flame, flame_of
 from kernelscope.views.keys import link_keys
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -99,159 +120,388 @@ class Cost:
     is_seen: bool = True
 
 
-@dataclass(frozen=True)
 class Overview:
-    """What a summary shows of a recording; what was not recorded is None.
+    """What a summary shows of a recording, worked out when it is first asked for; what was not recorded is None.
 
     Attributes
     ----------
-    start_ns : int or None
-        When its only cell began; None where there are several, or none.
-    title : str
-        ``In [3] warm-up``, the recording's name, or how many cells it has.
-    notice : str
-        What every output must say, or an empty string.
-    is_imported : bool
-        Whether it was opened from another tool's trace, which knows of no compiles.
-    status : str
-        ok, error, interrupted or unfinished: the worst of the cells'.
-    error : str or None
-        The exception that ended a cell, of several processes with the cell's.
-    detail, device : str or None
-        How much was recorded, and the names of the devices launched on.
-    launches, captured, trials, nested, kernels, configurations, specializations : int
-        Launches that ran, those that went into the capture of a graph, those of an autotuner's benchmarks, which are
-        not among the others, and how many of the first two were made inside another;
-        kernels, launch configurations and overloads that were launched or compiled.
-    graph_launches : int
-        Launches of graphs.
-    compiles, disk_hits, memory_hits, waits, failed_compiles, errors, threads : int
-        Sums over the kernels; launches that raised; host threads that launched.
-    compile_ns : int
-        Own time of compiles and disk-cache loads, inside launches and outside.
-    compile_wait_ns : int
-        How long threads waited for compiles of others.
-    compile_parts : tuple of Part
-        What that time went into: passes, nvvm, lto, link, load, other.
-    warm_cache : WarmCache or None
-        What a warm disk cache would have saved; None where that is nothing.
-    wall_ns : int or None
-        The cells' time from start to end.
-    time : WallTime or None
-        Where the cells' time went; None where it was not recorded.
-    cells_left_out : int
-        How many cells that leaves out: those of processes that did less than `MOST_MAIN_THREADS` others.
-    outliers : Outliers or None
-        Launches that stand out by their time; None where none do.
-    synchronize_ns : int or None
-        Time in which the device was waited for after the cells' ends.
-    totals : PhaseTotals
-        Own host time of all launches, by phase.
-    by_kernel, by_cell, by_range, compilations, unchecked, advice, health : sequence
-        The rows of each part; kernels are made when they are asked for.
-    marks : int
-        NVTX marks.
-    code : AnnotatedCode or None
-        The code, with what its lines did; None where no line is known.
-    configurations_used : Configurations
-        Launch configurations by dispatcher id.
-    specializations_used : Specializations
-        Overloads by dispatcher id.
-    cost : Cost or None
-        What recording itself cost.
-    kept : Kept or None
-        How many launches the recorder kept and lost; None where that is not known.
-    gpu : GpuSummary or None
-        The GPU's side; None where it was not recorded.
-    calls : tuple of CallSummary
-        Recorded calls of the CUDA driver and runtime, by function.
-    by_topology, by_graph : tuple of GraphSummary
-        Graphs, those of one topology as one, and each by itself.
-    builds : tuple of BuildSummary
-        Requests to build caches, by algorithm.
-    tunings : tuple of Tuning
-        Runs of an autotuner.
-    processes : Comparison or None
-        What all processes together show; None for a recording of one.
-    compiled_functions : dict of str to tuple of str
-        The functions that torch has compiled to kernels of each name.
-    operators : tuple of OperatorSummary
-        PyTorch's operators; empty where they were not recorded.
-    kernel_operators : dict of int to tuple of str
-        Those that launched each kernel, by dispatcher id, the most frequent first.
-    tasks : tuple of TaskSummary
-        Dask's tasks by key prefix and process.
-    flame : Flame or None
-        The call paths; None where none were recorded.
-    frameworks : tuple of str
-        Whose kernels these are, each once, in order of the kernels.
-    kernel_keys, specialization_keys, compile_keys : dict of int to str
-        What the inspector knows kernels, overloads, and the overloads of compiles by; empty where there are many.
+    recording : Recording
+        What it is of.
     """
 
-    start_ns: int | None
-    title: str
-    notice: str
-    is_imported: bool
-    status: str
-    error: str | None
-    detail: str | None
-    device: str | None
-    launches: int
-    captured: int
-    trials: int
-    graph_launches: int
-    nested: int
-    kernels: int
-    configurations: int
-    specializations: int
-    compiles: int
-    disk_hits: int
-    memory_hits: int
-    waits: int
-    failed_compiles: int
-    errors: int
-    threads: int
-    compile_ns: int
-    compile_wait_ns: int
-    compile_parts: tuple[Part, ...]
-    warm_cache: WarmCache | None
-    wall_ns: int | None
-    time: WallTime | None
-    cells_left_out: int
-    outliers: Outliers | None
-    synchronize_ns: int | None
-    totals: PhaseTotals
-    by_kernel: Rows[KernelSummary]
-    by_cell: tuple[CellSummary, ...]
-    by_range: tuple[RangeSummary, ...]
-    marks: int
-    code: AnnotatedCode | None
-    stalls: tuple[KernelStalls, ...]
-    compilations: tuple[CompilationSummary, ...]
-    configurations_used: Configurations
-    specializations_used: Specializations
-    unchecked: tuple[UncheckedLaunches, ...]
-    advice: tuple[Advice, ...]
-    cost: Cost | None
-    kept: Kept | None
-    health: tuple[HealthRow, ...]
-    gpu: GpuSummary | None
-    calls: tuple[CallSummary, ...]
-    by_topology: tuple[GraphSummary, ...]
-    by_graph: tuple[GraphSummary, ...]
-    builds: tuple[BuildSummary, ...]
-    tunings: tuple[Tuning, ...]
-    processes: Comparison | None
-    compiled_functions: dict[str, tuple[str, ...]]
-    operators: tuple[OperatorSummary, ...]
-    kernel_operators: dict[int, tuple[str, ...]]
-    tasks: tuple[TaskSummary, ...]
-    flame: Flame | None
-    frameworks: tuple[str, ...]
-    kernel_keys: dict[int, str]
-    specialization_keys: dict[int, str]
-    compile_keys: dict[int, str]
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._results: dict[Any, Any] = {}
+
+    def has(self, *tables: str) -> bool:
+        """Return whether one of these tables has a row."""
+        return any(self.recording.arrow(table).num_rows for table in tables)
+
+    def result(self, analysis: Callable[[Recording], Result]) -> Result:
+        """Return what an analysis says of the recording, which several sections need and is worked out once."""
+        if analysis not in self._results:
+            self._results[analysis] = analysis(self.recording)
+        return self._results[analysis]
+
+    @cached_property
+    def start_ns(self) -> int | None:
+        """Return when its only cell began; None where there are several, or none."""
+        begun = [row["start_ns"] for row in self.recording.rows("cells")]
+        return begun[0] if len(begun) == 1 else None
+
+    @cached_property
+    def title(self) -> str:
+        """Return ``In [3] warm-up``, the recording's name, or how many cells it has."""
+        return _title(self.recording, self.by_cell)
+
+    @cached_property
+    def notice(self) -> str:
+        """Return what every output must say, or an empty string."""
+        return self.recording.notice
+
+    @cached_property
+    def is_imported(self) -> bool:
+        """Return whether it was opened from another tool's trace, which knows of no compiles."""
+        return self.recording.is_imported
+
+    @cached_property
+    def status(self) -> str:
+        """Return ok, error, interrupted or unfinished: the worst of the cells'."""
+        return _worst(self.by_cell)
+
+    @cached_property
+    def error(self) -> str | None:
+        """Return the exception that ended a cell, of several processes with the cell's."""
+        return next((f"{cell.process}: {brief(cell.error)}" if cell.process else brief(cell.error)
+                     for cell in self.by_cell if cell.error), None)
+
+    @cached_property
+    def detail(self) -> str | None:
+        """Return how much was recorded of a launch."""
+        return _text(self.recording, "detail")
+
+    @cached_property
+    def device(self) -> str | None:
+        """Return the names of the devices launched on."""
+        return _devices(self.recording)
+
+    @cached_property
+    def launches(self) -> int:
+        """Return how many launches ran, without `captured` ones and `trials`."""
+        return int(ran(self.recording).sum())
+
+    @cached_property
+    def captured(self) -> int:
+        """Return how many launches went into the capture of a graph."""
+        return int(captured(self.recording).sum())
+
+    @cached_property
+    def trials(self) -> int:
+        """Return how many launches an autotuner's benchmarks made."""
+        return int(self._tried.sum())
+
+    @cached_property
+    def nested(self) -> int:
+        """Return how many launches were made inside another one, without `trials`."""
+        return int(((ids(self.recording, "launches", "parent_launch_id") >= 0) & ~self._tried).sum())
+
+    @cached_property
+    def graph_launches(self) -> int:
+        """Return how many launches of graphs there were."""
+        return sum(graph.launches for graph in self.by_topology)
+
+    @cached_property
+    def kernels(self) -> int:
+        """Return how many kernels were launched or compiled."""
+        return len(self.by_kernel)
+
+    @cached_property
+    def configurations(self) -> int:
+        """Return how many launch configurations there were."""
+        return self.configurations_used.distinct
+
+    @cached_property
+    def specializations(self) -> int:
+        """Return how many overloads were launched or compiled."""
+        return self.by_kernel.total("specializations")
+
+    @cached_property
+    def compiles(self) -> int:
+        """Return how many compiles there were."""
+        return self.by_kernel.total("compiles")
+
+    @cached_property
+    def disk_hits(self) -> int:
+        """Return how many overloads came from a disk cache."""
+        return self.by_kernel.total("disk_hits")
+
+    @cached_property
+    def memory_hits(self) -> int:
+        """Return how many launches found their overload in memory."""
+        return self.by_kernel.total("memory_hits")
+
+    @cached_property
+    def waits(self) -> int:
+        """Return how many times a thread waited for the compile of another."""
+        return self.by_kernel.total("waits")
+
+    @cached_property
+    def failed_compiles(self) -> int:
+        """Return how many compiles failed."""
+        return self.by_kernel.total("failed_compiles")
+
+    @cached_property
+    def errors(self) -> int:
+        """Return how many launches raised."""
+        return int(raised(self.recording).sum())
+
+    @cached_property
+    def threads(self) -> int:
+        """Return how many host threads launched."""
+        return len(distinct(ids(self.recording, "launches", "thread_id")))
+
+    @cached_property
+    def compile_ns(self) -> int:
+        """Return the time of compiles and disk-cache loads, inside launches and outside."""
+        return self._compiling.total_ns
+
+    @cached_property
+    def compile_wait_ns(self) -> int:
+        """Return how long threads waited for compiles of others."""
+        return int(np.maximum(self._compiling.wait_ns, 0).sum())
+
+    @cached_property
+    def compile_parts(self) -> tuple[Part, ...]:
+        """Return what that time went into: passes, nvvm, lto, link, load, other."""
+        return tuple([part for part in total_parts(self._compile_times) if part.kind != "wait"])
+
+    @cached_property
+    def warm_cache(self) -> WarmCache | None:
+        """Return what a warm disk cache would have saved; None where that is nothing."""
+        return warm_cache(self.recording, self._compile_times)
+
+    @cached_property
+    def wall_ns(self) -> int | None:
+        """Return the cells' time from start to end."""
+        walls = [cell.wall_ns for cell in self.by_cell if cell.wall_ns is not None]
+        return sum(walls) if walls else None
+
+    @cached_property
+    def time(self) -> WallTime | None:
+        """Return where the cells' time went; None where it was not recorded."""
+        return total(self._wall_times)
+
+    @cached_property
+    def cells_left_out(self) -> int:
+        """Return how many cells that leaves out: those of processes that did less than `MOST_MAIN_THREADS` others."""
+        return cells_left_out(self.recording, self._wall_times)
+
+    @cached_property
+    def outliers(self) -> Outliers | None:
+        """Return the launches that stand out by their time; None where none do."""
+        return outliers(self.recording, self.phases)
+
+    @cached_property
+    def synchronize_ns(self) -> int | None:
+        """Return the time in which the device was waited for after the cells' ends."""
+        waits = [cell.synchronize_ns for cell in self.by_cell if cell.synchronize_ns is not None]
+        return sum(waits) if waits else None
+
+    @cached_property
+    def totals(self) -> PhaseTotals:
+        """Return the host time of all launches, by phase."""
+        return self.phases.total()
+
+    @cached_property
+    def by_kernel(self) -> Rows[KernelSummary]:
+        """Return the kernels, whose rows are made when they are asked for."""
+        kernels = by_kernel(self.recording, self.phases, self.configurations_used)
+        happened = ("launches", "captured", "compiles", "disk_hits", "waits", "failed_compiles")
+        return kernels.where(np.logical_or.reduce([kernels.column(name) > 0 for name in happened]))
+
+    @cached_property
+    def by_cell(self) -> tuple[CellSummary, ...]:
+        """Return the cells."""
+        return tuple(by_cell(self.recording, self.phases))
+
+    @cached_property
+    def by_range(self) -> tuple[RangeSummary, ...]:
+        """Return the NVTX ranges by path."""
+        return tuple(by_range(self.recording, self.phases, self._joined)) if self.has("ranges") else ()
+
+    @cached_property
+    def marks(self) -> int:
+        """Return how many NVTX marks there are."""
+        return mark_count(self.recording) if self.has("ranges") else 0
+
+    @cached_property
+    def code(self) -> AnnotatedCode | None:
+        """Return the code, with what its lines did; None where no line is known."""
+        return annotated(self.recording, by_line(self.recording, self.phases)) if self.has("lines") else None
+
+    @cached_property
+    def compilations(self) -> tuple[CompilationSummary, ...]:
+        """Return the compiles and disk-cache loads."""
+        return tuple(compilations(self.recording))
+
+    @cached_property
+    def configurations_used(self) -> Configurations:
+        """Return the launch configurations by dispatcher id."""
+        return Configurations(self.recording, self.phases)
+
+    @cached_property
+    def specializations_used(self) -> Specializations:
+        """Return the overloads by dispatcher id."""
+        return Specializations(self.recording, self.phases)
+
+    @cached_property
+    def unchecked(self) -> tuple[UncheckedLaunches, ...]:
+        """Return the launches whose arguments a declared signature did not take."""
+        return tuple(unchecked_launches(self.recording))
+
+    @cached_property
+    def advice(self) -> tuple[Advice, ...]:
+        """Return the advice, that with the largest effect first."""
+        return tuple(advise(Evidence(
+            self.recording, self.phases, self.by_kernel, self.compilations, self.by_cell, self.by_topology, self.builds,
+            self.tunings, wall_ns=self.wall_ns, host_ns=self.totals.host_ns, gpu=self.gpu)))
+
+    @cached_property
+    def cost(self) -> Cost | None:
+        """Return what recording itself cost."""
+        return _cost(self.recording, self.wall_ns)
+
+    @cached_property
+    def kept(self) -> Kept | None:
+        """Return how many launches the recorder kept and lost; None where that is not known."""
+        return kept(self.recording)
+
+    @cached_property
+    def health(self) -> tuple[HealthRow, ...]:
+        """Return the facts about the recording itself."""
+        names = process_names(self.recording)
+        return tuple(
+            HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"],
+                      row["clock_error_ns"],
+                      "" if len(names) < 2 or row["process_id"] is None else names[row["process_id"]])
+            for row in self.recording.rows("health"))
+
+    @cached_property
+    def gpu(self) -> GpuSummary | None:
+        """Return the GPU's side; None where it was not recorded."""
+        return None if self._joined is None else gpu_summary(self.recording, self._joined, self._host)
+
+    @cached_property
+    def calls(self) -> tuple[CallSummary, ...]:
+        """Return recorded calls of the CUDA driver and runtime, by function."""
+        return by_call(self.recording)
+
+    @cached_property
+    def by_topology(self) -> tuple[GraphSummary, ...]:
+        """Return the graphs, those of one topology as one."""
+        return () if self._runs is None else tuple(by_topology(self.recording, self._runs))
+
+    @cached_property
+    def by_graph(self) -> tuple[GraphSummary, ...]:
+        """Return the graphs, one by one."""
+        return () if self._runs is None else tuple(by_graph(self.recording, self._runs))
+
+    @cached_property
+    def builds(self) -> tuple[BuildSummary, ...]:
+        """Return the requests to build caches, by algorithm."""
+        return tuple(by_algorithm(self.recording)) if self.has("builds") else ()
+
+    @cached_property
+    def tunings(self) -> tuple[Tuning, ...]:
+        """Return the runs of an autotuner."""
+        return tuple(tunings(self.recording)) if self.has("builds") else ()
+
+    @cached_property
+    def processes(self) -> Comparison | None:
+        """Return what all processes together show; None for a recording of one."""
+        return comparison(self.recording, self.phases)
+
+    @cached_property
+    def compiled_functions(self) -> dict[str, tuple[str, ...]]:
+        """Return the functions that torch has compiled to kernels of each name."""
+        return functions_of_kernels(self.compilations)
+
+    @cached_property
+    def operators(self) -> tuple[OperatorSummary, ...]:
+        """Return PyTorch's operators; empty where they were not recorded."""
+        return tuple(by_operator(self.recording, self.phases)) if self.has("operators") else ()
+
+    @cached_property
+    def kernel_operators(self) -> dict[int, tuple[str, ...]]:
+        """Return the operators that launched a kernel, by dispatcher id, the most frequent first."""
+        return operators_of_kernels(self.recording)
+
+    @cached_property
+    def tasks(self) -> tuple[TaskSummary, ...]:
+        """Return Dask's tasks by key prefix and process."""
+        return tuple(by_task(self.recording, self.phases))
+
+    @cached_property
+    def flame(self) -> Flame | None:
+        """Return the call paths; None where none were recorded."""
+        return flame_of(self.recording)
+
+    @cached_property
+    def frameworks(self) -> tuple[str, ...]:
+        """Return whose kernels these are, without repeats, in order of the kernels."""
+        return _frameworks(self.recording, self.by_kernel)
+
+    @cached_property
+    def kernel_keys(self) -> dict[int, str]:
+        """Return what the inspector knows kernels by; empty where there are many."""
+        return self._link_keys[0]
+
+    @cached_property
+    def specialization_keys(self) -> dict[int, str]:
+        """Return what the inspector knows overloads by; empty where there are many."""
+        return self._link_keys[1]
+
+    @cached_property
+    def compile_keys(self) -> dict[int, str]:
+        """Return what the inspector knows the overloads of compiles by; empty where there are many."""
+        return _compile_keys(self.recording, self.kernel_keys, self.specialization_keys)
+
+    @cached_property
+    def phases(self) -> LaunchPhases:
+        """Return the phases of all launches."""
+        return launch_phases(self.recording)
+
+    @cached_property
+    def _tried(self) -> Bools:
+        return trials(self.recording)
+
+    @cached_property
+    def _compiling(self) -> CompileTimes:
+        return compile_times_of(self.recording)
+
+    @cached_property
+    def _compile_times(self) -> list[CompileTime]:
+        return compile_times(self.recording)
+
+    @cached_property
+    def _joined(self) -> Joined | None:
+        return join(self.recording) if is_gpu_recorded(self.recording) else None
+
+    @cached_property
+    def _host(self) -> HostStates | None:
+        return None if self._joined is None else host_states(self.recording)
+
+    @cached_property
+    def _wall_times(self) -> list[WallTime]:
+        return wall_times(self.recording, self._host)
+
+    @cached_property
+    def _runs(self) -> GraphRuns | None:
+        return graph_runs(self.recording) if self.has("graphs", "graph_events", "activities") else None
+
+    @cached_property
+    def _link_keys(self) -> tuple[dict[int, str], dict[int, str]]:
+        return link_keys(self.recording)
 
     @property
     def is_empty(self) -> bool:
@@ -282,109 +532,6 @@ class Overview:
     def reversed_cells(self) -> int:
         """Return how many cells end before they start, as after a jump of a clock: their wall time is not known."""
         return sum(cell.wall_ns is None and cell.cell_id is not None for cell in self.by_cell)
-
-
-def overview(recording: Recording) -> Overview:
-    """Return everything that a summary of the recording shows."""
-    phases = launch_phases(recording)
-    used = Configurations(recording, phases)
-    kernels = by_kernel(recording, phases, used)
-    happened = ("launches", "captured", "compiles", "disk_hits", "waits", "failed_compiles")
-    kernels = kernels.where(np.logical_or.reduce([kernels.column(name) > 0 for name in happened]))
-    cells = tuple(by_cell(recording, phases))
-    compiled = tuple(compilations(recording))
-    compiling, times, processes = compile_times_of(recording), compile_times(recording), process_names(recording)
-    health = tuple(
-        HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"],
-                  row["clock_error_ns"],
-                  "" if len(processes) < 2 or row["process_id"] is None else processes[row["process_id"]])
-        for row in recording.rows("health")
-    )
-    walls = [cell.wall_ns for cell in cells if cell.wall_ns is not None]
-    waits = [cell.synchronize_ns for cell in cells if cell.synchronize_ns is not None]
-    wall = sum(walls) if walls else None
-    totals = phases.total()
-    cost = _cost(recording, wall)
-    # What was not recorded costs nothing.
-    held = {name for name, table in recording.tables.items() if table.num_rows}
-    joined = join(recording) if is_gpu_recorded(recording) else None
-    host = None if joined is None else host_states(recording)
-    gpu = None if joined is None else gpu_summary(recording, joined, host)
-    runs = graph_runs(recording) if held & {"graphs", "graph_events", "activities"} else None
-    graphs = () if runs is None else tuple(by_topology(recording, runs))
-    builds, tuned = (tuple(by_algorithm(recording)), tuple(tunings(recording))) if "builds" in held else ((), ())
-    tried = trials(recording)
-    evidence = Evidence(
-        recording, phases, kernels, compiled, cells, graphs, builds, tuned, wall_ns=wall, host_ns=totals.host_ns,
-        gpu=gpu)
-    kernel_keys, specialization_keys = link_keys(recording)
-    split_walls = wall_times(recording, host)
-    begun = [row["start_ns"] for row in recording.rows("cells")]
-    return Overview(
-        start_ns=begun[0] if len(begun) == 1 else None,
-        title=_title(recording, cells),
-        notice=recording.notice,
-        is_imported=recording.is_imported,
-        status=_worst(cells),
-        error=next((f"{cell.process}: {brief(cell.error)}" if cell.process else brief(cell.error)
-                    for cell in cells if cell.error), None),
-        detail=_text(recording, "detail"),
-        device=_devices(recording),
-        launches=int(ran(recording).sum()),
-        captured=int(captured(recording).sum()),
-        trials=int(tried.sum()),
-        graph_launches=sum(graph.launches for graph in graphs),
-        nested=int(((ids(recording, "launches", "parent_launch_id") >= 0) & ~tried).sum()),
-        kernels=len(kernels),
-        configurations=used.distinct,
-        specializations=kernels.total("specializations"),
-        compiles=kernels.total("compiles"),
-        disk_hits=kernels.total("disk_hits"),
-        memory_hits=kernels.total("memory_hits"),
-        waits=kernels.total("waits"),
-        failed_compiles=kernels.total("failed_compiles"),
-        errors=int(raised(recording).sum()),
-        threads=len(distinct(ids(recording, "launches", "thread_id"))),
-        compile_ns=compiling.total_ns,
-        compile_wait_ns=int(np.maximum(compiling.wait_ns, 0).sum()),
-        compile_parts=tuple([part for part in total_parts(times) if part.kind != "wait"]),
-        warm_cache=warm_cache(recording, times),
-        wall_ns=wall,
-        time=total(split_walls),
-        cells_left_out=cells_left_out(recording, split_walls),
-        outliers=outliers(recording, phases),
-        synchronize_ns=sum(waits) if waits else None,
-        totals=totals,
-        by_kernel=kernels,
-        by_cell=cells,
-        by_range=tuple(by_range(recording, phases, joined)) if "ranges" in held else (),
-        marks=mark_count(recording) if "ranges" in held else 0,
-        code=annotated(recording, by_line(recording, phases)) if "lines" in held else None,
-        stalls=tuple(by_stalls(recording)) if "pc_samples" in held else (),
-        compilations=compiled,
-        configurations_used=used,
-        specializations_used=Specializations(recording, phases),
-        unchecked=tuple(unchecked_launches(recording)),
-        advice=tuple(advise(evidence)),
-        cost=cost,
-        kept=kept(recording),
-        health=health,
-        gpu=gpu, calls=by_call(recording),
-        by_topology=graphs,
-        by_graph=() if runs is None else tuple(by_graph(recording, runs)),
-        builds=builds,
-        tunings=tuned,
-        processes=comparison(recording, phases),
-        compiled_functions=functions_of_kernels(compiled),
-        operators=tuple(by_operator(recording, phases)) if "operators" in held else (),
-        kernel_operators=operators_of_kernels(recording),
-        tasks=tuple(by_task(recording, phases)),
-        flame=flame_of(recording),
-        frameworks=_frameworks(recording, kernels),
-        kernel_keys=kernel_keys,
-        specialization_keys=specialization_keys,
-        compile_keys=_compile_keys(recording, kernel_keys, specialization_keys),
-    )
 
 
 def _compile_keys(recording: Recording, kernels: dict[int, str], specializations: dict[int, str]) -> dict[int, str]:

@@ -1,8 +1,6 @@
-"""The card as plain data: sections of tables, bars, findings and lines, whose values are formatted already.
+"""What a card says: `card_of` decides what it shows, in which order, how much of it, and in which words.
 
-`card_of` decides everything: what a card shows, in which order, how much of it, and in which words. The encoders `text`
-and `html` beside this module print it. A part that only one of them can show (bars and folded parts on a page, a table
-that stands for bars on a terminal) is a block of its own, which the other one leaves out.
+What it consists of is in `kernelscope.views.card.blocks`; the encoders `text` and `html` print it.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import TypeVar
 
@@ -28,18 +26,45 @@ from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
+from kernelscope.registry import features, loaded
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, size
 from kernelscope.views.base import clean, cut, defined_at, shorten
 from kernelscope.views.card import labels
-from kernelscope.views.card.model import Overview, overview
+from kernelscope.views.card.blocks import (
+    FIRST_LINES,
+    FIRST_ROWS,
+    Action,
+    Bar,
+    Block,
+    CallPaths,
+    Card,
+    CodeLine,
+    Column,
+    Figure,
+    Finding,
+    Findings,
+    Fold,
+    FoldedLines,
+    Health,
+    Lines,
+    Listing,
+    Part,
+    Picture,
+    Row,
+    Section,
+    Shares,
+    Table,
+    TerminalColumn,
+    more_text,
+    share_text,
+)
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.verdict import groups, outliers_line, verdict
 from kernelscope.views.flame import text as flame_text
-from kernelscope.views.flame.model import LABELS, Flame
+from kernelscope.views.flame.model import LABELS
 from kernelscope.views.parts import GPU_LABELS, part_label, phase_label
-from kernelscope.views.stalls import stall_sentences
 
-#: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
-FIRST_ROWS = 12
+#: How many are in sight before "and N more", and how many rows a page has at most in its folded parts.
 FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
 MOST_CONFIGURATIONS = 16
 FIRST_FAILED = 3
@@ -55,7 +80,6 @@ MOST_BESIDE = 3
 FEW_KERNELS = 5
 #: So many lines of code are on a page at most; those that took longest.
 MOST_LINES = 200
-FIRST_LINES = 5
 #: Of a cell with more lines, those that did nothing are folded, but for so many around those that did something.
 WHOLE_CELL = 16
 CONTEXT = 2
@@ -77,412 +101,6 @@ _CELL_WIDTH = 80
 _Item = TypeVar("_Item")
 _WITHOUT_COMPILE = "excluding compilation"
 _WITHOUT_MEASURING = "excluding compilation and measuring"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure of the headline: a value with its unit, and what it means with further figures."""
-
-    value: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Action:
-    """What to do first: the advice with the largest effect, the host time it is about, and where that is (`Row`)."""
-
-    text: str
-    effect: str
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part of a bar.
-
-    Attributes
-    ----------
-    name, label : str
-        The name that selects its color, and its label.
-    duration_ns : int
-        How long it is.
-    """
-
-    name: str
-    label: str
-    duration_ns: int
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Parts of a whole. The text before their labels (`prefix`) is empty except for the thinner bar."""
-
-    parts: tuple[Part, ...]
-    whole_ns: int
-    prefix: str = ""
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Bars with their legend; on a terminal, lines.
-
-    Attributes
-    ----------
-    label : str
-        What they are of, where there are several.
-    bars : tuple of Bar
-        A large one, and one of a part of it.
-    legend : tuple of tuple
-        Of each part its name, its label, its share and what it is.
-    note : str
-        What is below the legend.
-    terminal : tuple of str
-        The same as lines.
-    """
-
-    label: str
-    bars: tuple[Bar, ...]
-    legend: tuple[tuple[str, str, str, str], ...]
-    note: str
-    terminal: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Sentences, one a line; `kind` is ``list``, ``facts`` (a list without room above it) or ``notes`` (no list).
-
-    `at` is where each of them leads to, as of `Row`, or empty.
-    """
-
-    lines: tuple[str, ...]
-    kind: str = "list"
-    at: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of a table.
-
-    Attributes
-    ----------
-    name : str
-        What it is about: the first column.
-    values : mapping of str to str
-        Formatted values by the keys of the columns.
-    code : str
-        Code beside the name, such as a graph's kernels.
-    place : str
-        Where it is defined: below the name on a page, which cuts it off after two lines.
-    notes : tuple of str
-        Lines below that.
-    bars : tuple of Bar
-        Its column ``bars``.
-    histogram, gpu_histogram : tuple of int
-        Below them: how many launches took how long on the host, and how many kernels on the GPU.
-    terminal : tuple of str
-        Lines below the row on a terminal.
-    at : str
-        Where a page leads to: a table of the timeline and a row of it, as in ``cells:3``, ``name:`` and what to search
-        for in the timeline, ``part:`` and the key of a section, or ``card:`` and the start of a cell that has a card of
-        its own; empty where there is nothing to show.
-    inspect : str
-        The key of a kernel or a specialization that the inspector shows, of `kernelscope.views.keys`; or empty.
-    command : str
-        A notebook's line that shows what `at` names, where the page does not have it.
-    depth : int
-        How far it is indented, in a table that shows a tree.
-    """
-
-    name: str
-    values: Mapping[str, str]
-    code: str = ""
-    place: str = ""
-    notes: tuple[str, ...] = ()
-    bars: tuple[Bar, ...] = ()
-    histogram: tuple[int, ...] = ()
-    gpu_histogram: tuple[int, ...] = ()
-    terminal: tuple[str, ...] = ()
-    at: str = ""
-    inspect: str = ""
-    command: str = ""
-    depth: int = 0
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a page's table: `key` names the value, `below` what is below it, `width` is a class of the sheet.
-
-    `kind` is ``number``, ``words`` or ``bars``.
-    """
-
-    label: str
-    key: str = ""
-    below_label: str = ""
-    below: str = ""
-    width: str = "number"
-    kind: str = "number"
-
-
-@dataclass(frozen=True)
-class TerminalColumn:
-    """One column of a terminal's table.
-
-    One with `is_wide` is left out where there is little room, one with `is_optional` where every row has the default,
-    or nothing was recorded.
-    """
-
-    label: str
-    key: str
-    kind: str = "number"
-    is_wide: bool = False
-    is_optional: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table. It is on a page where it has columns for it (`page`), and on a terminal likewise (`terminal`).
-
-    Attributes
-    ----------
-    head : tuple of str
-        The labels of the first column: of the name and of what is below it.
-    rows : tuple of Row
-        In order.
-    page, terminal : tuple
-        The columns behind the first one.
-    named : str
-        What the rows' names are: ``name`` (of code), ``signature``, ``bold`` or ``words``.
-    is_dense, is_apart : bool
-        Whether its rows are close to each other, and whether there is some room above it.
-    more : str
-        What a terminal says of the rows that are not in it, such as ``3 more kernels``.
-    left_out : int
-        How many rows a page leaves out.
-    is_rest : bool
-        Whether its rows come behind those of the table before it, and are sorted together with them.
-    """
-
-    head: tuple[str, str]
-    rows: tuple[Row, ...]
-    page: tuple[Column, ...] = ()
-    terminal: tuple[TerminalColumn, ...] = ()
-    named: str = "name"
-    is_dense: bool = False
-    is_apart: bool = False
-    more: str = ""
-    left_out: int = 0
-    is_rest: bool = False
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that took time, why it was needed, and what would avoid it: a line, and a line for the fix.
-
-    Attributes
-    ----------
-    name : str
-        The kernel or the algorithm.
-    outcome, took : str
-        What came of it, such as ``compiled again``, and how long it took.
-    why : str
-        The reason in brief, or as a sentence in which names in `backticks` are code.
-    detail : str
-        All that is known of it, which a page shows on hover: the argument types and the whole reason.
-    fix : str
-        What would avoid it, as a sentence.
-    at, inspect : str
-        As of `Row`.
-    """
-
-    name: str
-    outcome: str
-    took: str
-    why: str
-    detail: str
-    fix: str
-    at: str = ""
-    inspect: str = ""
-
-
-@dataclass(frozen=True)
-class Findings:
-    """Findings, longest first; `is_first` where they are in sight, and so on a terminal too. See `Table`."""
-
-    findings: tuple[Finding, ...]
-    is_first: bool = True
-    is_apart: bool = False
-    more: str = ""
-    left_out: int = 0
-
-
-@dataclass(frozen=True)
-class CodeLine:
-    """One line of code with what it did, or sums of lines.
-
-    Attributes
-    ----------
-    number : int or None
-        From 1; None for sums.
-    text : str
-        The code; what is summed up.
-    values : mapping of str to str
-        Formatted values by the keys of the columns; none where it did nothing.
-    meanings : mapping of str to str
-        By key, what else there is to say: why a value is missing, which kernels were launched.
-    parts : tuple of Part
-        What it took.
-    at : str
-        As of `Row`: ``line:`` and its rows in ``lines``.
-    """
-
-    number: int | None
-    text: str
-    values: Mapping[str, str] = field(default_factory=dict[str, str])
-    meanings: Mapping[str, str] = field(default_factory=dict[str, str])
-    parts: tuple[Part, ...] = ()
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class FoldedLines:
-    """Lines that are folded; those that are beyond what a page has room for are only counted."""
-
-    lines: tuple[CodeLine, ...]
-    summary: str
-
-
-@dataclass(frozen=True)
-class Listing:
-    """Code with a gutter: on pages.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-        The gutter's.
-    sources : tuple
-        Of each source its heading, empty for the card's only cell, and its lines.
-    sums : tuple of CodeLine
-        Lines that are left out, what has no known line, and the total.
-    longest_ns : int
-        How long the line took that took longest: its parts are as wide as the bars' column.
-    """
-
-    columns: tuple[Column, ...]
-    sources: tuple[tuple[str, tuple[CodeLine | FoldedLines, ...]], ...]
-    sums: tuple[CodeLine, ...]
-    longest_ns: int
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The picture of a graph, a row of ``graphs``: on pages."""
-
-    graph_id: int
-
-
-@dataclass(frozen=True)
-class CallPaths:
-    """The flame graph of call paths: on pages."""
-
-    flame: Flame
-
-
-@dataclass(frozen=True)
-class Fold:
-    """A folded part, on pages only. `name` or `bold` is emphasized in its summary, between `before` and `after`."""
-
-    blocks: tuple[Block, ...]
-    name: str = ""
-    before: str = ""
-    bold: str = ""
-    after: str = ""
-    is_open: bool = False
-    scrolls: bool = True
-
-
-Block = Shares | Lines | Table | Findings | Listing | Picture | CallPaths | Fold
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the card that can be folded; one none of whose blocks an encoder prints is left out.
-
-    Attributes
-    ----------
-    key : str
-        By what a page remembers whether the reader has folded it.
-    heading, number : str
-        What it is about, and its figures: together ``Compiles: 2, 128 ms``.
-    blocks : tuple of Block
-        What is in it.
-    explanation : str
-        One sentence about the figures.
-    is_open : bool
-        Whether it is unfolded at first.
-    """
-
-    key: str
-    heading: str
-    number: str = ""
-    blocks: tuple[Block, ...] = ()
-    explanation: str = ""
-    is_open: bool = False
-
-
-@dataclass(frozen=True)
-class Health:
-    """A line about the recording itself, what to do about it, and whether something is wrong."""
-
-    text: str
-    fix: str = ""
-    is_trouble: bool = False
-
-
-@dataclass(frozen=True)
-class Card:
-    """Everything that a card shows.
-
-    Attributes
-    ----------
-    title, status, notice, device : str
-        As in `Overview`; empty where there is none.
-    problems : tuple of tuple of str
-        What went wrong: a label, which may be empty, and a message.
-    verdict : tuple of str
-        Where the time went, in sentences; none where it was not recorded.
-    stands_out, stands_out_at : str
-        Which launches took far longer than others, or an empty string; and where the longest is, as of `Row`.
-    action : Action or None
-        What to do first.
-    figures : tuple of Figure
-        The headline; none where nothing ran.
-    shares : tuple of Shares
-        The cells' time, and that of each device.
-    sections : tuple of Section
-        In order.
-    health : tuple of Health
-        What recording cost, and how it went.
-    cell : str
-        When its only cell began, by which other cards find it; empty for several.
-    since : str
-        What changed since the run of the same cell before, or an empty string.
-    """
-
-    title: str
-    status: str
-    notice: str
-    device: str
-    problems: tuple[tuple[str, str], ...]
-    verdict: tuple[str, ...]
-    stands_out: str
-    stands_out_at: str
-    action: Action | None
-    figures: tuple[Figure, ...]
-    shares: tuple[Shares, ...]
-    sections: tuple[Section, ...]
-    health: tuple[Health, ...]
-    cell: str = ""
-    since: str = ""
 
 
 # A notebook asks for a cell's text and for its HTML, one after the other: a recording's card is made once.
@@ -517,19 +135,17 @@ def card_of(recording: Recording, *, paths: bool = False) -> Card:
     """
     shown = shareable(recording, paths=paths)
     if shown not in _cards:
-        made = card_from(overview(shown))
+        made = card_from(Overview(shown))
         _cards[shown] = replace(made, since=f"Since the last run: {_since[shown](shown)}.") if shown in _since else made
     return _cards[shown]
 
 
 def card_from(shown: Overview) -> Card:
     """Return the card of what a summary shows."""
+    sections = _sections(shown)
     if shown.is_empty:
-        checks = Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),),
-                         "why a cell may have no launches", is_open=True)
-        sections = [checks, ranges_section(shown)]
-    else:
-        sections = [make(shown) for make in SECTIONS]
+        sections.insert(0, Section("empty", f"{EMPTY}; check", "", (Lines(EMPTY_CHECKS),),
+                                   "why a cell may have no launches", is_open=True))
     problems = [("error", shown.error)] if shown.error else []
     if shown.unfinished:
         problems.append(("", labels.unfinished_note(shown)))
@@ -599,8 +215,9 @@ def _time_shares(shown: Overview) -> tuple[Shares, ...]:
     if time is None or not time.wall_ns:
         return ()
     parts = tuple([Part(name, part_label(name), value) for name, value in groups(time)])
-    legend = tuple([(each.name, each.label, f"{duration(each.duration_ns)}, {_share(each.duration_ns, time.wall_ns)}",
-                     labels.TIME_MEANINGS[each.name]) for each in parts])
+    legend = tuple([
+        (each.name, each.label, f"{duration(each.duration_ns)}, {share_text(each.duration_ns, time.wall_ns)}",
+         labels.TIME_MEANINGS[each.name]) for each in parts])
     spent = [f"{each.label} {duration(each.duration_ns)}" for each in parts]
     note = labels.garbage_note(shown)
     lines = [f"time: {', '.join(spent)}", *([note] if note else [])]
@@ -685,7 +302,7 @@ def phases_section(shown: Overview) -> Section | None:
         value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
         share = "not recorded" if value is None else "none"
         if value:
-            share = f"{duration(value)}, {_share(value, totals.host_ns)}"
+            share = f"{duration(value)}, {share_text(value, totals.host_ns)}"
         legend.append((name, phase_label(name), share, labels.PHASE_MEANINGS[name]))
     rest = totals.launching_ns or 0
     note = f"{_excluding(totals)}: {duration(rest)}" if 0 < rest < totals.host_ns else ""
@@ -735,10 +352,6 @@ def _bars_column(shown: Overview | None = None, *, is_compiled: bool = False) ->
     return Column("By phase", "bars", below, width="phases", kind="bars")
 
 
-def _share(value: float | None, whole: float | None) -> str:
-    return percent(value / whole if whole and value is not None else None)
-
-
 # The GPU's side.
 
 def _gpu_shares(shown: Overview) -> tuple[Shares, ...]:
@@ -754,7 +367,7 @@ def _gpu_shares(shown: Overview) -> tuple[Shares, ...]:
         parts = tuple([Part(name, GPU_LABELS[name], value) for name, value in labels.gpu_parts(busy)])
         if len(told) < len(gpu.busy):
             where = f"{('least', 'most')[at]} busy of {len(gpu.busy)}, {where}"
-        shares = [(each, _share(each.duration_ns, busy.window_ns)) for each in parts]
+        shares = [(each, share_text(each.duration_ns, busy.window_ns)) for each in parts]
         text = ", ".join([f"{each.label} {duration(each.duration_ns)} ({share})" for each, share in shares])
         bars, note, lines = [Bar(parts, busy.window_ns)], "", [f"{where or 'GPU'}: {text}"]
         lane = idle.get(busy.device_id)
@@ -783,7 +396,7 @@ def gpu_section(shown: Overview) -> Section | None:
         blocks.append(Table(
             ("kernel", ""), tuple([_execution_row(each) for each in gpu.execution[:FIRST_ROWS]]),
             terminal=_terminal("ran", "total", "median", "p99", "longest", "queue"),
-            more=_more(len(gpu.execution), FIRST_ROWS, "kernel")))
+            more=more_text(len(gpu.execution), FIRST_ROWS, "kernel")))
     if gpu.others:
         rows = _fitting([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]], _row_letters)
         others = Table(
@@ -836,10 +449,6 @@ def _terminal(*columns: str | tuple[str, str]) -> tuple[TerminalColumn, ...]:
     """Return columns of numbers on a terminal: keys, or pairs of a label and a key."""
     pairs = [(each, each) if isinstance(each, str) else each for each in columns]
     return tuple([TerminalColumn(label, key) for label, key in pairs])
-
-
-def _more(total: int, first: int, noun: str, nouns: str = "") -> str:
-    return counted(total - first, f"more {noun}", f"more {nouns or noun + 's'}") if total > first else ""
 
 
 # Advice.
@@ -1062,7 +671,7 @@ def cells_table(rows: Sequence[Row], *, is_gpu: bool, is_compiled: bool) -> Tabl
 
 def _first_and_folded(table: Table, total: int, noun: str, nouns: str = "") -> tuple[Block, ...]:
     """Return a table of the first rows, and on a page the remaining rows folded."""
-    more = _more(total, FIRST_ROWS, noun, nouns)
+    more = more_text(total, FIRST_ROWS, noun, nouns)
     top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
     if not more:
         return (top,)
@@ -1102,7 +711,7 @@ def kernels_section(shown: Overview) -> Section | None:
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         run = runs.get(kernel.dispatcher_id)
         if is_gpu and kernel.host_ns is not None:
-            place += f" · {_share(kernel.host_ns, host)} of host"
+            place += f" · {share_text(kernel.host_ns, host)} of host"
         rows.append(Row(kernel.name, _kernel_values(kernel, host, run), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), histogram=kernel.histogram,
                         gpu_histogram=run.histogram if run is not None else (), terminal=(below,),
@@ -1118,7 +727,7 @@ def kernels_section(shown: Overview) -> Section | None:
         *_terminal("memory", "host", "share", "median"),
         TerminalColumn("p99", "p99", is_wide=True), TerminalColumn("max", "max"),
     )
-    more = _more(len(shown.by_kernel), FIRST_ROWS, "kernel")
+    more = more_text(len(shown.by_kernel), FIRST_ROWS, "kernel")
     blocks: tuple[Block, ...] = (Table(("Kernel", ""), tuple(rows), columns, terminal, more=more),)
     if rest:
         spent = rest.total("host_ns")
@@ -1128,7 +737,7 @@ def kernels_section(shown: Overview) -> Section | None:
             Column("Launches", "launches"), Column("Compiled", "compiles"), Column("In memory", "memory"),
             *[each if is_gpu else replace(each, below_label="", below="") for each in _time_columns(is_gpu)],
         ), is_dense=True, left_out=len(rest) - len(others), is_rest=True)
-        share = f", {_share(spent, host)} of the host time" if host else ""
+        share = f", {share_text(spent, host)} of the host time" if host else ""
         blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
     made = (f"{counted(shown.launches, 'launch', 'launches')}, {duration(host)}" if shown.launches or not shown.captured
             else f"{count(shown.captured)} captured")
@@ -1153,7 +762,7 @@ def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecut
         "specializations": count(kernel.specializations), "host": duration(kernel.host_ns),
         **({name: MISSING for name in ("compiles", "memory", "disk")} if kernel.framework == DRIVER else {
             "compiles": count(kernel.compiles), "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits)}),
-        "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p99": duration(kernel.p99_ns),
+        "share": share_text(kernel.host_ns, host), "median": duration(kernel.median_ns), "p99": duration(kernel.p99_ns),
         "max": duration(kernel.max_ns),
         "gpu_runs": MISSING if on_gpu is None else count(on_gpu.kernels), "gpu": _total(run),
         "gpu_median": _median(run), "gpu_p99": duration(run and run.p99_ns), "gpu_max": duration(run and run.max_ns),
@@ -1194,33 +803,12 @@ def lines_section(shown: Overview) -> Section | None:
         rows.append(Row(f"{_line_name(source, line)}  {said}".rstrip(), line_values(done)))
     table = Table(("Line", ""), tuple(rows), terminal=tuple([
         TerminalColumn(each.label if each.key == "gpu" else each.label.lower(), each.key) for each in listing.columns]),
-        more=_more(len(ranked), FIRST_LINES, "line"))
+        more=more_text(len(ranked), FIRST_LINES, "line"))
     number = count(len(ranked)) + (", most in " if len(ranked) > 1 else ", ") + _line_name(*shown.code.longest)
     return Section("lines", "Lines", number, (listing, table),
                    "your code with what each line launched, compiled, had the GPU do, and waited for")
 
 
-def stalls_section(shown: Overview) -> Section | None:
-    """Return the lines at which the GPU's warps were when it was sampled, and why they waited, by kernel."""
-    if not shown.stalls:
-        return None
-    total = sum(each.samples for each in shown.stalls)
-    lines: list[str] = []
-    for kernel in shown.stalls[:FIRST_ROWS]:
-        name = shorten(clean(kernel.kernel), _KERNEL_WIDTH)
-        share = "" if len(shown.stalls) == 1 else f" ({_share(kernel.samples, total)} of all samples)"
-        for at, said in enumerate(stall_sentences(kernel, FIRST_LINES if len(shown.stalls) == 1 else _LINES_EACH)):
-            lines.append(f"{name}{share if not at else ''}, {said}")
-    more = _more(len(shown.stalls), FIRST_ROWS, "kernel")
-    most = shorten(clean(shown.stalls[0].kernel), _KERNEL_WIDTH)
-    return Section("stalls", "Stalls", f"{counted(total, 'sample')}, most in {most}",
-                   (Lines((*lines, *([f"and {more}"] if more else []))),),
-                   "where the warps of kernels were when the GPU was sampled, and why they did not go on")
-
-
-_KERNEL_WIDTH = 48
-#: Lines of a kernel where there are several kernels.
-_LINES_EACH = 3
 _FILE_WIDTH, _CODE_WIDTH = 32, 40
 _NO_WAIT = "not known: of some waits the line is not known, and these may be its"
 
@@ -1379,7 +967,7 @@ def compiles_section(shown: Overview) -> Section | None:
     rest = [each for own in alike[FIRST_FINDINGS:] for each in own]
     found = _findings(
         Findings(tuple([_compile(own, shown) for own in alike[:FIRST_FINDINGS + MOST_ROWS]])), len(alike),
-        _more(len(rest), 0, "compile"), f", {duration(sum(each.duration_ns for each in rest))}")
+        more_text(len(rest), 0, "compile"), f", {duration(sum(each.duration_ns for each in rest))}")
     return Section("compiles", "Compiles" if shown.compiles or shown.failed_compiles else "Loads from disk", number,
                    (*found, *([Lines(notes, "notes")] if notes else [])),
                    "compiles and loads from a disk cache, in launches and outside, the longest first")
@@ -1442,12 +1030,12 @@ def builds_section(shown: Overview) -> Section | None:
             Column("Misses", "misses", "median", "miss", "time"),
             Column("Time", "time", "building", "building", "time"),
         ), _terminal("requests", "hits", ("median", "hit"), "misses", ("median", "miss"), "time", "building"),
-        more=_more(len(shown.builds), MOST_GRAPH_ROWS, "algorithm"), left_out=len(shown.builds) - len(rows))
+        more=more_text(len(shown.builds), MOST_GRAPH_ROWS, "algorithm"), left_out=len(shown.builds) - len(rows))
     cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
     found = tuple([Finding(each.algorithm, labels.miss_outcome(each, cells), duration(each.duration_ns),
                            labels.miss_reason(each), "", each.fix or "")
                    for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
-    more = _findings(Findings(found, is_apart=True), len(misses), _more(len(misses), FIRST_FINDINGS, "request"),
+    more = _findings(Findings(found, is_apart=True), len(misses), more_text(len(misses), FIRST_FINDINGS, "request"),
                      " that were no hits") if found else ()
     return Section("builds", "Build caches", labels.builds_note(shown), (table, *more),
                    "requests to the caches in which libraries keep the algorithms that they built")
@@ -1464,7 +1052,7 @@ def tunings_section(shown: Overview) -> Section | None:
                 labels.tuning_detail(each), each.fix or "", f"builds:{each.build_id}")
         for each in runs[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
     return Section("tunings", "Autotuning", labels.tunings_note(shown), _findings(
-        Findings(found), len(runs), _more(len(runs), FIRST_FINDINGS, "run"), ""),
+        Findings(found), len(runs), more_text(len(runs), FIRST_FINDINGS, "run"), ""),
         "what an autotuner tried before a launch, how long each took, and what it chose", is_open=True)
 
 
@@ -1475,7 +1063,7 @@ def graphs_section(shown: Overview) -> Section | None:
     if not shown.by_topology:
         return None
     top, rest = shown.by_topology[:FIRST_GRAPHS], shown.by_topology[FIRST_GRAPHS:]
-    more = _more(len(shown.by_topology), FIRST_GRAPHS, "graph")
+    more = more_text(len(shown.by_topology), FIRST_GRAPHS, "graph")
     is_gpu = shown.gpu is not None
     terminal = _terminal(
         "builds", ("median", "build"), "rebuilds", ("all", "rebuilding"), "updates", "refused", "launches",
@@ -1596,11 +1184,20 @@ def call_paths_section(shown: Overview) -> Section | None:
                    "a flame graph: functions of Python below their callers, down to the kernels that they launched")
 
 
-#: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
-SECTIONS = (
-    advice_section, processes_section, tasks_section, cells_section, kernels_section, operators_section, lines_section,
-    stalls_section,
-    compiles_section, tunings_section, builds_section, graphs_section, ranges_section, gpu_section, calls_section,
-    phases_section,
-    call_paths_section, configurations_section,
-)
+#: The sections of a card by their order: each makes one of an `Overview`, or None where it has nothing to say. Those of
+#: features stand between them: see `kernelscope.registry.CardSection`.
+SECTIONS: Mapping[int, Callable[[Overview], Section | None]] = {
+    10: advice_section, 20: processes_section, 30: tasks_section, 40: cells_section, 50: kernels_section,
+    60: operators_section, 70: lines_section, 90: compiles_section, 100: tunings_section, 110: builds_section,
+    120: graphs_section, 130: ranges_section, 140: gpu_section, 150: calls_section, 160: phases_section,
+    170: call_paths_section, 180: configurations_section,
+}
+
+
+def _sections(shown: Overview) -> list[Section | None]:
+    """Return all sections, in order; those of a feature are only asked for where one of its tables has rows."""
+    core = {130: ranges_section} if shown.is_empty else SECTIONS
+    makers = [*core.items(), *(
+        (feature.card.order, loaded(feature.card.section)) for feature in features()
+        if feature.card is not None and shown.has(*feature.card.tables))]
+    return [make(shown) for _, make in sorted(makers, key=lambda pair: pair[0])]

@@ -21,8 +21,7 @@ from kernelscope.views.base import (
     with_notice,
     wrap,
 )
-from kernelscope.views.card.sections import (
-    EMPTY,
+from kernelscope.views.card.blocks import (
     Block,
     Card,
     Finding,
@@ -32,8 +31,8 @@ from kernelscope.views.card.sections import (
     Section,
     Shares,
     Table,
-    card_of,
 )
+from kernelscope.views.card.sections import EMPTY, card_of
 from kernelscope.views.parts import phase_label
 
 #: So many columns have room for all columns of a table.

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.code import CODE_KINDS, CodeRows
 from kernelscope.analysis.signatures import short_arguments
-from kernelscope.analysis.stalls import KernelStalls, by_kernel
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, counted, size
 from kernelscope.views.base import escape
 from kernelscope.views.html import heading, name_of, sentence, style, style_element, table_of
+from kernelscope.views.inspector.counts import Note, kernel_notes
 from kernelscope.views.inspector.model import (
     Compile,
     Kernel,
@@ -22,7 +22,6 @@ from kernelscope.views.inspector.model import (
     figures,
 )
 from kernelscope.views.keys import link_keys
-from kernelscope.views.stalls import stall_sentences
 
 #: So many characters of code and of facts are in a saved notebook at most.
 MOST_CODE = 200_000
@@ -56,14 +55,14 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
         So many characters of code go in at most; what does not fit is named.
     """
     limited, rows, keys = _Limit(limit), CodeRows(recording), link_keys(recording)
-    stalls = {each.dispatcher_id: each for each in by_kernel(recording)}
+    notes = kernel_notes(recording)
     parts: list[str] = []
     written = 0
     for at, each in enumerate(kernels):
         if written > MOST_FACTS:
             parts.append(f'<div class="ks-soft">{counted(len(kernels) - at, "more kernel")} left out for size</div>')
             break
-        parts.append(_kernel(recording, each, rows, limited, keys, stalls, is_open=len(kernels) == 1))
+        parts.append(_kernel(recording, each, rows, limited, keys, notes, is_open=len(kernels) == 1))
         written += len(parts[-1]) - limited.taken_last()
     if not kernels:
         parts.append(heading("There is no kernel in it"))
@@ -105,7 +104,7 @@ class _Limit:
 
 
 def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit,
-            keys: tuple[dict[int, str], dict[int, str]], stalls: Mapping[int | None, KernelStalls], *,
+            keys: tuple[dict[int, str], dict[int, str]], notes: Mapping[int | None, Sequence[Note]], *,
             is_open: bool) -> str:
     columns = [("", "arguments", ""), *(("", first, ", ".join(below)) for first, *below in _COLUMNS)]
     cells = [_row(each, keys[1].get(each.specialization_id, "")) for each in kernel.specializations]
@@ -117,7 +116,7 @@ def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limi
     return (
         f"<details{' open' if is_open else ''}><summary{_keyed(key)}>{name} {escape(figures(kernel))}</summary>"
         f'<div class="ks-soft">{escape(" · ".join(about(kernel)))}</div>'
-        f"{table}{reasons}{_stalls(stalls.get(kernel.dispatcher_id))}"
+        f"{table}{reasons}{_notes(notes.get(kernel.dispatcher_id, ()))}"
         f"{_code(recording, kernel, rows, limited)}</details>"
     )
 
@@ -138,11 +137,12 @@ def _row(each: Specialization, key: str) -> str:
     return "".join(cells)
 
 
-def _stalls(found: KernelStalls | None) -> str:
-    if found is None:
-        return ""
-    lines = "".join([f"<li>{sentence(line)}</li>" for line in stall_sentences(found)])
-    return f'{heading("Where its warps waited")}<ul class="ks-list">{lines}</ul>'
+def _notes(notes: Sequence[Note]) -> str:
+    parts: list[str] = []
+    for note in notes:
+        lines = "".join([f"<li>{sentence(line)}</li>" for line in note.sentences])
+        parts.append(f'{heading(note.heading[:1].upper() + note.heading[1:])}<ul class="ks-list">{lines}</ul>')
+    return "".join(parts)
 
 
 def _reason(number: int, made: Compile) -> str:

@@ -11,6 +11,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.base import escape
 from kernelscope.views.html import FRAMED, document
+from kernelscope.views.inspector.counts import line_counts
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
     FORMS,
@@ -20,7 +21,6 @@ from kernelscope.views.inspector.model import (
     find_kernels,
     inspect_kernels,
 )
-from kernelscope.views.inspector.samples import samples_of
 from kernelscope.views.inspector.widget import code_message, compile_parts, kernels_message
 from kernelscope.views.keys import kernel_keys, specialization_keys
 from kernelscope.views.widget import deflated, front_end
@@ -74,7 +74,7 @@ def _answers(recording: Recording, kernels: list[Kernel]) -> dict[str, tuple[dic
 def _code(recording: Recording, kernel: Kernel, each: Specialization, form: str) -> tuple[dict[str, Any], list[str]]:
     try:
         code = code_of(recording, kernel, each, form)
-        message, buffers = code_message(code, form, samples_of(recording, kernel, each, form, code))
+        message, buffers = code_message(code, form, line_counts(recording, kernel, each, form, code))
     except KernelScopeError as problem:  # as a notebook's view says it where the form is looked at
         return {"error": str(problem)}, []
     return message, [_text(buffer) for buffer in buffers]

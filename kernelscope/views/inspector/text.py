@@ -8,7 +8,6 @@ from itertools import groupby
 
 from kernelscope.analysis.compile_time import OTHER, CompileTime, Part, compile_times
 from kernelscope.analysis.signatures import short_arguments
-from kernelscope.analysis.stalls import KernelStalls, by_kernel
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent
@@ -23,6 +22,7 @@ from kernelscope.views.base import (
     with_notice,
     wrap,
 )
+from kernelscope.views.inspector.counts import Note, kernel_notes
 from kernelscope.views.inspector.model import (
     NOT_RECORDED,
     USE_LABELS,
@@ -44,7 +44,6 @@ from kernelscope.views.inspector.model import (
     sort_kernels,
     use_values,
 )
-from kernelscope.views.stalls import stall_sentences
 
 #: How many specializations of a kernel, and launch configurations of a specialization, are printed.
 MOST_SPECIALIZATIONS = 200
@@ -52,8 +51,8 @@ MOST_USES = 12
 _MOST_STEPS = 12
 
 _LABEL = 16
-#: The samples of kernels by their rows.
-_Stalls = Mapping[int | None, KernelStalls]
+#: What features say of kernels, by dispatcher id.
+_Notes = Mapping[int | None, Sequence[Note]]
 _WIDE_LIST = 80
 
 
@@ -91,14 +90,14 @@ def inspection_text(
         kernels = find_kernels(kernels, kernel)
     if kernel is None and specialization is None and len(kernels) != 1:
         return with_notice(recording.notice, _list(kernels, width))
-    stalls = {each.dispatcher_id: each for each in by_kernel(recording)}
+    notes = kernel_notes(recording)
     if specialization is not None:
         owner, chosen = find_specialization(kernels, specialization)
         times = {each.compilation_id: each for each in compile_times(recording)}
         blocks = [_head(owner, width), _specialization(chosen, all_fields(chosen), width)]
         blocks += [_compile(each, times.get(each.compilation_id), width) for each in chosen.compiles]
-        return with_notice(recording.notice, "\n\n".join([*blocks, *_stalls(owner, stalls, width)]))
-    return with_notice(recording.notice, "\n\n".join(_kernel(each, stalls, width) for each in kernels))
+        return with_notice(recording.notice, "\n\n".join([*blocks, *_notes(owner, notes, width)]))
+    return with_notice(recording.notice, "\n\n".join(_kernel(each, notes, width) for each in kernels))
 
 
 def _list(kernels: Sequence[Kernel], width: int) -> str:
@@ -117,7 +116,7 @@ def _list(kernels: Sequence[Kernel], width: int) -> str:
     return f"{counted(len(kernels), 'kernel')}\n" + table(headers, rows, width, left=(0, 6))
 
 
-def _kernel(kernel: Kernel, stalls: _Stalls, width: int) -> str:
+def _kernel(kernel: Kernel, notes: _Notes, width: int) -> str:
     shown = kernel.specializations[:MOST_SPECIALIZATIONS]
     blocks = [_head(kernel, width)]
     for each in shown:
@@ -125,7 +124,7 @@ def _kernel(kernel: Kernel, stalls: _Stalls, width: int) -> str:
         why = [] if made is None else [field for field in (
             Field("why", made.reason, "why"), Field("fix", made.fix, "fix")) if field.text]
         blocks.append(_specialization(each, [*fields(each), *why], width))
-    blocks += _stalls(kernel, stalls, width)
+    blocks += _notes(kernel, notes, width)
     return "\n\n".join(blocks) + rest(len(kernel.specializations), len(shown), "specialization")
 
 
@@ -134,14 +133,11 @@ def _head(kernel: Kernel, width: int) -> str:
     return "\n".join([shorten(clean(kernel.name), width), *lines])
 
 
-def _stalls(kernel: Kernel, stalls: _Stalls, width: int) -> list[str]:
-    """Return where its warps waited, as a block; none where it was not sampled."""
-    found = stalls.get(kernel.dispatcher_id)
-    if found is None:
-        return []
-    lines = [f"  where its warps waited, {counted(found.samples, 'sample')}",
-             *(wrap(clean(line), width, 5, hanging=2) for line in stall_sentences(found))]
-    return ["\n".join(lines)]
+def _notes(kernel: Kernel, notes: _Notes, width: int) -> list[str]:
+    """Return what features say of a kernel, as blocks."""
+    return ["\n".join([f"  {note.heading}, {note.figure}",
+                       *(wrap(clean(line), width, 5, hanging=2) for line in note.sentences)])
+            for note in notes.get(kernel.dispatcher_id, ())]
 
 
 def _specialization(each: Specialization, said: Sequence[Field], width: int) -> str:

@@ -25,7 +25,8 @@ from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views.base import write_text
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
+from kernelscope.views.inspector.counts import LineCounts, line_counts
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import (
     FORMS,
@@ -39,7 +40,6 @@ from kernelscope.views.inspector.model import (
     framework_fields,
     inspect_kernels,
 )
-from kernelscope.views.inspector.samples import CodeSamples, samples_of
 from kernelscope.views.inspector.text import inspection_text
 from kernelscope.views.keys import kernel_keys, specialization_keys
 from kernelscope.views.widget import View, close_deleted, deflated, front_end, message_of
@@ -241,15 +241,15 @@ class InspectorWidget(View):
             return {}, [deflated(json.dumps(held).encode())]
         if asked.get("what") != "code":
             raise ValueError(f"what is {asked.get('what')!r}? known: code, compiles")
-        form, samples = str(asked.get("form")), None
+        form, counts = str(asked.get("form")), None
         if asked.get("copy"):
             if key not in shown.copies:
                 shown.copies[key] = self.source.with_lineinfo(key)
             found = copied_code(shown.recording, kernel, specialization, form, shown.copies[key])
         else:
             found = code_of(shown.recording, kernel, specialization, form)
-            samples = samples_of(shown.recording, kernel, specialization, form, found)
-        return code_message(found, form, samples)
+            counts = line_counts(shown.recording, kernel, specialization, form, found)
+        return code_message(found, form, counts)
 
     def show(self) -> None:
         """Display the widget, which follows cells that can add kernels from then on."""
@@ -298,7 +298,7 @@ def kernels_message(recording: Recording, kernels: list[Kernel],
     keys = specialization_keys(recording)
     advice: dict[str, list[str]] = {}
     # Of two recordings together, what each did once would count as done twice.
-    for each in overview(recording).advice if pair is None else ():
+    for each in Overview(recording).advice if pair is None else ():
         if each.kernel:
             advice.setdefault(each.kernel, []).append(each.text)
     owners = kernel_keys(recording)
@@ -330,7 +330,7 @@ def compile_parts(recording: Recording, specialization: Specialization) -> list[
     ]
 
 
-def code_message(found: Code, form: str, samples: CodeSamples | None = None) -> tuple[dict[str, Any], list[bytes]]:
+def code_message(found: Code, form: str, counts: LineCounts | None = None) -> tuple[dict[str, Any], list[bytes]]:
     """Return the answer with one form of code: a message, and as buffers the text, its source lines, and its ties."""
     text = found.text or ""
     if form == "types" and text:
@@ -342,7 +342,7 @@ def code_message(found: Code, form: str, samples: CodeSamples | None = None) -> 
     message = {"note": found.note, "fix": found.fix, "first": found.first, "name": found.name,
                "has_text": found.text is not None, "has_lines": found.lines is not None,
                "chains": [[[name, line] for name, line in chain] for chain in found.chains],
-               "samples": None if samples is None else samples.message()}
+               "counts": None if counts is None else counts.message()}
     return message, [deflated(text.encode("utf-8", "replace")),
                      *(deflated(each.astype("<i4").tobytes()) for each in (lines, ties))]
 

@@ -6,6 +6,7 @@ import heapq
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -36,6 +37,7 @@ from kernelscope.palette import (
 )
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import otherwise
+from kernelscope.registry import features, loaded
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import by_numbers, duration, short_name
 from kernelscope.views.timeline.model import (
@@ -43,7 +45,6 @@ from kernelscope.views.timeline.model import (
     ASKING,
     EXACT,
     GROUPS,
-    LANES,
     NO_END,
     NO_START,
     PARTS,
@@ -66,7 +67,7 @@ MOST_OWN_CALLS = 200_000
 # From so many activities on they are joined while the host's side is gone through.
 _MANY = 32768
 #: Orders lanes of counters behind those of streams.
-_BELOW = 1 << 62
+BELOW_STREAMS = 1 << 62
 _OUTCOMES = {"compiled": "compile", "disk": "load", "wait": "wait for", "failed": "failed compile"}
 # A range's color comes from a file, and only a color may come into a picture.
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
@@ -79,7 +80,7 @@ def timeline_of(recording: Recording) -> Timeline:
     What has no time at all cannot be drawn, and is counted in ``undrawn``; an activity that was not measured on the GPU
     is shown where the host asked for it, and says so.
     """
-    return _Builder(recording).timeline()
+    return Builder(recording).timeline()
 
 
 # Rows for intervals.
@@ -285,15 +286,22 @@ _TIMES = {
     "graph_events": ("start_ns", "end_ns"),
     "builds": ("start_ns", "end_ns"),
     "collections": ("start_ns", "end_ns"),
-    "pm_samples": ("start_ns", "end_ns"),
 }
+
+
+@cache
+def _times() -> dict[str, tuple[str, ...]]:
+    """Return the instants of all tables that are drawn, those of features with lanes among them."""
+    tables = [table for feature in features() if feature.lanes for table in loaded(feature.tables)]
+    return _TIMES | {table.name: tuple(column.name for column in table.columns if column.kind == "instant")
+                     for table in tables}
 
 
 class _Clock:
     """The recording's first and last instant, and its columns of times from the first on."""
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
-        self._held = {(table, name): column for table, names in _TIMES.items()
+        self._held = {(table, name): column for table, names in _times().items()
                       for name, column in zip(names, readers[table].times(*names), strict=True)}
         bounds = [bound for values, known in self._held.values() for bound in _bounds(values, known)]
         self.first = min(bounds, default=0)
@@ -316,24 +324,56 @@ def _bounds(values: Ints, known: Bools) -> list[int]:
     return [int(held.min()), int(held.max())] if len(held) else []
 
 
-class _Builder:
+@dataclass(frozen=True)
+class CounterSamples:
+    """Samples of counters over time, which are lanes of a device; those of a lane are in order of time.
+
+    Attributes
+    ----------
+    metrics, labels : sequence of str
+        The metrics, and what their lanes are called.
+    order : sequence of int
+        Where their lanes stand below a device's streams.
+    code : ndarray of int64, shape (n,)
+        The metric of each sample, an index into `metrics`.
+    device, process, cell : ndarray of int64, shape (n,)
+        Rows of ``devices``, ``processes`` and ``cells``; -1 for none.
+    start, end : ndarray of int64, shape (n,)
+        When it began and ended, in ns from the recording's first instant on.
+    value : ndarray of float64, shape (n,)
+        In percent; NaN where samples were lost.
+    """
+
+    metrics: Sequence[str]
+    labels: Sequence[str]
+    order: Sequence[int]
+    code: Ints
+    device: Ints
+    process: Ints
+    cell: Ints
+    start: Ints
+    end: Ints
+    value: np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Builder:
     """Makes the timeline of a recording."""
 
     def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._read = readers(recording, *_TIMES, "specializations")
-        self._clock = _Clock(self._read)
-        self._lanes = _Lanes()
-        self._owner = _Owners(recording)
+        self.recording = recording
+        self.read = readers(recording, *_times(), "specializations")
+        self.clock = _Clock(self.read)
+        self.lanes = _Lanes()
+        self.owner = _Owners(recording)
         self._tables: dict[str, Slices] = {}
         rows = {name: recording.rows(name) for name in ("cells", "threads", "dispatchers", "devices")}
         self._cell_labels = [cell_label(row) for row in rows["cells"]]
         self._threads = [row["name"] or f"thread {row['thread_id']}" for row in rows["threads"]]
         self._kernels = [str(row["name"]) for row in rows["dispatchers"]]
         self._operators: list[str] = recording.arrow("operators").column("path").to_pylist()
-        self._ordinals = [row["ordinal"] for row in rows["devices"]]
+        self.ordinals = [row["ordinal"] for row in rows["devices"]]
         # By row of ``graph_events`` the row of ``events``, -1 for none; behind them one for rows that are -1.
-        timed = self._clock.times("graph_events", "start_ns")[1]
+        timed = self.clock.times("graph_events", "start_ns")[1]
         self._event_rows = np.full(len(timed) + 1, UNKNOWN, dtype=np.int64)
         self._event_rows[np.flatnonzero(timed)] = np.arange(int(timed.sum()))
         self._undrawn = 0
@@ -341,7 +381,7 @@ class _Builder:
 
     def timeline(self) -> Timeline:
         """Return it."""
-        if self._read["activities"].rows < _MANY:
+        if self.read["activities"].rows < _MANY:
             self._host()
             gpu = self._gpu()
         else:
@@ -351,14 +391,14 @@ class _Builder:
                 self._host()
                 gpu = joined.result()
         self._place_gpu(*gpu)
-        self._samples()
+        self._samples([loaded(feature.lanes)(self) for feature in features() if feature.lanes])
         self._untimed()
         self._waits()
-        recording, lanes = self._recording, self._lanes.ordered(self._owner.processes)
+        recording, lanes = self.recording, self.lanes.ordered(self.owner.processes)
         return Timeline(
-            recording, title_of(recording.name, self._cell_labels), recording.notice, self._clock.first,
-            self._clock.span, self._tables, lanes, self._read["activities"].rows, self._undrawn, self._left_out,
-            self._owner.listed(lanes))
+            recording, title_of(recording.name, self._cell_labels), recording.notice, self.clock.first,
+            self.clock.span, self._tables, lanes, self.read["activities"].rows, self._undrawn, self._left_out,
+            self.owner.listed(lanes))
 
     def _host(self) -> None:
         self._cells()
@@ -370,25 +410,25 @@ class _Builder:
         self._collections()
 
     def _cells(self) -> None:
-        start, _ = self._clock.times("cells", "start_ns")
-        end, _ = self._clock.times("cells", "end_ns")
+        start, _ = self.clock.times("cells", "start_ns")
+        end, _ = self.clock.times("cells", "end_ns")
         order = np.argsort(start, kind="stable")
         labels = self._cell_labels
-        slices = self._add(
+        slices = self.add(
             "cells", start[order], end[order], np.zeros(len(order), dtype=np.int64),
-            lambda: Look(Words(order, labels), _always("cell", order), _always(CELL_COLOR, order)),
+            lambda: Look(Words(order, labels), always("cell", order), always(CELL_COLOR, order)),
             lambda: {"id": Column(order, of="cells")})
-        for process, at in rows_by(self._owner.of(0 * order - 1, order)).items():
-            self._lanes.place(self._lanes.lane("cells", (), "Cells", process=process), slices, at)
+        for process, at in rows_by(self.owner.of(0 * order - 1, order)).items():
+            self.lanes.place(self.lanes.lane("cells", (), "Cells", process=process), slices, at)
 
     def _ranges(self) -> None:
-        read = self._read["ranges"]
-        start, began = self._clock.times("ranges", "start_ns")
-        end, ended = self._clock.times("ranges", "end_ns")
+        read = self.read["ranges"]
+        start, began = self.clock.times("ranges", "start_ns")
+        end, ended = self.clock.times("ranges", "end_ns")
         (domain, domains), (kind, kinds) = read.codes("domain", "kind")
         thread, = read.ints("thread_id")
         mark, process = (_is(Column(kind, words=kinds), word) for word in ("mark", "start_end"))
-        end = np.where(mark, start, np.where(ended, end, self._clock.span))
+        end = np.where(mark, start, np.where(ended, end, self.clock.span))
 
         def look() -> Look:
             (name, names), (category, categories), (color, colors) = read.codes("name", "category", "color")
@@ -398,33 +438,33 @@ class _Builder:
                 Words(_or_last(color, colors), [each if _COLOR.fullmatch(each) else RANGE_COLOR
                                                 for each in [*colors, RANGE_COLOR]]))
 
-        slices = self._add("ranges", start, end, NO_END * ~(ended | mark) + NO_START * ~began, look, lambda: {
+        slices = self.add("ranges", start, end, NO_END * ~(ended | mark) + NO_START * ~began, look, lambda: {
             **self._words(read, {"domain": "domain", "category": "", "color": "color", "kind": "kind",
                                  "source": "source", "name": "", "payload": "payload"}),
-            **self._numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line", "parent_range_id": ""}),
+            **self.numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line", "parent_range_id": ""}),
             "id": Column(np.arange(read.rows), "range")})
         slices.instant = mark
         of, lines = combinations(domain, thread, np.where(mark, 0, np.where(process, 2, 1)),
-                                 self._owner.of(thread, read.ints("cell_id")[0]))
+                                 self.owner.of(thread, read.ints("cell_id")[0]))
         for code, rows in rows_by(of).items():
             number, on, what, owner = lines[code].tolist()
             name = domains[number] if number >= 0 else ""
             title = "Dask tasks" if name == "dask" else f"NVTX {name}".strip()
-            lane = self._lanes.lane("nvtx", (number, name, on), title, self._thread(on), owner)
-            self._lanes.place(lane, slices, rows, ("marks", "push_pop", "start_end")[what])
+            lane = self.lanes.lane("nvtx", (number, name, on), title, self._thread(on), owner)
+            self.lanes.place(lane, slices, rows, ("marks", "push_pop", "start_end")[what])
 
     def _launches(self) -> None:
-        read = self._read["launches"]
-        start, _ = self._clock.times("launches", "start_ns")
+        read = self.read["launches"]
+        start, _ = self.clock.times("launches", "start_ns")
         thread, dispatcher, capture, took, compilation = read.ints(
             "thread_id", "dispatcher_id", "capture_event_id", "compile_ns", "compilation_id")
-        waits = launch_waits(self._recording)
+        waits = launch_waits(self.recording)
         waited = np.zeros_like(start) if waits is None else waits
-        measuring = launch_measuring(self._recording)
+        measuring = launch_measuring(self.recording)
         bounds: list[tuple[Ints, Bools]] = []
         last = start
         for name in _TIMES["launches"][1:]:
-            bound, known = self._clock.times("launches", name)
+            bound, known = self.clock.times("launches", name)
             last = bound if known.all() else np.where(known, bound, last)
             bounds.append((last, known))
 
@@ -432,12 +472,12 @@ class _Builder:
             return {
                 "dispatcher_id": Column(dispatcher), "compile_wait_ns": Column(waited),
                 "measuring_ns": Column(np.zeros_like(start) if measuring is None else measuring),
-                **self._numbers(read, {
+                **self.numbers(read, {
                     "compile_ns": "", "device_id": "device", "thread_id": "", "cell_id": "cell", "line_id": "line",
                     "parent_launch_id": "parent launch", "compilation_id": "compilation",
                     "correlation_id": "correlation_id", "specialization_id": "", "configuration_id": "",
                     "queue_ns": "queue_ns", "execute_ns": "execute_ns", "graph_node_id": "graph node"}),
-                "range": Column(attribute(self._recording), "ranges", of="ranges"),
+                "range": Column(attribute(self.recording), "ranges", of="ranges"),
                 "operator": self._operator(read),
                 **self._words(read, {"cache": "cache", "error": "error"}),
                 "capture": Column(self._event_row(capture)), "capture_event_id": Column(capture, "captured by event"),
@@ -446,98 +486,98 @@ class _Builder:
 
         def look() -> Look:
             return Look(Words(dispatcher, self._kernels), Words((capture >= 0) * 1, ["launch", "captured launch"]),
-                        _always(PHASE_COLORS["dispatch"], dispatcher))
+                        always(PHASE_COLORS["dispatch"], dispatcher))
 
-        slices = self._add("launches", start, last, NO_END * ~bounds[-1][1], look, columns)
+        slices = self.add("launches", start, last, NO_END * ~bounds[-1][1], look, columns)
         slices.bounds = tuple(bounds)
         slices.compiling, slices.measuring = (took, waited, compilation), measuring
         for lane, at in self._by_thread(thread, read.ints("cell_id")[0]):
-            self._lanes.place(lane, slices, at)
+            self.lanes.place(lane, slices, at)
 
     def _compiles(self) -> None:
-        read, passes = self._read["compilations"], self._read["passes"]
-        start, _ = self._clock.times("compilations", "start_ns")
-        end, ended = self._clock.times("compilations", "end_ns")
+        read, passes = self.read["compilations"], self.read["passes"]
+        start, _ = self.clock.times("compilations", "start_ns")
+        end, ended = self.clock.times("compilations", "end_ns")
         thread, dispatcher = read.ints("thread_id", "dispatcher_id")
 
         def look() -> Look:
             (outcome, outcomes), = read.codes("outcome")
             which, pairs = combinations(outcome, dispatcher)
             names = [f"{_OUTCOMES.get(outcomes[how], 'compile')} {self._kernels[of]}" for how, of in pairs.tolist()]
-            return Look(Words(which, names), _always("compile", start), _always(COMPILE_COLOR, start))
+            return Look(Words(which, names), always("compile", start), always(COMPILE_COLOR, start))
 
-        compiles = self._add("compiles", start, np.where(ended, end, start), NO_END * ~ended, look, lambda: {
-            **self._numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line", "dispatcher_id": "",
+        compiles = self.add("compiles", start, np.where(ended, end, start), NO_END * ~ended, look, lambda: {
+            **self.numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line", "dispatcher_id": "",
                                    "specialization_id": "", "configuration_id": "", "launch_id": "launch"}),
             "id": Column(np.arange(read.rows), "compilation"), "compile": Column(np.arange(read.rows), of="compiles"),
             **self._words(read, {"reason_code": "reason code"})})
 
-        begin, timed = self._clock.times("passes", "start_ns")
+        begin, timed = self.clock.times("passes", "start_ns")
         rows = np.flatnonzero(timed)
         rows = rows[np.argsort(begin[rows], kind="stable")]
         took, owner, made = (each[rows] for each in passes.ints("duration_ns", "compilation_id", "specialization_id"))
-        finish = begin[rows] + np.clip(took, 0, self._clock.span)
-        phases = self._add("passes", begin[rows], finish, 0 * rows, lambda: _pass_look(passes, rows, "compile phase"),
+        finish = begin[rows] + np.clip(took, 0, self.clock.span)
+        phases = self.add("passes", begin[rows], finish, 0 * rows, lambda: _pass_look(passes, rows, "compile phase"),
                            lambda: {
             "compilation_id": Column(owner, "compilation"), **self._words(passes, {"name": "", "kind": "kind"}, rows),
             "specialization_id": Column(made, of="specializations")})
         cell, = read.ints("cell_id")
         for lane, at in self._by_thread(thread, cell):
-            self._lanes.place(lane, compiles, at)
+            self.lanes.place(lane, compiles, at)
         for lane, at in self._by_thread(np.append(thread, UNKNOWN)[owner], np.append(cell, UNKNOWN)[owner]):
-            self._lanes.place(lane, phases, at)
+            self.lanes.place(lane, phases, at)
 
     def _waits(self) -> None:
         """Add the waits for the device after cells."""
-        (until, _), = self._read["cells"].times("synchronized_ns")
-        end, _ = self._clock.times("cells", "end_ns")
-        until = otherwise(until, self._clock.first) - self._clock.first
+        (until, _), = self.read["cells"].times("synchronized_ns")
+        end, _ = self.clock.times("cells", "end_ns")
+        until = otherwise(until, self.clock.first) - self.clock.first
         rows = np.flatnonzero(until > end)
         rows = rows[np.argsort(end[rows], kind="stable")]
-        slices = self._add(
+        slices = self.add(
             "waits", end[rows], until[rows], 0 * rows,
-            lambda: Look(_always("wait for the device", rows), _always("cell", rows), _always(CELL_COLOR, rows)),
+            lambda: Look(always("wait for the device", rows), always("cell", rows), always(CELL_COLOR, rows)),
             lambda: {"cell_id": Column(rows, "cell", of="cells")})
-        for process, at in rows_by(self._owner.of(0 * rows - 1, rows)).items():
-            self._lanes.place(self._lanes.lane("cells", (), "Cells", process=process), slices, at)
+        for process, at in rows_by(self.owner.of(0 * rows - 1, rows)).items():
+            self.lanes.place(self.lanes.lane("cells", (), "Cells", process=process), slices, at)
 
     def _untimed(self) -> None:
         """Place numba's passes, which have durations only, one after the other from the compile's start."""
-        read = self._read["passes"]
+        read = self.read["passes"]
         took, owner = read.ints("duration_ns", "compilation_id")
-        rows = np.flatnonzero(~self._clock.times("passes", "start_ns")[1] & (owner >= 0))
+        rows = np.flatnonzero(~self.clock.times("passes", "start_ns")[1] & (owner >= 0))
         rows = rows[np.argsort(owner[rows], kind="stable")]
         took, owner = np.maximum(took[rows], 0), owner[rows]
         passed = np.cumsum(took) - took
         first = np.searchsorted(owner, owner)
         compiles = self._tables["compiles"]
         start = compiles.start[owner] + passed - passed[first]
-        slices = self._add("untimed", start, start + took, 0 * rows, lambda: _pass_look(read, rows, "pass"),
+        slices = self.add("untimed", start, start + took, 0 * rows, lambda: _pass_look(read, rows, "pass"),
                            lambda: {"compilation_id": Column(owner, "compilation")})
         thread, cell = (compiles.columns()[name].values[owner] for name in ("thread_id", "cell_id"))
         for lane, at in self._by_thread(thread, cell, start):
-            self._lanes.place(lane, slices, at)
+            self.lanes.place(lane, slices, at)
 
     def _events(self) -> None:
-        read = self._read["graph_events"]
+        read = self.read["graph_events"]
         rows = np.flatnonzero(self._event_rows[:-1] >= 0)
 
         def look() -> Look:
             (kind, kinds), = read.codes("kind")
-            name, names = event_names(self._recording)
+            name, names = event_names(self.recording)
             return Look(Words(name[rows], names), Words(kind[rows], [f"graph {each}" for each in kinds]),
-                        _always(EVENT_COLOR, rows))
+                        always(EVENT_COLOR, rows))
 
         def columns() -> dict[str, Column]:
             rebuilt, = read.ints("rebuild_of")
             named = slices.look().names
             return {
                 "id": Column(rows, "graph event"),
-                **self._numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line"}, rows),
+                **self.numbers(read, {"thread_id": "", "cell_id": "cell", "line_id": "line"}, rows),
                 "name": Column(named.codes, words=named.values),
                 **self._words(read, {"kind": "", "outcome": "outcome", "change": "changed", "api": "api",
                                      "changes": "changes", "error": "error"}, rows),
-                **self._numbers(read, {
+                **self.numbers(read, {
                     "graph_id": "graph", "exec_id": "executable graph", "correlation_id": "correlation_id",
                     "queue_ns": "queue_ns", "execute_ns": "execute_ns", "stream": ""}, rows),
                 "rebuild_of": Column(self._event_row(rebuilt[rows])),
@@ -547,81 +587,81 @@ class _Builder:
         slices = self._host_slices("graph_events", "events", rows, look, columns)
 
     def _builds(self) -> None:
-        read = self._read["builds"]
+        read = self.read["builds"]
         rows = np.arange(read.rows)
 
         def look() -> Look:
             (outcome, outcomes), = read.codes("outcome")
-            names = build_names(self._recording)
+            names = build_names(self.recording)
             known = {each: at for at, each in enumerate(dict.fromkeys(names))}
             hit = outcomes.index("hit") if "hit" in outcomes else len(outcomes)
             return Look(Words(np.array([known[each] for each in names], dtype=np.int64), list(known)),
-                        _always("build cache", rows), Words((outcome != hit) * 1, [CALL_COLOR, COMPILE_COLOR]))
+                        always("build cache", rows), Words((outcome != hit) * 1, [CALL_COLOR, COMPILE_COLOR]))
 
         def columns() -> dict[str, Column]:
             named = slices.look().names
             return {
-                "id": Column(rows, "build"), **self._numbers(read, {"thread_id": "", "cell_id": "cell"}),
+                "id": Column(rows, "build"), **self.numbers(read, {"thread_id": "", "cell_id": "cell"}),
                 "name": Column(named.codes, words=named.values),
                 **self._words(read, {
                     "outcome": "outcome", "framework": "framework", "reason": "reason", "fix": "fix",
                     "differing_parts": "differs in", "error": "error", "reason_code": "reason code",
                     "key_parts": "key"}),
-                **self._numbers(read, {"launch_id": "launch", "build_ns": "build_ns"}),
+                **self.numbers(read, {"launch_id": "launch", "build_ns": "build_ns"}),
             }
 
         slices = self._host_slices("builds", "builds", rows, look, columns)
 
     def _collections(self) -> None:
-        read = self._read["collections"]
-        start, _ = self._clock.times("collections", "start_ns")
-        end, _ = self._clock.times("collections", "end_ns")
+        read = self.read["collections"]
+        start, _ = self.clock.times("collections", "start_ns")
+        end, _ = self.clock.times("collections", "end_ns")
         thread, generation = read.ints("thread_id", "generation")
 
         def look() -> Look:
             which, known = combinations(generation)
             names = [f"GC generation {each}" if each >= 0 else "GC" for each, in known.tolist()]
-            return Look(Words(which, names), _always("garbage collection", which), _always(GARBAGE_COLOR, which))
+            return Look(Words(which, names), always("garbage collection", which), always(GARBAGE_COLOR, which))
 
         def columns() -> dict[str, Column]:
             named = slices.look().names
             return {
                 "id": Column(np.arange(read.rows), "collection"), "name": Column(named.codes, words=named.values),
-                **self._numbers(read, {"thread_id": "", "cell_id": "cell", "generation": "generation",
+                **self.numbers(read, {"thread_id": "", "cell_id": "cell", "generation": "generation",
                                        "collected": "collected", "uncollectable": "uncollectable"})}
 
-        slices = self._add("collections", start, np.maximum(end, start), 0 * start, look, columns)
+        slices = self.add("collections", start, np.maximum(end, start), 0 * start, look, columns)
         for on, at in rows_by(thread).items():
-            process = int(self._owner.of(*np.array([[on], [UNKNOWN]]))[0])
-            lane = self._lanes.lane("garbage", (on,), "Garbage collection", self._thread(on), process)
-            self._lanes.place(lane, slices, at)
+            process = int(self.owner.of(*np.array([[on], [UNKNOWN]]))[0])
+            lane = self.lanes.lane("garbage", (on,), "Garbage collection", self._thread(on), process)
+            self.lanes.place(lane, slices, at)
 
     def _host_slices(
         self, source: str, table: str, rows: Ints, look: Callable[[], Look], columns: Callable[[], dict[str, Column]]
     ) -> Slices:
         """Add what host threads did besides launches and compiles, on the threads' lanes."""
-        start, _ = self._clock.times(source, "start_ns")
-        end, ended = self._clock.times(source, "end_ns")
+        start, _ = self.clock.times(source, "start_ns")
+        end, ended = self.clock.times(source, "end_ns")
         start, end, ended = start[rows], end[rows], ended[rows]
-        slices = self._add(table, start, np.where(ended, np.maximum(end, start), start), NO_END * ~ended, look, columns)
-        thread, cell = (each[rows] for each in self._read[source].ints("thread_id", "cell_id"))
+        slices = self.add(table, start, np.where(ended, np.maximum(end, start), start), NO_END * ~ended, look, columns)
+        thread, cell = (each[rows] for each in self.read[source].ints("thread_id", "cell_id"))
         for lane, at in self._by_thread(thread, cell, start):
-            self._lanes.place(lane, slices, at)
+            self.lanes.place(lane, slices, at)
         return slices
 
     # ---- The GPU, and what the host called for it ----
 
     def _gpu(self) -> tuple[Slices, Slices, Slices, Ints | slice]:
         """Return calls, graph launches and activities, joined, and the rows of the last."""
-        read = self._read["activities"]
+        read = self.read["activities"]
         (kind, kinds), = read.codes("kind")
         kinds_of = Column(kind, words=kinds)
         sync, kernel = _is(kinds_of, "sync"), _is(kinds_of, "kernel")
         launch, = read.ints("launch_id")
-        start, began = self._clock.times("activities", "start_ns")
-        end, ended = self._clock.times("activities", "end_ns")
-        asked, known = self._clock.times("activities", "submit_start_ns")
-        answered, returned = self._clock.times("activities", "submit_end_ns")
+        start, began = self.clock.times("activities", "start_ns")
+        end, ended = self.clock.times("activities", "end_ns")
+        asked, known = self.clock.times("activities", "submit_start_ns")
+        answered, returned = self.clock.times("activities", "submit_end_ns")
         if not returned.all():
             answered = np.where(returned, answered, asked)
         if not began.all():
@@ -650,12 +690,12 @@ class _Builder:
         self, asking: Ints, waits: Ints, times: tuple[Ints, Ints, Bools], submits: tuple[Ints, Ints]
     ) -> tuple[Slices, Ints]:
         """Return API calls, waits and the calls behind activities; and each activity's row among them."""
-        api, read = self._read["api_calls"], self._read["activities"]
+        api, read = self.read["api_calls"], self.read["activities"]
         start, end, ended = times
         asked, answered = submits
         first, member = self._callers(asking, asked)
-        begin, _ = self._clock.times("api_calls", "start_ns")
-        finish, _ = self._clock.times("api_calls", "end_ns")
+        begin, _ = self.clock.times("api_calls", "start_ns")
+        finish, _ = self.clock.times("api_calls", "end_ns")
         whole = np.concatenate((begin, start[waits], asked[first]))
         order = np.argsort(whole, kind="stable")
         place = np.empty(len(order), dtype=np.int64)
@@ -702,7 +742,7 @@ class _Builder:
         """Return the first activity of each call, and the call of each activity."""
         if not len(asking):
             return asking, asking
-        thread, correlation = self._read["activities"].ints("thread_id", "correlation_id")
+        thread, correlation = self.read["activities"].ints("thread_id", "correlation_id")
         keys = np.stack((asked[asking], thread[asking], correlation[asking]), axis=1)
         _, first, member = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         return asking[first], member.reshape(-1)
@@ -712,14 +752,14 @@ class _Builder:
     ) -> tuple[Slices, Ints]:
         """Return launches of graphs of which an activity is drawn, in order of their first one's start."""
         none = np.full(len(rows), UNKNOWN, dtype=np.int64)
-        cupti, = self._read["activities"].ints("cupti_graph_id")
-        if not self._read["graph_events"].rows and not (cupti >= 0).any():
+        cupti, = self.read["activities"].ints("cupti_graph_id")
+        if not self.read["graph_events"].rows and not (cupti >= 0).any():
             empty = none[:0]
             names = ("event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "line_id", "thread_id",
                      "nodes", "first", "call", "busy")
             nothing = {"name": Column(empty, words=[]), **{name: Column(empty) for name in names}}
             return _slices("graphs", empty, empty, empty, lambda: _graph_look(empty, []), lambda: nothing), none
-        runs = graph_runs(self._recording)
+        runs = graph_runs(self.recording)
         run = runs.of_activity[at]
         nodes = np.flatnonzero(run >= 0)
         # Rows are in order of start, so the first of a run is the one that began first.
@@ -734,7 +774,7 @@ class _Builder:
         np.maximum.at(finish, graph_of[nodes], end[rows[nodes]])
         busy = np.zeros(len(order), dtype=np.int64)
         np.add.at(busy, graph_of[nodes], np.maximum(end[rows[nodes]] - start[rows[nodes]], 0))
-        name, names = run_names(self._recording, runs)
+        name, names = run_names(self.recording, runs)
 
         def columns() -> dict[str, Column]:
             return {
@@ -743,7 +783,7 @@ class _Builder:
                 "cupti_graph_id": Column(runs.cupti_graph[shown], "cupti_graph_id"),
                 "correlation_id": Column(runs.correlation[shown], "correlation_id"),
                 "cell_id": Column(runs.cell[shown], "cell", of="cells"), "thread_id": Column(runs.thread[shown]),
-                "line_id": Column(self._read["activities"].ints("line_id")[0][leaders], "line", of="lines"),
+                "line_id": Column(self.read["activities"].ints("line_id")[0][leaders], "line", of="lines"),
                 "nodes": Column(np.bincount(graph_of[nodes], minlength=len(order)).astype(np.int64), "activities"),
                 "first": Column(nodes[first[order]]), "call": Column(call_of[leaders]), "busy": Column(busy),
                 "event_id": Column(runs.event[shown], "graph event"),
@@ -758,7 +798,7 @@ class _Builder:
         owners: tuple[Ints, Ints],
     ) -> Slices:
         """Add the GPU's activities."""
-        read = self._read["activities"]
+        read = self.read["activities"]
         launch, specialization = (each[at] for each in read.ints("launch_id", "specialization_id"))
         (kind, kinds), (name, names) = ((values[at], words) for values, words in read.codes("kind", "name"))
         kernel = np.append(self._owners(), UNKNOWN)[specialization]
@@ -777,11 +817,11 @@ class _Builder:
                         Words(inks, [*KERNEL_COLORS, COPY_COLOR, MEMSET_COLOR, GRAPH_COLOR]))
 
         def columns() -> dict[str, Column]:
-            inside = attribute_activities(self._recording, self._tables["launches"].columns()["range"].values)[at]
+            inside = attribute_activities(self.recording, self._tables["launches"].columns()["range"].values)[at]
             found = {
                 "launch": Column(launch, "launch"), "kernel": Column(kernel), "name": Column(rank, words=names),
                 "id": Column(rows, "activity"),
-                **self._numbers(read, {
+                **self.numbers(read, {
                     "specialization_id": "", "configuration_id": "", "cell_id": "cell", "line_id": "line",
                     "thread_id": "thread", "correlation_id": "correlation_id", "device_id": "", "stream": "",
                     "size_bytes": "bytes", "graph_node_id": "graph node", "cupti_graph_id": "cupti_graph_id",
@@ -811,60 +851,60 @@ class _Builder:
         thread, cell = (calls.columns()[name].values for name in ("thread_id", "cell_id")) if len(calls) else (
             calls.start, calls.start)
         for lane, rows in self._by_thread(thread, cell):
-            self._lanes.place(lane, calls, rows)
-        whose = self._owner.activities[at]
+            self.lanes.place(lane, calls, rows)
+        whose = self.owner.activities[at]
         for process, rows in rows_by(whose[graphs.columns()["first"].values]).items():
-            lane = self._lanes.lane("graphs", (), "Graph launches", "first to last node", process)
-            self._lanes.place(lane, graphs, rows)
-        device, on_stream = (each[at] for each in self._read["activities"].ints("device_id", "stream"))
+            lane = self.lanes.lane("graphs", (), "Graph launches", "first to last node", process)
+            self.lanes.place(lane, graphs, rows)
+        device, on_stream = (each[at] for each in self.read["activities"].ints("device_id", "stream"))
         of, lines = combinations(whose, device, on_stream)
         for code, rows in rows_by(of).items():
             process, on, each = lines[code].tolist()
-            label = device_label(on, self._ordinals[on] if 0 <= on < len(self._ordinals) else None)
-            lane = self._lanes.lane("gpu", (on, each), label, f"stream {each}" if each >= 0 else "", process)
-            self._lanes.place(lane, gpu, rows)
+            label = device_label(on, self.ordinals[on] if 0 <= on < len(self.ordinals) else None)
+            lane = self.lanes.lane("gpu", (on, each), label, f"stream {each}" if each >= 0 else "", process)
+            self.lanes.place(lane, gpu, rows)
 
-    def _samples(self) -> None:
-        """Add what the GPUs' counters said over time: a lane for each device and metric, below its streams."""
-        read = self._read["pm_samples"]
-        (code, metrics), (device, process) = read.codes("name")[0], read.ints("device_id", "process_id")
-        bases, places = [name.split(".")[0] for name in metrics], list(LANES)
-        place = [places.index(base) if base in LANES else len(places) + at for at, base in enumerate(bases)]
-        labels = [LANES.get(base, name) for base, name in zip(bases, metrics, strict=True)]
-        start, _ = self._clock.times("pm_samples", "start_ns")
-        end, _ = self._clock.times("pm_samples", "end_ns")
-        # Other metrics have no scale of 0 to 100.
-        rows = np.flatnonzero(np.array([".pct" in name for name in metrics], np.bool_)[code]) if len(code) else code
-        rows = rows[np.lexsort((start[rows], code[rows], device[rows]))]
-        found = np.asarray(self._recording.arrow("pm_samples").column("value").to_numpy(), np.float64)[rows]
-        value = np.where(np.isnan(found), UNKNOWN, np.rint(np.clip(np.nan_to_num(found), 0, 100) * PARTS))
-        value, code, device, took = value.astype(np.int64), code[rows], device[rows], (end - start)[rows]
+    def _samples(self, series: Sequence[CounterSamples]) -> None:
+        """Add what counters said over time: a lane for each device and metric, below its streams."""
+        def joined(name: str) -> Ints:
+            return np.concatenate([np.empty(0, np.int64), *(getattr(samples, name) for samples in series)])
 
-        slices = self._add("samples", start[rows], end[rows], 0 * rows, lambda: Look(
-            Words(code, labels), _always("counter", rows), _always(SAMPLE_COLOR, rows)), lambda: {
+        metrics = [metric for samples in series for metric in samples.metrics]
+        labels = [label for samples in series for label in samples.labels]
+        order = [number for samples in series for number in samples.order]
+        device, process, cell, start, end = map(joined, ("device", "process", "cell", "start", "end"))
+        first = np.cumsum([0, *(len(samples.metrics) for samples in series)])
+        code = np.concatenate([np.empty(0, np.int64), *(
+            samples.code + before for samples, before in zip(series, first.tolist(), strict=False))])
+        percent = np.concatenate([np.empty(0), *(samples.value for samples in series)])
+        lost = np.isnan(percent)
+        value = np.where(lost, UNKNOWN, np.rint(np.clip(np.nan_to_num(percent), 0, 100) * PARTS)).astype(np.int64)
+        slices = self.add("samples", start, end, 0 * start, lambda: Look(
+            Words(code, labels), always("counter", start), always(SAMPLE_COLOR, start)), lambda: {
                 "name": Column(code, words=labels), "metric": Column(code, words=metrics), "value": Column(value),
-                "device_id": Column(device), **self._numbers(read, {"cell_id": "cell"}, rows)})
-        whose = process[rows] if self._owner.processes else np.full(len(rows), UNKNOWN)
-        of, lines = combinations(whose, device, code)
-        for number, at in rows_by(of).items():
-            owner, on, metric = lines[number].tolist()
-            lost = int(took[at][value[at] < 0].sum())
-            note = labels[metric] + (f", {duration(lost)} lost" if lost else "")
-            label = device_label(on, self._ordinals[on] if 0 <= on < len(self._ordinals) else None)
-            lane = self._lanes.lane("gpu", (on, _BELOW, place[metric]), label, note, owner)
-            self._lanes.place(lane, slices, at, "area")
+                "device_id": Column(device), "cell_id": Column(cell, "cell", of=_REFERENCES.get("cell_id", ""))})
+        whose = process if self.owner.processes else np.full(len(start), UNKNOWN)
+        group, keys = combinations(whose, device, code)
+        for number, rows in rows_by(group).items():
+            owner, on, metric = keys[number].tolist()
+            lost_ns = int((end - start)[rows][lost[rows]].sum())
+            note = labels[metric] + (f", {duration(lost_ns)} lost" if lost_ns else "")
+            label = device_label(on, self.ordinals[on] if 0 <= on < len(self.ordinals) else None)
+            self.lanes.place(self.lanes.lane("gpu", (on, BELOW_STREAMS, order[metric]), label, note, owner), slices,
+                             rows, "area")
 
     # ---- What they have in common ----
 
-    def _add(
+    def add(
         self, table: str, start: Ints, end: Ints, flags: Ints, look: Callable[[], Look],
         columns: Callable[[], dict[str, Column]],
     ) -> Slices:
+        """Add a table of slices, and return it."""
         slices = _slices(table, start, end, flags, look, columns)
         self._tables[table] = slices
         return slices
 
-    def _numbers(self, read: Reader, names: Mapping[str, str], at: Ints | slice = slice(None)) -> dict[str, Column]:
+    def numbers(self, read: Reader, names: Mapping[str, str], at: Ints | slice = slice(None)) -> dict[str, Column]:
         """Return columns of numbers by name, with their labels; ids refer to the table of their name."""
         return {name: Column(values[at], label, of=_REFERENCES.get(name, ""))
                 for (name, label), values in zip(names.items(), read.ints(*names), strict=True)}
@@ -884,14 +924,14 @@ class _Builder:
 
     def _owners(self) -> Ints:
         """Return the dispatcher of each specialization."""
-        return self._read["specializations"].ints("dispatcher_id")[0]
+        return self.read["specializations"].ints("dispatcher_id")[0]
 
     def _by_thread(self, thread: Ints, cell: Ints, start: Ints | None = None) -> Iterator[tuple[Lane, Ints | slice]]:
         """Yield the lane of each host thread with the rows that go there, in order of `start` where that is given."""
-        of, lines = combinations(thread, self._owner.of(thread, cell))
+        of, lines = combinations(thread, self.owner.of(thread, cell))
         for code, at in rows_by(of).items():
             on, process = lines[code].tolist()
-            lane = self._lanes.lane("host", (on if on >= 0 else 1 << 40,), self._thread(on), "host thread", process)
+            lane = self.lanes.lane("host", (on if on >= 0 else 1 << 40,), self._thread(on), "host thread", process)
             if start is not None:
                 at = np.arange(len(start))[at]
                 at = at[np.argsort(start[at], kind="stable")]
@@ -921,7 +961,7 @@ def _has_own_calls(launch: Ints) -> bool:
     return int((launch >= 0).sum()) <= MOST_OWN_CALLS
 
 
-def _always(word: str, rows: Ints) -> Words:
+def always(word: str, rows: Ints) -> Words:
     """Return a column of one word, which takes no memory."""
     return Words(np.broadcast_to(np.int64(0), (len(rows),)), [word])
 
@@ -933,8 +973,8 @@ def _or_last(codes: Ints, words: Sequence[str]) -> Ints:
 
 def _pass_look(read: Reader, rows: Ints, kind: str) -> Look:
     (name, names), = read.codes("name")
-    return Look(Words(name[rows], names), _always(kind, rows), _always(PASS_COLOR, rows))
+    return Look(Words(name[rows], names), always(kind, rows), always(PASS_COLOR, rows))
 
 
 def _graph_look(names: Ints, words: Sequence[str]) -> Look:
-    return Look(Words(names, list(words)), _always("graph launch", names), _always(GRAPH_COLOR, names))
+    return Look(Words(names, list(words)), always("graph launch", names), always(GRAPH_COLOR, names))

@@ -39,12 +39,6 @@ TITLES = {
     "launches": "launches", "compiles": "compiles", "passes": "compile phases", "untimed": "compiler passes",
     "events": "graphs", "builds": "build caches", "calls": "driver calls",
 }
-#: What lanes of a GPU's counters are called, by the part of the metric's name before the first dot; in their order.
-LANES = {
-    "sm__cycles_active": "SM busy", "dram__throughput": "DRAM", "dram__read_throughput": "DRAM reads",
-    "dram__write_throughput": "DRAM writes", "sm__pipe_tensor_cycles_active": "tensor cores",
-    "sm__inst_executed_pipe_tensor": "tensor cores",
-}
 #: Values of samples are percents, in so many parts of one.
 PARTS = 100
 

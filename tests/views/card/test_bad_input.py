@@ -12,7 +12,7 @@ from kernelscope.analysis.outliers import outliers
 from kernelscope.analysis.wall_time import wall_times
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.html import card
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.text import summary
 from kernelscope.views.page import page
 
@@ -104,7 +104,7 @@ def test_every_view_says_what_it_can(make: Callable[[], Recording]) -> None:
 
 
 def test_what_a_clock_that_went_back_leaves_unknown() -> None:
-    shown = overview(clock_went_back())
+    shown = Overview(clock_went_back())
     backwards, forwards = shown.by_cell[:2]
     assert (backwards.wall_ns, backwards.synchronize_ns) == (None, None)
     assert forwards.wall_ns == shown.wall_ns == 10 * MS
@@ -119,7 +119,7 @@ def test_what_a_clock_that_went_back_leaves_unknown() -> None:
 
 
 def test_of_many_kernels_only_those_are_made_that_are_shown() -> None:
-    shown = overview(many_kernels())
+    shown = Overview(many_kernels())
     assert (shown.kernels, len(shown.by_kernel), shown.launches) == (2_000, 2_000, 2_000)
     first, tenth = shown.by_kernel[0], shown.by_kernel[9:10]
     assert [each.dispatcher_id for each in tenth] == [shown.by_kernel.ids[9]]

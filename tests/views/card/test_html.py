@@ -12,7 +12,7 @@ from graph_stories import GraphScript, rebuilt, with_builds
 from kernelscope.palette import PHASE_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.html import card, page, printed
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.sections import EMPTY, EMPTY_CHECKS, FIRST_GRAPHS, MOST_GRAPH_ROWS, card_of
 from kernelscope.views.card.text import launches_table, summary
 from kernelscope.views.html import sentence
@@ -140,7 +140,7 @@ def test_one_picture_of_a_graph_is_drawn_for_a_card() -> None:
 def test_long_names_keep_both_ends_and_their_title(long: Any) -> None:
     made = long()
     made.cell(name="word " * 200)
-    name = overview(made.recording()).by_kernel[0].name
+    name = Overview(made.recording()).by_kernel[0].name
     html = card(made.recording())
     assert f'title="{name}"><span>{name[:-14]}</span><span>{name[-14:]}</span>' in html
     assert (">" + "word " * 20) not in re.sub(r'title="[^"]*"', "", html)
@@ -153,9 +153,9 @@ def test_bars_have_exact_numbers_that_add_up(story: Any, gpu_story: Any) -> None
         sums = {label: sum(int(ns.replace(",", "")) for ns in re.findall(r"\(([\d,]+) ns", label)) for label in labels}
         return [max(value for label, value in sums.items() if label.startswith(each)) for each in beginnings]
 
-    host = overview(story().recording())
+    host = Overview(story().recording())
     assert totals(story().recording(), "dispatch", "Python") == [host.totals.host_ns, host.wall_ns]
-    shown = overview(gpu_story().recording()).gpu
+    shown = Overview(gpu_story().recording()).gpu
     assert shown is not None
     spent = totals(gpu_story().recording(), "kernel ", "while idle: ")
     assert spent == [shown.busy[0].window_ns, shown.idle[0].idle_ns]

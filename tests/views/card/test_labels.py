@@ -11,7 +11,7 @@ from handmade import MS, US, Script
 from kernelscope.units import MISSING
 from kernelscope.views.base import defined_at
 from kernelscope.views.card import labels
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.verdict import verdict
 
 
@@ -32,9 +32,9 @@ def test_waiting_for_the_device(script: Any) -> None:
     made = script()
     made.cell()
     made.rows["cells"][0]["synchronized_ns"] = made.rows["cells"][0]["end_ns"] + 2_500_000
-    note = labels.synchronize_note(overview(made.recording()))
+    note = labels.synchronize_note(Overview(made.recording()))
     assert note == "waited 2.50 ms for the device after the cell's end"
-    assert labels.synchronize_note(overview(script().recording())) == ""
+    assert labels.synchronize_note(Overview(script().recording())) == ""
 
 
 @pytest.mark.parametrize(("spent", "note"), [
@@ -50,7 +50,7 @@ def test_garbage_collections_that_are_in_no_part_of_their_own(spent: int, note: 
     made.launch(phases=(US, 0, 400 * US, US, US))
     made.collection(start + 2 * US, start + 2 * US + spent)
     made.collection(start + 500 * US, start + 700 * US)
-    shown = overview(made.recording())
+    shown = Overview(made.recording())
     assert labels.garbage_note(shown) == note and shown.time is not None
     assert shown.time.parts["gc"] == 200 * US
 
@@ -63,7 +63,7 @@ def test_waiting_for_the_compiler_lock_is_told_where_it_is_long(script: Any, wai
     made = script()
     made.kernel()
     made.compilation(wait_ns=wait_ns)
-    assert labels.trigger(overview(made.recording()).compilations[0]) == text
+    assert labels.trigger(Overview(made.recording()).compilations[0]) == text
 
 
 CALIBRATED = {"kind": "calibrated", "measured": "2026-11-22T10:00:00+00:00", "low_ns": 90.0, "high_ns": 101.0,
@@ -90,14 +90,14 @@ def test_the_cost_of_recording_says_how_it_is_known(script: Any, facts: Any, cos
     made.cell(wall_ns=95_000)
     made.health(cost_ns=cost, total_cost_ns=10 * cost)
     made.metadata |= {} if facts is None else {"own_cost": {"numba-cuda": facts}}
-    shown = labels.cost(overview(made.recording()))
+    shown = labels.cost(Overview(made.recording()))
     assert shown == f"Recording's own cost: {said}"
 
 
 # The GPU's side.
 
 def test_copies_idle_time_and_what_is_left_out_are_added_up(gpu_story: Any) -> None:
-    assert labels.gpu_lines(overview(gpu_story().recording())) == [
+    assert labels.gpu_lines(Overview(gpu_story().recording())) == [
         "5 kernels ran for 1.22 ms in all, 244 µs each on average; launches queued for 40.0 µs (median), 59.6 µs "
         "(p99).",
         "HtoD: 1.0 MiB in 2 copies, 150 µs at 7.0 GB/s, 33 % hidden under kernels; 1 with pageable memory of the host.",
@@ -115,7 +115,7 @@ def test_devices_are_named_where_there_are_several(gpu_story: Any) -> None:
     made = gpu_story()
     made.device(ordinal=5)
     made.activity(device_id=1, start_ns=made.rows["cells"][0]["start_ns"], duration_ns=5 * MS)
-    shown = overview(made.recording())
+    shown = Overview(made.recording())
     assert [labels.device_name(shown, each) for each in (1, None)] == ["device 5", "unknown device"]
     assert any("HtoD on device 0: 1.0 MiB" in line for line in labels.gpu_lines(shown))
 
@@ -133,7 +133,7 @@ def test_busy_time_of_nothing_and_of_events(script: Any, source: str, execute: i
         made.configuration()
         made.launch(execute_ns=execute)
         made.launch()
-    shown = overview(made.recording())
+    shown = Overview(made.recording())
     assert verdict(shown.time, 1, (), 0, shown.gpu)[-1] == (
         "The GPU did nothing." if execute is None else "Kernels ran for 500 ns.")
     assert labels.is_shown(shown) is (lines is not None)
@@ -157,7 +157,7 @@ def test_why_the_gpu_idles(script: Any, launch: tuple[int, ...], text: str) -> N
     made.configuration()
     made.launch(phases=launch)
     made.activity(launch_id=0, start_ns=end - MS, duration_ns=MS)
-    shown = overview(made.recording())
+    shown = Overview(made.recording())
     assert shown.gpu is not None
     line = labels.idle_line(shown.gpu.idle[0], shown.gpu.busy[0].window_ns)
     assert line == f"idle 90 % of the time: {text}"
@@ -167,7 +167,7 @@ def test_many_other_kernels_are_named_in_part(script: Any) -> None:
     made = script(gpu={"source": "cupti"})
     for at in range(5):
         made.activity(name="long_name_" * 6 if at == 1 else f"k{at}", duration_ns=(9 - at) * US)
-    assert labels.gpu_lines(overview(made.recording()))[1] == (
+    assert labels.gpu_lines(Overview(made.recording()))[1] == (
         "Other: 5 kernels, 35.0 µs, whose launches were not recorded: k0, "
         "long_name_long_name_lo…_long_name_long_name_, k2 and 2 more.")
 
@@ -179,14 +179,14 @@ def test_notes_of_graphs_that_are_seldom() -> None:
     first = kept.instantiate()
     kept.instantiate(1, rebuild_of=first, change="configuration", changes="grid of axpy 4 to 16")
     kept.replay(first)
-    assert labels.graph_notes(overview(kept.recording()).by_topology[0])[0].endswith(
+    assert labels.graph_notes(Overview(kept.recording()).by_topology[0])[0].endswith(
         "(grid of axpy 4 to 16); 1 beside one that is kept")
     made = GraphScript()
     made.graph_event("before", 0, start_ns=None)
     made.instantiate(outcome="failed")
     made.graph_event("upload", 0)
     made.instantiate(rebuild_of=0, change=None)
-    assert labels.graph_notes(overview(made.recording()).by_graph[0]) == [
+    assert labels.graph_notes(Overview(made.recording()).by_graph[0]) == [
         "built before recording began", "1 upload", "1 instantiate failed"]
 
 
@@ -197,7 +197,7 @@ def test_names_and_kernels_are_few_and_short() -> None:
         made.instantiate(2 + at)
     for name in ("__main__::b(Array<float, 1, C, mutable, aligned>, double)", "void c<float>", "d", "e"):
         made.graph_node(0, "kernel", name)
-    graph, = overview(made.recording()).by_topology
+    graph, = Overview(made.recording()).by_topology
     assert labels.graph_names(graph) == "graphs 0, 1, 2 and 3 more"
     assert labels.graph_kernels(graph) == "axpy, b, void c<float> and 2 more"
 
@@ -207,5 +207,5 @@ def test_why_a_request_was_no_hit() -> None:
     for row in ({"outcome": "failed", "error": "ValueError: no"}, {"reason_code": "new_dtype"}, {"outcome": "wait"},
                 {}):
         made.build(**row)
-    assert {labels.miss_reason(each) for each in labels.build_misses(overview(made.recording()))} == {
+    assert {labels.miss_reason(each) for each in labels.build_misses(Overview(made.recording()))} == {
         "ValueError: no", "new_dtype", "another thread was building the same", MISSING}

@@ -9,19 +9,9 @@ from handmade import MS, Script
 
 from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING
+from kernelscope.views.card.blocks import CodeLine, FoldedLines, Listing, Section
 from kernelscope.views.card.html import card
-from kernelscope.views.card.sections import (
-    CONTEXT,
-    MOST_CODE,
-    MOST_LETTERS,
-    MOST_LINES,
-    WHOLE_CELL,
-    CodeLine,
-    FoldedLines,
-    Listing,
-    Section,
-    card_of,
-)
+from kernelscope.views.card.sections import CONTEXT, MOST_CODE, MOST_LETTERS, MOST_LINES, WHOLE_CELL, card_of
 from kernelscope.views.card.text import summary
 
 

@@ -6,11 +6,11 @@ import pytest
 from handmade import Script
 
 from kernelscope.analysis.launches import PhaseTotals
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 
 
 def test_an_empty_recording() -> None:
-    shown = overview(Script().recording())
+    shown = Overview(Script().recording())
     assert shown.is_empty
     assert (shown.title, shown.status, shown.wall_ns, shown.cost, shown.device) == ("recording", "", None, None, None)
     assert (shown.totals, shown.host_share) == (PhaseTotals(), None)
@@ -29,7 +29,7 @@ def test_totals_and_shares() -> None:
     made.launch(0, (20, 0, 20, 30, 30), thread_id=1, parent_launch_id=None, cell_id=1)
     made.health(cost_ns=10.0, total_cost_ns=20.0)
     made.health("cupti", "unavailable", message="not installed")
-    shown = overview(made.recording())
+    shown = Overview(made.recording())
     assert (shown.title, shown.status, shown.error) == ("bench: 2 cells", "interrupted", "KeyboardInterrupt")
     assert (shown.launches, shown.kernels, shown.threads, shown.nested) == (2, 1, 2, 0)
     assert (shown.totals.host_ns, shown.wall_ns, shown.host_share) == (500, 2_000, 0.25)
@@ -48,14 +48,14 @@ def test_totals_and_shares() -> None:
 def test_titles(name: str, cell: dict[str, Any], title: str) -> None:
     made = Script(name=name)
     made.cell(**cell)
-    assert overview(made.recording()).title == title
+    assert Overview(made.recording()).title == title
 
 
 def test_a_kernel_that_compiled_and_never_ran_is_shown() -> None:
     made = Script()
     made.kernel()
     made.compilation(trigger="eager", specialization_id=None)
-    shown = overview(made.recording())
+    shown = Overview(made.recording())
     assert not shown.is_empty
     assert (shown.kernels, shown.compiles, shown.launches) == (1, 1, 0)
 
@@ -65,7 +65,7 @@ def cost_of(own_cost: Any, *rows: tuple[str, float | None, float]) -> Any:
     made.metadata["own_cost"] = own_cost
     for probe, cost, total in rows:
         made.health(probe, message=f"{cost}", cost_ns=cost, total_cost_ns=total)
-    return overview(made.recording()).cost
+    return Overview(made.recording()).cost
 
 
 MEASURED = {"kind": "calibrated", "measured": "2026-11-22T10:00:00+00:00", "low_ns": 90.0, "high_ns": 101.0}

@@ -9,7 +9,7 @@ import pytest
 from handmade import MS
 
 from kernelscope.analysis.wall_time import PARTS, ThreadTime, WallTime
-from kernelscope.views.card.model import overview
+from kernelscope.views.card.model import Overview
 from kernelscope.views.card.verdict import GROUPS, groups, verdict
 
 NOTHING = dict.fromkeys(PARTS, 0)
@@ -60,7 +60,7 @@ def test_what_was_compiled_and_why(script: Any, reasons: list[str], said: str) -
     made.kernel()
     for reason in reasons:
         made.compilation(reason_code=reason, reason="it was")
-    compiled = overview(made.recording()).compilations
+    compiled = Overview(made.recording()).compilations
     assert verdict(time(compile=900_000), 1, compiled, 0, None) == (
         f"1.00 ms: 90 % {said}, 10 % Python outside launches.",)
 
@@ -71,7 +71,7 @@ def test_several_kernels_are_counted(script: Any) -> None:
     made.kernel("scale")
     for dispatcher in (0, 1, 1):
         made.compilation(dispatcher, reason_code="first_use", reason="it was")
-    compiled = overview(made.recording()).compilations
+    compiled = Overview(made.recording()).compilations
     assert "compiling 2 kernels, 3 times," in verdict(time(compile=900_000), 1, compiled, 0, None)[0]
     from_disk = tuple(replace(each, outcome="disk") for each in compiled)
     assert "compiling or loading code from disk," in verdict(time(compile=900_000), 1, from_disk, 0, None)[0]
@@ -80,13 +80,13 @@ def test_several_kernels_are_counted(script: Any) -> None:
 def test_devices_are_said_together(gpu_story: Any) -> None:
     made = gpu_story()
     start = made.rows["cells"][0]["start_ns"]
-    said = verdict((shown := overview(made.recording())).time, 1, (), 0, shown.gpu)
+    said = verdict((shown := Overview(made.recording())).time, 1, (), 0, shown.gpu)
     assert said[-1] == "The GPU worked 13 % of the time."
     made.device(ordinal=5)
     made.activity(device_id=1, start_ns=start, duration_ns=5 * MS)
-    said = verdict((shown := overview(made.recording())).time, 1, (), 0, shown.gpu)
+    said = verdict((shown := Overview(made.recording())).time, 1, (), 0, shown.gpu)
     assert said[-1] == "The 2 GPUs worked 13 % to 50 % of the time."
     for device in (0, 1):
         made.activity(device_id=device, start_ns=start, duration_ns=9 * MS)
-    said = verdict((shown := overview(made.recording())).time, 1, (), 0, shown.gpu)
+    said = verdict((shown := Overview(made.recording())).time, 1, (), 0, shown.gpu)
     assert said[-1] == "The 2 GPUs worked 90 % of the time each."

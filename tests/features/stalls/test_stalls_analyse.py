@@ -1,4 +1,4 @@
-"""`kernelscope.analysis.stalls` on samples made by hand, and what the views say of them."""
+"""`kernelscope.features.stalls.analyse` on samples made by hand, and what the views say of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from sampled import ENTRY, sampled, sass
 
 import kernelscope
 from kernelscope.analysis.code import line_map, sass_offsets
-from kernelscope.analysis.stalls import REASONS, Samples, by_kernel, reason_text, samples_by_kernel
-from kernelscope.palette import STALL_COLORS
+from kernelscope.features.stalls.analyse import Samples, by_kernel, reason_text, samples_by_kernel
+from kernelscope.features.stalls.inspector import GROUPS
+from kernelscope.features.stalls.tables import REASONS
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
+from kernelscope.views.inspector.counts import line_counts
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import code_of, inspect_kernels
-from kernelscope.views.inspector.samples import samples_of
 from kernelscope.views.inspector.text import inspection_text
 from kernelscope.views.inspector.widget import code_message
 
@@ -118,13 +119,13 @@ def test_each_form_of_code_has_a_column(form, found):
     kernel, = inspect_kernels(recording)
     specialization, = kernel.specializations
     code = code_of(recording, kernel, specialization, form)
-    samples = samples_of(recording, kernel, specialization, form, code)
+    samples = line_counts(recording, kernel, specialization, form, code)
     assert samples is not None and samples.total == 100
     assert dict(zip(samples.lines.tolist(), samples.counts.sum(axis=1).tolist(), strict=True)) == found
     message, _ = code_message(code, form, samples)
-    sent = json.loads(json.dumps(message))["samples"]
+    sent = json.loads(json.dumps(message))["counts"]
     assert sent["total"] == 100
-    assert [row[:3] for row in sent["reasons"] if row[0] in ("long_scoreboard", "some_new_reason")] == [
+    assert [row[:3] for row in sent["categories"] if row[0] in ("long_scoreboard", "some_new_reason")] == [
         ["long_scoreboard", "memory", "waiting for memory"], ["some_new_reason", "other", "some_new_reason"]]
 
 
@@ -134,10 +135,10 @@ def test_what_was_not_sampled_has_no_column():
     specialization, = kernel.specializations
     bare = Recording({name: recording.arrow(name) for name in recording.tables if name != "pc_samples"},
                      recording.metadata)
-    assert samples_of(bare, kernel, specialization, "ptx", code_of(bare, kernel, specialization, "ptx")) is None
+    assert line_counts(bare, kernel, specialization, "ptx", code_of(bare, kernel, specialization, "ptx")) is None
     without = sampled(has_lines=False)
     kernel, = inspect_kernels(without)
-    found = {form: samples_of(without, kernel, kernel.specializations[0], form, code_of(
+    found = {form: line_counts(without, kernel, kernel.specializations[0], form, code_of(
         without, kernel, kernel.specializations[0], form)) for form in ("ptx", "sass")}
     assert found["ptx"] is None and found["sass"] is not None
 
@@ -173,6 +174,6 @@ def test_many_rows_are_added_up_quickly():
 
 
 def test_every_reason_has_a_color_and_stays_where_names_go():
-    assert {each.group for each in REASONS.values()} == set(STALL_COLORS)
+    assert {reason.group for reason in REASONS.values()} == {group.name for group in GROUPS}
     assert set(REASONS) == set(TABLES["pc_samples"].column("reason").values)
     assert reason_text("some_new_reason") == "some new reason"

@@ -3,9 +3,6 @@
 A sample is of one warp in one cycle: the instruction that it is at, and the reason why it is not issued then. Machine
 code with line information says which line of the source an instruction came from; that of an inlined device function
 is its own.
-
-The reasons' meanings are those of the Nsight Compute documentation (Profiling Guide, "Warp Stall Reasons",
-https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#statistical-sampler).
 """
 
 from __future__ import annotations
@@ -13,93 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelscope.analysis.code import (
-    Chain,
-    CodeRows,
-    is_same_file,
-    line_map,
-    sass_offsets,
-    type_entries,
-    with_own_file,
-)
-from kernelscope.analysis.columns import Ints, codes, ints, json_object, sum_by
+from kernelscope.analysis.code import CodeRows
+from kernelscope.analysis.columns import Ints, codes, ints, sum_by
+from kernelscope.analysis.sass import SassLines, instruction_text, source_lines
+from kernelscope.features.stalls.tables import REASONS
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
+from kernelscope.units import percent
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class Reason(NamedTuple):
-    """A stall reason.
-
-    Attributes
-    ----------
-    group : str
-        What it is about, which has a color of its own: ``issued``, ``ready``, ``memory``, ``shared``, ``barrier``,
-        ``math``, ``code`` or ``other``.
-    label : str
-        What a warp does meanwhile, in a few words.
-    meaning : str
-        One sentence.
-    """
-
-    group: str
-    label: str
-    meaning: str
-
-
-#: The stall reasons by CUPTI's names, without what these have in common.
-REASONS: dict[str, Reason] = {
-    "selected": Reason("issued", "issuing", "The warp was selected, and issued an instruction: no stall."),
-    "not_selected": Reason("ready", "ready, another warp issued",
-                           "The warp was eligible, and the scheduler selected another one: enough warps are there."),
-    "long_scoreboard": Reason("memory", "waiting for memory",
-                              "The warp waits for data of an L1TEX operation: global, local, surface or texture "
-                              "memory."),
-    "short_scoreboard": Reason("shared", "waiting for shared memory or special functions",
-                               "The warp waits for the result of a memory input/output (MIO) operation other than "
-                               "L1TEX: mostly shared memory, also special math and dynamic branches."),
-    "barrier": Reason("barrier", "waiting at a barrier", "The warp waits for its block's other warps at a barrier."),
-    "membar": Reason("barrier", "waiting at a memory fence", "The warp waits at a memory barrier, such as a fence."),
-    "wait": Reason("math", "waiting for the instruction before",
-                   "The warp waits for an execution dependency of fixed latency."),
-    "math_pipe_throttle": Reason("math", "waiting for a math pipe",
-                                 "The warp waits for an execution pipe that others use, such as that of FP64."),
-    "mio_throttle": Reason("shared", "shared memory's queue is full",
-                           "The warp waits for the queue of memory input/output (MIO) instructions: shared memory, "
-                           "special math, dynamic branches."),
-    "lg_throttle": Reason("memory", "the memory queue is full",
-                          "The warp waits for the L1 queue of local and global memory operations: too many, or too "
-                          "small ones."),
-    "tex_throttle": Reason("memory", "the texture queue is full",
-                           "The warp waits for the L1 queue of texture operations."),
-    "drain": Reason("memory", "writing before its end",
-                    "The warp has exited and waits for its memory writes, so that its resources can be freed."),
-    "imc_miss": Reason("code", "waiting for a constant",
-                       "The warp waits for a miss of the immediate constant cache."),
-    "branch_resolving": Reason("code", "waiting for a branch",
-                               "The warp waits until the target of a branch is computed."),
-    "no_instructions": Reason("code", "waiting for its code",
-                              "The warp waits to fetch an instruction, or for a miss of the instruction cache: long "
-                              "code, or jumps over it."),
-    "dispatch_stall": Reason("other", "held back by the dispatcher",
-                             "The warp waits for the dispatcher, which holds it back for conflicts or other events."),
-    "sleeping": Reason("other", "sleeping", "All threads of the warp are blocked, have yielded, or sleep."),
-    "gmma": Reason("math", "waiting for a warpgroup's matrix product",
-                   "The warp waits for a matrix multiplication of its warpgroup on the tensor cores."),
-    "warpgroup_arrive": Reason("barrier", "waiting for its warpgroup",
-                               "The warp waits at a WARPGROUP.ARRIVES or WARPGROUP.WAIT instruction."),
-    "misc": Reason("other", "stalled otherwise", "The warp was stalled for another reason."),
-}
 #: What is no stall: the warp issued, or could have.
 NO_STALLS = ("selected", "not_selected")
 #: A barrier in SASS, which the GPU has issued when its warps wait: they are sampled at the instruction after it.
 _BARRIER, _IS_BARRIER = "barrier", re.compile(r"(?:@\S+\s+)?BAR\b")
+
 
 def reason_text(reason: str) -> str:
     """Return a reason in words, with the field's name of it."""
@@ -400,67 +330,14 @@ def _stalled(kernel: str, owner: int | None, number: int | None, line: tuple[str
                    text, offset, samples, sum(each[2] for each in ranked), samples / total if total else 0.0, ranked)
 
 
-def instruction_text(line: str) -> str:
-    """Return the instruction of a line of SASS."""
-    return line.partition("*/")[2].strip().rstrip(";").strip()
+def by_stall(recording: Recording) -> pd.DataFrame:
+    """Return where the GPU's warps were, and why they waited: a new DataFrame, one row a line and stall reason.
 
-
-@dataclass(frozen=True)
-class SassLines:
-    """The instructions of a function's SASS, and the lines of the source that they came from.
-
-    Attributes
-    ----------
-    lines : dict of int to int
-        By an instruction's offset its line in the text, from 0.
-    chains : tuple of Chain
-        Distinct places, an inlined function's first; the kernel's own file has no name.
-    ties : list of int
-        For each line of the text its place, an index into `chains`; -1 for none.
-    """
-
-    lines: dict[int, int]
-    chains: tuple[Chain, ...]
-    ties: list[int]
-
-    @classmethod
-    def of(cls, text: str, entry: str, dispatcher: Mapping[str, Any] | None) -> SassLines:
-        """Read SASS as a recording holds it."""
-        found = line_map("sass", text)
-        return cls(sass_offsets(text, entry), with_own_file(found, (dispatcher or {}).get("filename")), found.chain)
-
-    def places(self, offsets: Ints) -> Ints:
-        """Return the place of each instruction, an index into `chains`; -1 for none."""
-        return np.array([self.ties[self.lines[each]] if each in self.lines else UNKNOWN for each in offsets.tolist()],
-                        np.int64)
-
-
-def source_lines(code: CodeRows, dispatcher_id: int, specializations: list[int]) -> dict[tuple[str, int], str]:
-    """Return the lines of a kernel's source and of the functions that it calls, by file and number, where recorded.
-
-    The kernel's own file has no name.
-    """
-    found: dict[tuple[str, int], str] = {}
-    for number in specializations[:1]:
-        source, called = (code.row(dispatcher_id, number, kind) for kind in ("source", "functions"))
-        own = None if source is None else json_object(source["attributes"]).get("file")
-        for each in type_entries(called["text"]) if called is not None else []:
-            file, first, text = each.get("file"), each.get("lineno"), each.get("text")
-            if isinstance(file, str) and isinstance(first, int) and isinstance(text, str):
-                name = "" if is_same_file(file, own) else file
-                found |= {(name, first + at): line.strip() for at, line in enumerate(text.split("\n"))}
-        if source is not None:
-            first = source["lineno"] or 1
-            found |= {("", first + at): line.strip() for at, line in enumerate(str(source["text"]).split("\n"))}
-    return found
-
-
-def stall_table(recording: Recording) -> pd.DataFrame:
-    """Return the samples by line and stall reason as a DataFrame.
-
-    Its columns are ``kernel``, ``file`` (null for the kernel's own), ``line``, ``text``, ``reason`` in words,
-    ``stall`` (CUPTI's name), ``samples``, ``not_issued``, and ``share``, the samples over all of the kernel's. Samples
-    of instructions without a line are in rows whose line is null.
+    Its columns are ``kernel``, ``file`` (null for the kernel's own), ``line`` (of an inlined device function its own),
+    ``text``, ``reason`` in words, ``stall`` (CUPTI's name), ``samples``, ``not_issued``, those of them in cycles in
+    which the scheduler issued nothing, and ``share``, the samples over all of the kernel's. Lines with most samples
+    come first; samples of instructions without a line are in rows whose line is null. Recorded on request only:
+    ``record(stalls=True)``.
     """
     rows: list[dict[str, Any]] = []
     for kernel in by_kernel(recording):
@@ -482,3 +359,31 @@ def stall_table(recording: Recording) -> pd.DataFrame:
     kinds = {"kernel": "object", "file": "object", "line": "Int64", "text": "object", "reason": "object",
              "stall": "object", "samples": "Int64", "not_issued": "Int64", "share": "float64"}
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})
+
+
+def hot_line(recording: Recording, dispatcher_id: int, group: str) -> str:
+    """Return at which line a kernel's warps wait most for one group of reasons, as a sentence with a space before it.
+
+    Parameters
+    ----------
+    recording : Recording
+        What has the samples.
+    dispatcher_id : int
+        The kernel's row in ``dispatchers``.
+    group : str
+        A group of `REASONS`, such as ``memory``.
+
+    Returns
+    -------
+    str
+        Empty where the kernel was not sampled, and where none of its samples with a line is of the group.
+    """
+    reasons = {name for name, reason in REASONS.items() if reason.group == group}
+    lines = [line for kernel in by_kernel(recording) if kernel.dispatcher_id == dispatcher_id for line in kernel.lines]
+    waits = [(sum(samples for reason, samples, _ in line.reasons if reason in reasons), line) for line in lines]
+    total = sum(samples for samples, _ in waits)
+    if not total:
+        return ""
+    samples, line = max(waits, key=lambda pair: pair[0])
+    code = f", `{line.text}`" if line.text else ""
+    return f" {percent(samples / total)} of its waits for {group} are at line {line.line}{code}."

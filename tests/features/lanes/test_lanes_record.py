@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from kernelscope.clock import align
-from kernelscope.counters import lanes, pm_sampling
-from kernelscope.counters.lanes import WANTED, LanesProbe
-from kernelscope.counters.pm_sampling import PmSampling
 from kernelscope.counters.profiler import _STRUCTURES
+from kernelscope.features.lanes import pm_sampling
+from kernelscope.features.lanes import record as lanes
+from kernelscope.features.lanes.pm_sampling import PmSampling
+from kernelscope.features.lanes.record import WANTED, LanesProbe
 from kernelscope.probes.cupti.library import CuptiError
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
@@ -280,7 +281,8 @@ def test_a_recording_inside_another_has_its_own_samples(pm):
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"metrics": "basic"}, "beside metrics"), ({"stalls": True}, "beside stalls"), ({"gpu": "none"}, "needs CUPTI")])
+    ({"metrics": "basic"}, "metrics .basic. cannot stand beside lanes"),
+    ({"stalls": True}, "lanes True cannot stand beside stalls"), ({"gpu": "none"}, "needs CUPTI")])
 def test_options_that_do_not_go_together_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
         RecordingOptions(lanes=True, **options)

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from kernelscope.counters.pc_sampling import MOST, PcSampling
-from kernelscope.counters.pm_sampling import PmSampling
-from kernelscope.probes.base import Probe
+from kernelscope.features.stalls.options import LAUNCHES, StallsOptions
+from kernelscope.features.stalls.pc_sampling import MOST, PcSampling
+from kernelscope.probes.base import Probe, ProbeProtocol
+from kernelscope.probes.cupti import has_driver
+from kernelscope.probes.cupti.contexts import Contexts
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import Sink
 from kernelscope.units import counted, percent
 
-_NOT_STARTED = 3
 #: Of samples without a kernel, as of the driver's own code, there are at most 11 % on an H100. Where there are more
 #: than this share, CUPTI does not know the kernels.
 _FEW_OTHERS, _MANY_OTHERS = 0.01, 0.5
+
+
+def probes(options: StallsOptions) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
+    """Return the probe; where there is no GPU none, and a row of ``health`` that says so."""
+    if not has_driver():
+        return [], [{"probe": StallsProbe.name, "status": "unavailable",
+                     "message": "stall reasons were not recorded: there is no GPU here"}]
+    begin_anew()  # before any probe uses CUPTI
+    return [StallsProbe(is_serialized=options.stalls == LAUNCHES)], []
 
 
 class StallsProbe(Probe):
@@ -68,7 +77,7 @@ class StallsProbe(Probe):
             self._sampled = []
             self.report(sink, f"stall reasons were not recorded: {problem}", status="unavailable", fix=problem.fix)
         else:
-            sink.take_samples = self._take
+            sink.before_part.append(self._take)
 
     def uninstall(self) -> None:
         """Sample no more, and take the rest. See `ProbeProtocol.uninstall`."""
@@ -113,7 +122,7 @@ class StallsProbe(Probe):
                     self.sink.swallow(self.name, problem)
                 rows = sampling.taken()
                 of_device = self._device(ordinal) if rows else 0
-                self.sink.pc_samples += [
+                self.sink.rows["pc_samples"] += [
                     {"name": readable(each.entry_name), "entry_name": each.entry_name, "device_id": of_device,
                      "correlation_id": each.correlation_id or None, "pc_offset": each.pc_offset, "reason": each.reason,
                      "samples": each.samples, "not_issued": each.not_issued} for each in rows]
@@ -146,7 +155,7 @@ def begin_anew(path: str | None = None) -> None:
 
     What is missing where that cannot be done, as another tool has CUPTI or lanes were recorded, is said at the end.
     """
-    if not PmSampling.was_used:
+    if Cupti.may_begin_anew:
         with suppress(CuptiError):
             Cupti(path or find()).begin_anew()
 
@@ -175,60 +184,3 @@ def _losses(sampled: list[PcSampling], dropped: int) -> list[tuple[str, str]]:
 
 def _how_often(period: int | None) -> str:
     return "as often as CUPTI chooses" if period is None else f"one every {2 ** period:,} cycles of a multiprocessor"
-
-
-class Contexts:
-    """CUDA contexts of this process.
-
-    Parameters
-    ----------
-    held : list of (int, int)
-        Their handles, with the ordinals of their devices.
-    """
-
-    def __init__(self, held: list[tuple[int, int]]) -> None:
-        self.held = held
-        self._retained: list[int] = []
-
-    @classmethod
-    def of_process(cls) -> Contexts:
-        """Return the primary contexts that are in use and the current one; where there is none, the first device's.
-
-        Raises
-        ------
-        CuptiError
-            There is no device.
-        """
-        driver = ctypes.CDLL("libcuda.so.1")
-        count = ctypes.c_int()
-        if driver.cuDeviceGetCount(ctypes.byref(count)) == _NOT_STARTED:
-            driver.cuInit(0)
-            driver.cuDeviceGetCount(ctypes.byref(count))
-        if not count.value:
-            raise CuptiError("no CUDA device is there", "")
-        found = cls([])
-        for ordinal in range(count.value):
-            flags, active = ctypes.c_uint(), ctypes.c_int()
-            failed = driver.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
-            if not failed and active.value:
-                found._retain(driver, ordinal)
-        current, of_current = ctypes.c_void_p(), ctypes.c_int()
-        if (not driver.cuCtxGetCurrent(ctypes.byref(current)) and current.value is not None
-                and current.value not in dict(found.held) and not driver.cuCtxGetDevice(ctypes.byref(of_current))):
-            found.held.append((current.value, of_current.value))
-        if not found.held:
-            found._retain(driver, 0)
-        return found
-
-    def release(self) -> None:
-        """Give up what was kept alive for this."""
-        driver = ctypes.CDLL("libcuda.so.1") if self._retained else None
-        while self._retained:
-            getattr(driver, "cuDevicePrimaryCtxRelease_v2")(self._retained.pop())  # noqa: B009 - no name of Python's
-
-    def _retain(self, driver: Any, ordinal: int) -> None:
-        context = ctypes.c_void_p()
-        if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal) or context.value is None:
-            raise CuptiError(f"CUDA device {ordinal} gives no context", "run nvidia-smi to see how it is")
-        self._retained.append(ordinal)
-        self.held.append((context.value, ordinal))

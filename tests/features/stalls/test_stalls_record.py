@@ -11,16 +11,15 @@ from numba import cuda
 
 from kernelscope import cubin
 from kernelscope.analysis.code import line_map, sass_offsets
-from kernelscope.analysis.stalls import by_kernel
-from kernelscope.counters.pc_sampling import PcSampling
-from kernelscope.counters.pm_sampling import PmSampling
-from kernelscope.counters.stalls import StallsProbe, begin_anew
+from kernelscope.features.stalls.analyse import by_kernel
+from kernelscope.features.stalls.pc_sampling import PcSampling
+from kernelscope.features.stalls.record import StallsProbe, begin_anew
 from kernelscope.probes.cupti import CuptiProbe
-from kernelscope.probes.cupti.library import CuptiError
+from kernelscope.probes.cupti.library import Cupti, CuptiError
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.recorder.recorder import Recorder
+from kernelscope.views.inspector.counts import line_counts
 from kernelscope.views.inspector.model import code_of, inspect_kernels
-from kernelscope.views.inspector.samples import samples_of
 
 CONTEXT = 0x5500
 #: Places in the stand-in's list of reasons.
@@ -63,7 +62,7 @@ def test_samples_are_added_up_by_instruction_and_reason(stand_in, sample):
 
 
 def test_more_instructions_than_fit_at_once_are_all_taken(stand_in, sample, monkeypatch):
-    monkeypatch.setattr("kernelscope.counters.pc_sampling._ROOM", 3)
+    monkeypatch.setattr("kernelscope.features.stalls.pc_sampling._ROOM", 3)
     sampling = made(stand_in)
     sampling.begin()
     for offset in range(0, 160, 16):
@@ -85,7 +84,7 @@ def test_a_full_buffer_of_the_gpu_is_no_error(stand_in, sample):
 
 
 def test_a_full_buffer_of_cupti_is_known(stand_in, sample, monkeypatch):
-    monkeypatch.setattr("kernelscope.counters.pc_sampling.MOST", 2)
+    monkeypatch.setattr("kernelscope.features.stalls.pc_sampling.MOST", 2)
     sampling = made(stand_in)
     sampling.begin()
     for offset in range(0, 160, 16):
@@ -191,7 +190,7 @@ def test_a_recording_has_them_by_line(recorded, launch, sample, stand_in):
 
 def test_kernels_whose_code_was_loaded_between_two_recordings_are_sampled_too(recorded, launch, sample, stand_in,
                                                                              monkeypatch):
-    monkeypatch.setattr(PmSampling, "was_used", False)
+    monkeypatch.setattr(Cupti, "may_begin_anew", True)
     launch()
     entry = name_of(kernel)
     with recorded(stalls=True):
@@ -201,7 +200,7 @@ def test_kernels_whose_code_was_loaded_between_two_recordings_are_sampled_too(re
         sample("later", 0, WAIT, 9)
     assert [(row["name"], row["samples"]) for row in recorder.recording.rows("pc_samples")] == [("later", 9)]
     stand_in.library.stand_in_load(b"later")
-    monkeypatch.setattr(PmSampling, "was_used", True)  # CUPTI would lose whose kernels run
+    monkeypatch.setattr(Cupti, "may_begin_anew", False)  # CUPTI would lose whose kernels run
     with recorded(stalls=True) as recorder:
         sample("later", 0, WAIT, 9)
     assert not len(recorder.recording.pc_samples)
@@ -256,7 +255,7 @@ def shares(recording, form):
     """The samples of each line of a form of the only kernel's code."""
     shown, = inspect_kernels(recording)
     specialization, = shown.specializations
-    samples = samples_of(recording, shown, specialization, form, code_of(recording, shown, specialization, form))
+    samples = line_counts(recording, shown, specialization, form, code_of(recording, shown, specialization, form))
     return dict(zip(samples.lines.tolist(), samples.counts.sum(axis=1).tolist(), strict=True))
 
 
@@ -284,7 +283,7 @@ def test_where_contexts_cannot_be_told_apart_nothing_is_said_of_them(recorded, l
 
 
 def test_what_had_no_room_is_said(recorded, launch, sample, stand_in, monkeypatch):
-    monkeypatch.setattr("kernelscope.counters.pc_sampling.MOST", 2)
+    monkeypatch.setattr("kernelscope.features.stalls.pc_sampling.MOST", 2)
     launch()
     recorder = recorded(stalls=True).start()
     launch()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelscope.counters.profiler import PM_SAMPLING, Profiler, Repeated, names
 from kernelscope.native import core
-from kernelscope.probes.cupti.library import CuptiError, problem_of
+from kernelscope.probes.cupti.library import Cupti, CuptiError, problem_of
 
 #: Samples that are decoded at once, each of 30 kB: of more at once CUPTI loses some.
 ROOM = 2048
@@ -70,9 +70,6 @@ class PmSampling(Profiler):
     """
 
     TYPE, NAME, CALLS, SINCE = 1, "PM sampling", tuple(PM_SAMPLING), "12.6"
-    #: Whether anything was sampled in this process: CUPTI cannot begin anew then without losing whose kernels ran.
-    was_used: ClassVar[bool] = False
-
     def __init__(self, path: str, device: int, wanted: Sequence[Sequence[str]], interval_ns: int) -> None:
         super().__init__(path, device)
         self._sampler = None
@@ -85,7 +82,7 @@ class PmSampling(Profiler):
             self._call("cuptiProfilerInitialize")
             self._choose_of(wanted)
             self._sampler = self._call("cuptiPmSamplingEnable", device=device).sampler
-            PmSampling.was_used = True
+            Cupti.may_begin_anew = False
             self.is_by_time = self._set(_BY_TIME, interval_ns) or not self._set(_BY_CLOCK, interval_ns)
             size = self._call("cuptiPmSamplingGetCounterDataSize", sampler=self._sampler, names=names(self.metrics),
                               count=len(self.metrics), samples=ROOM).bytes

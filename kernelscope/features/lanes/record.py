@@ -9,13 +9,16 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from kernelscope.clock import Alignment, align
-from kernelscope.counters.pm_sampling import PmSampling, Samples
-from kernelscope.counters.stalls import Contexts
-from kernelscope.probes.base import Probe
+from kernelscope.features.lanes.options import LanesOptions
+from kernelscope.features.lanes.pm_sampling import PmSampling, Samples
+from kernelscope.probes.base import Probe, ProbeProtocol
+from kernelscope.probes.cupti import has_driver
+from kernelscope.probes.cupti.contexts import Contexts
 from kernelscope.probes.cupti.library import CuptiError, find
 from kernelscope.probes.cupti.records import on_host
 from kernelscope.probes.driver import device
@@ -33,6 +36,14 @@ WANTED = (
 INTERVAL_NS = 100_000
 #: How often the GPU's buffer is emptied.
 _EVERY_S = 0.02
+
+
+def probes(options: LanesOptions) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
+    """Return the probe; where there is no GPU none, and a row of ``health`` that says so."""
+    if has_driver():
+        return [LanesProbe()], []
+    return [], [{"probe": LanesProbe.name, "status": "unavailable",
+                 "message": "how busy the GPU was was not sampled: there is no GPU here"}]
 
 
 @dataclass
@@ -175,7 +186,7 @@ class LanesProbe(Probe):
         start, end = np.insert(start, gaps, before[gaps]), np.insert(end, gaps, start[gaps])
         values, number = np.insert(values, gaps, np.nan, axis=0), self._device(sink, each.ordinal)
         start, end = on_host(start, self._readings), on_host(end, self._readings)
-        sink.pm_samples += [
+        sink.rows["pm_samples"] += [
             {"device_id": number, "name": name, "start_ns": start, "end_ns": end, "value": column}
             for name, column in zip(each.sampling.metrics, values.T, strict=True)]
 

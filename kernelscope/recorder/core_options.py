@@ -1,0 +1,271 @@
+"""The options that every recording has; `kernelscope.recorder.options` adds those of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from kernelscope.counter_sets import instruction_metric, metrics_of
+from kernelscope.recorder.option import AROUND, CELL, ON, RUN, flag, option, option_of
+from kernelscope.schema import DETAILS, MODES
+
+if TYPE_CHECKING:
+    import argparse
+
+#: How the GPU's side is recorded.
+GPU_SOURCES = ("cupti", "events", "none")
+#: How many launches the modes ``ring`` and ``stop`` keep, where it is not said.
+CAPACITY = 1_000_000
+#: What options that sample or measure need for themselves: see `kernelscope.recorder.option.Option.exclusive`.
+COUNTERS = "the GPU's counters"
+#: The action of a flag that sets the constant where the option was not given otherwise: ``--journal`` beside
+#: ``--journal-folder``.
+UNLESS = "unless"
+
+
+def _capacity_problem(options: CoreOptions) -> str | None:
+    if options.mode == "grow":
+        return (None if options.capacity is None else
+                f"capacity {options.capacity!r} is for mode 'ring' or 'stop': mode 'grow' keeps all")
+    if options.capacity is not None and (type(options.capacity) is not int or options.capacity < 1):
+        return f"capacity {options.capacity!r} is no number of launches: it takes an int of 1 or more"
+    return None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
+
+
+def _lines_of_problem(options: CoreOptions) -> str | None:
+    if isinstance(options.lines_of, str):
+        return f"lines_of {options.lines_of!r} is one text: it takes a list of names of packages"
+    return None
+
+
+def _stacks_problem(options: CoreOptions) -> str | None:
+    if options.stacks and not options.lines:
+        return "stacks True needs lines: a call path is one of lines of code; leave lines=False, --no-lines, out"
+    return None
+
+
+def _replay_problem(options: CoreOptions) -> str | None:
+    if options.replay == "user" and (options.metrics is None or options.metrics_of is not None):
+        return ("replay 'user' needs metrics: there is nothing to repeat without" if options.metrics is None else
+                "replay 'user' measures all kernels as one range: leave out metrics_of")
+    return None
+
+
+def _metrics_problem(options: CoreOptions) -> str | None:
+    if options.metrics is None:
+        return None
+    if type(options.metrics) is not str:
+        return f"metrics {options.metrics!r} is no set of metrics: it takes a text, such as 'basic'"
+    if options.gpu == "events":
+        return "metrics needs CUPTI for itself: leave out gpu 'events'"
+    try:
+        metrics_of(options.metrics)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _journal_problem(options: CoreOptions) -> str | None:
+    if options.journal is None or options.journal is True or isinstance(options.journal, str | Path):
+        return None
+    return f"journal {options.journal!r} is none of None, True and a folder's path"
+
+
+# What a recording inside another one says of an option that is the other's.
+
+def _lines_inside(_: CoreOptions, around: CoreOptions) -> str:
+    lines = f"lines of {', '.join(['your code', *around.lines_of])}" if around.lines else "no lines"
+    return f"recorded {lines}, {AROUND}"
+
+
+def _metrics_of_inside(_: CoreOptions, around: CoreOptions) -> str | None:
+    """Say which kernels were measured; of none it is said that there are no metrics."""
+    return f"measured {around.metrics_of or 'all kernels'}, {AROUND}" if around.metrics else None
+
+
+def _replay_inside(options: CoreOptions, around: CoreOptions) -> str | None:
+    return f"measured with replay {around.replay!r}, {AROUND}, not {options.replay!r}" if around.metrics else None
+
+
+def _notify_inside(options: CoreOptions, around: CoreOptions) -> str | None:
+    if options.notify is None or not around.metrics:
+        return None
+    return f"notify was not called: the recording around it has {'none' if around.notify is None else 'another one'}"
+
+
+def _kept_inside(options: CoreOptions, around: CoreOptions) -> str | None:
+    if options.mode == "grow":  # nothing was asked for; how many launches are lost is said anyway
+        return None
+    return (f"launches were kept in {_kept(around)}, as in the recording around it, "
+            f"not in {_kept(options)}")
+
+
+def _kept(options: CoreOptions) -> str:
+    return f"mode {options.mode!r}" + ("" if options.capacity is None else f" with capacity {options.capacity:,}")
+
+
+def _journal_inside(options: CoreOptions, around: CoreOptions) -> str | None:
+    if options.journal is None:  # nothing was asked for
+        return None
+    there = "no journal" if around.journal is None else "the journal"
+    return f"launches went to {there} of the recording around it, not to a separate one"
+
+
+@dataclass(frozen=True)
+class CoreOptions:
+    """Options of a recording; `options_text` describes each field.
+
+    Raises
+    ------
+    ValueError
+        A value is none that there is; the message names the option, the value and what it takes.
+    """
+
+    name: str | None = field(default=None, metadata=option(
+        "what to call the recording",
+        flag("-n", "--name", places=(RUN, CELL), help="what to call the recording; quote a name with spaces"),
+        is_separate=True))
+    _: KW_ONLY
+    detail: str = field(default="phases", metadata=option(
+        "record every phase of a launch (phases, the default), or its two ends at less than half the cost (launch)",
+        flag("--detail"), choices=DETAILS, inside=lambda options, around: (
+            f"recorded with detail {around.detail!r}, {AROUND}, not {options.detail!r}")))
+    gpu: str = field(default="cupti", metadata=option(
+        "how the GPU's side is recorded: cupti where that is possible, events times numba-cuda's kernels with CUDA "
+        "events, which perturbs what it measures, none leaves it out",
+        flag("--no-gpu", action="store_const", const="none",
+             help="leave what the GPU did out: no CUPTI, and none of its cost"),
+        flag("--events", action="store_const", const="events",
+             help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures"),
+        choices=GPU_SOURCES, inside=lambda options, around: (
+            f"recorded the GPU's side with {around.gpu!r}, {AROUND}, not {options.gpu!r}")))
+    synchronize: bool = field(default=True, metadata=option(
+        "whether to wait for the device before stopping", is_separate=True))
+    code: bool = field(default=False, metadata=option(
+        "record the kernels' code too, from the source to the machine code; it may be private, and is read when "
+        "recording stops, which takes that much longer", flag("--code", action="store_true"), is_separate=True))
+    lines: bool = field(default=True, metadata=option(
+        "record which line of your code each launch, compile and range comes from",
+        flag("--no-lines", action="store_false", help="leave out which lines of your code launched"),
+        inside=_lines_inside))
+    lines_of: Sequence[str] = field(default=(), metadata=option(
+        "packages, or folders, whose lines count as yours; the working folder's, and those of packages that are "
+        "installed editable, do anyway",
+        flag("--lines-of", type=_names, metavar="PACKAGE[,PACKAGE]",
+             help="count the lines of these packages, or folders, as yours too"),
+        check=_lines_of_problem, inside=_lines_inside))
+    stacks: bool = field(default=False, metadata=option(
+        "record the call path of each launch and compile too: all Python frames from the outermost of your code on",
+        flag("--stacks", action="store_true"), check=_stacks_problem, inside=lambda _, around: (
+            f"recorded {'call paths' if around.stacks else 'no call paths'}, {AROUND}")))
+    torch_ops: bool = field(default=False, metadata=option(
+        "record which of PyTorch's operators, such as aten::addmm, launched each kernel; this adds to every operator",
+        flag("--torch-ops", action="store_true"), inside=lambda _, around: (
+            f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, {AROUND}")))
+    metrics: str | None = field(default=None, metadata=option(
+        "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
+        "Compute's names of metrics with commas between; launches are replayed, and the GPU's times are not recorded",
+        flag("--metrics", nargs="?", const="basic", metavar="SET",
+             help="measure the first launch of each kernel with the GPU's counters: basic (the default), roofline, "
+                  "memory, full, or names of metrics; launches are replayed"),
+        check=_metrics_problem, exclusive=COUNTERS,
+        inside=lambda _, around: f"measured {around.metrics or 'no metrics'}, {AROUND}"))
+    metrics_of: str | None = field(default=None, metadata=option(
+        "measure only kernels of this name, or that match it (* and ?); all without it",
+        flag("--metrics-of", metavar="KERNEL", help="with --metrics: only kernels of this name or pattern"),
+        check=lambda options: "metrics_of needs metrics" if options.metrics_of and not options.metrics else None,
+        inside=_metrics_of_inside))
+    replay: str = field(default="kernel", metadata=option(
+        "who repeats what is measured with metrics: CUPTI, each kernel, and restores memory (kernel); or you, in a "
+        "loop over the recorder's passes(), and all that is launched in it is measured as one range (user)",
+        choices=("kernel", "user"), check=_replay_problem, inside=_replay_inside))
+    notify: Callable[[str, bool], object] | None = field(default=None, metadata=option(
+        "told what a measurement with metrics does: called with a line, and whether it is to stay or makes room for "
+        "the next one", inside=_notify_inside))
+    mode: str = field(default="grow", metadata=option(
+        "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
+        "they began; what was not kept is counted", flag("--mode"), choices=MODES,
+        inside=_kept_inside))
+    capacity: int | None = field(default=None, metadata=option(
+        f"how many launches the modes ring and stop keep (default: {CAPACITY})",
+        flag("--capacity", metavar="N", type=int), check=_capacity_problem, inside=_kept_inside))
+    journal: bool | str | Path | None = field(default=None, metadata=option(
+        "keep what is recorded in files as well, in the default folder (True) or in this one, from which `recover` "
+        "brings it back if the process dies",
+        flag("--journal", places=(RUN,), action=UNLESS, nargs=0, const=True,
+             help="keep what is recorded in files as well, from which `kernelscope recover` brings it back"),
+        flag("--journal-folder", places=(RUN,), metavar="FOLDER",
+             help="where to keep the journal; implies --journal"),
+        flag("--journal", places=(CELL, ON), nargs="?", const=True, metavar="FOLDER",
+             help="keep what is recorded in files as well: if the kernel dies, %%kernelscope recover brings it back"),
+        flag("--no-journal", places=(ON,), action="store_const", const=False, help="keep no journal"),
+        check=_journal_problem, inside=_journal_inside))
+
+    children: bool = field(default=False, metadata=option(
+        "record the processes that Python starts meanwhile too, each as a process of this recording",
+        flag("--children", action="store_true"), is_separate=True))
+
+    @property
+    def needs_code(self) -> bool:
+        """Whether the code of kernels is recorded: for lines, and for operations, which it tells.
+
+        A feature whose option needs it overrides this, and asks the next class with ``super()``.
+        """
+        return self.code or any(map(instruction_metric, metrics_of(self.metrics or "basic")))
+
+    def __post_init__(self) -> None:
+        """Check the values, and fill in the capacity."""
+        for each in fields(self):
+            known, value = option_of(each), getattr(self, each.name)
+            problem = None if known.check is None else known.check(self)
+            if known.choices and value not in known.choices and not (value is None and each.default is None):
+                problem = f"{each.name} {value!r} is not one of {', '.join(known.choices)}"
+            if problem is not None:
+                raise ValueError(problem)
+        self._refuse_two_of_one_kind()
+        if self.mode != "grow" and self.capacity is None:
+            object.__setattr__(self, "capacity", CAPACITY)
+        object.__setattr__(self, "lines_of", tuple(self.lines_of))
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, **others: Any) -> Self:
+        """Return the options that a line was read as having, and `others` in their place.
+
+        Raises
+        ------
+        ValueError
+            They do not go together.
+        """
+        given = {each.name: getattr(arguments, each.name) for each in fields(cls) if hasattr(arguments, each.name)}
+        return cls(**given | others)
+
+    def differences(self, around: CoreOptions) -> list[str]:
+        """Return a line for each option that is another one in the recording around this one, and counts here."""
+        lines: list[str] = []
+        for each in fields(self):
+            known, value, other = option_of(each), getattr(self, each.name), getattr(around, each.name)
+            if known.is_separate or value == other:
+                continue
+            line = (f"{each.name} was {other!r}, {AROUND}, not {value!r}" if known.inside is None else
+                    known.inside(self, around))
+            if line is not None:
+                lines.append(line)
+        return [*dict.fromkeys(lines)]
+
+    def _refuse_two_of_one_kind(self) -> None:
+        """Raise `ValueError` where two options need the same part of the GPU for themselves."""
+        users: dict[str, str] = {}
+        for declared in fields(self):
+            name, needs = declared.name, option_of(declared).exclusive
+            if not needs or getattr(self, name) == declared.default:
+                continue
+            first = users.setdefault(needs, name)
+            if first != name:
+                pair = " cannot stand beside ".join(f"{option} {getattr(self, option)!r}" for option in (first, name))
+                raise ValueError(f"{pair}: both need {needs}; record one after the other")

@@ -1,0 +1,50 @@
+"""What type checkers see as `kernelscope.record`, `Recording` and their like: with what the built-in features add.
+
+At run time features add their options and methods when they are registered (`kernelscope.registry`), which no type
+checker can follow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from kernelscope.features.lanes.options import LanesOptions
+from kernelscope.features.stalls.options import StallsOptions
+from kernelscope.progress import Progress
+from kernelscope.recorder import blocks, recorder
+from kernelscope.recorder.journal import Journal
+from kernelscope.recorder.options import set_up_by, takes_options
+from kernelscope.recording import model
+
+@dataclass(frozen=True)
+class Options(LanesOptions, StallsOptions): ...
+
+@dataclass(frozen=True)
+class RecorderOptions(Options, recorder.RecorderOptions): ...
+
+class Recording(model.Recording):
+    pc_samples: pd.DataFrame
+    pm_samples: pd.DataFrame
+    def by_stall(self) -> pd.DataFrame: ...
+    def redacted(self, *, names: bool = True) -> Recording: ...
+    def select(self, *, cell: int | None = None, process: int | str | None = None,
+               framework: str | None = None) -> Recording: ...
+
+class Recorder(recorder.Recorder):
+    @set_up_by(RecorderOptions)
+    def __init__(self, options: RecorderOptions) -> None: ...
+    @property
+    def recording(self) -> Recording: ...
+    def start(self) -> Recorder: ...
+    def stop(self) -> Recording: ...
+    def __enter__(self) -> Recorder: ...
+
+@takes_options(Options)
+def record(options: Options) -> Recorder: ...
+@blocks.function_or_options(Options)
+def recorded(function: object = None, **options: object) -> object: ...
+def load(path: str | Path, *, progress: Progress | None = None) -> Recording: ...
+def merge(recordings: Sequence[model.Recording | str | Path], name: str | None = None) -> Recording: ...
+def recover(journal: Journal | str | Path | None = None, *, remove: bool = False) -> Recording: ...
