@@ -61,11 +61,14 @@ class CardSection:
     tables : tuple of str
         The tables that it is made from: where none of them has a row there is no such section.
     section : str
-        A function of an `kernelscope.views.card.model.Overview` that returns the section, as ``module:name``.
+        A function of an `kernelscope.views.card.model.Overview` that returns the section, as ``module:name``; None
+        where it has nothing to say.
     member : str
         A function of an `Overview` that returns the member of the answer, which has the feature's name.
     member_type : str
         The type of that member, from which the JSON schema is made.
+    meanings : str
+        What the columns of its tables mean, as in `kernelscope.views.card.meanings.COLUMNS`.
     """
 
     order: int
@@ -73,6 +76,7 @@ class CardSection:
     section: str
     member: str
     member_type: str
+    meanings: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,9 @@ class Feature:
         The `kernelscope.commands.verb.Verb` of each of them, by name.
     answers : tuple of str
         The `kernelscope.views.answer.Answer` of its verbs with ``--json``.
+    range_domains : mapping of str to str
+        Domains of ranges each of which is work of its own, which no other thread waits for, with the titles of their
+        lanes. The card's section of ranges leaves them to the feature's.
     lanes : str
         A function of a `kernelscope.views.timeline.build.Builder` that returns
         `kernelscope.views.timeline.build.CounterSamples`, which become lanes below the streams of a device.
@@ -131,6 +138,7 @@ class Feature:
     magics: Mapping[str, str] = field(default_factory=dict[str, str])
     verbs: str = ""
     answers: tuple[str, ...] = ()
+    range_domains: Mapping[str, str] = field(default_factory=dict[str, str])
     lanes: str = ""
     card: CardSection | None = None
     code_counts: str = ""

@@ -37,6 +37,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.paths import NamePaths
 from kernelscope.recording.ranges import common_name
 from kernelscope.recording.time import FOREVER, UNKNOWN_INSTANT, duration_ns, is_known, otherwise
+from kernelscope.registry import features
 from kernelscope.schema import UNKNOWN
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 #: What a range is called that was given no message.
 UNNAMED = "(no message)"
 
-#: The domain of ranges that are Dask's tasks.
-TASKS = "dask"
 #: Where more threads of one process have ranges, it is not looked for which of them waited.
 MOST_WAITING = 64
 _NO_THREAD = -2
@@ -268,6 +267,14 @@ def as_tree(ranges: Sequence[RangeSummary]) -> list[RangeSummary]:
     return tree
 
 
+def of_features(recording: Recording) -> Bools:
+    """Return which ranges are of a domain that a feature says more of; marks are not."""
+    is_one = np.zeros(row_count(recording, "ranges"), np.bool_)
+    for domain in (domain for feature in features() for domain in feature.range_domains):
+        is_one |= matches(recording, "ranges", "domain", domain)
+    return is_one & ~matches(recording, "ranges", "kind", "mark")
+
+
 def mark_count(recording: Recording) -> int:
     """Return how many marks there are."""
     return int(matches(recording, "ranges", "kind", "mark").sum())
@@ -332,7 +339,7 @@ def waits_of_ranges(recording: Recording, times: Ints, until: Ints, on: Ints) ->
     of that thread nothing is recorded at that time: no launch, compile, build or call of CUDA. The other thread
 
     - has begun in the same wait: where it is inside ranges of its own, the outermost of them has begun after the last
-      thing that is recorded of the waiting thread, and after the waiting range, and is no task of Dask;
+      thing that is recorded of the waiting thread, and after the waiting range, and is of no domain of a feature;
     - does nothing beside the waiting thread, as one does that works for itself: as long as the outermost range around
       the wait is open, nothing of it lies at a time at which something is recorded of the waiting thread.
 
@@ -372,8 +379,8 @@ def waits_of_ranges(recording: Recording, times: Ints, until: Ints, on: Ints) ->
     places, ranges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     if waiters:
         work = _work(recording)
-        # A task is work of its own, whenever it begins.
-        opened = np.where(matches(recording, "ranges", "domain", TASKS), UNKNOWN_INSTANT, start)
+        # Those of a feature are work of their own, whenever they begin.
+        opened = np.where(of_features(recording), UNKNOWN_INSTANT, start)
         lanes = {number: _Lane(nested[rows], start[nested[rows]], end[nested[rows]], opened[nested[rows]])
                  for number, rows in waiting.items()}
         begun = times.copy()

@@ -49,7 +49,6 @@ _VIEWS = {
     "roofline": ("kernelscope.views.roofline.view", "roofline"),
     "compare": ("kernelscope.views.compare", "compare"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
-    "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
     "exporter_of": ("kernelscope.views.exports", "exporter_of"),
     "export_method": ("kernelscope.views.exports", "method"),
@@ -345,15 +344,6 @@ class Recording:
         `kernelscope.analysis.tuning.trial_table` returns every configuration with its time.
         """
         return _view("by_tuning")(self)
-
-    def by_task(self) -> pd.DataFrame:
-        """Return what the tasks of Dask did: a new DataFrame, one row a key prefix and process.
-
-        Columns are the task's prefix, the process and its worker, how many tasks there were and how long they took,
-        their launches with their host time, compiles, and the time of the GPU. A launch belongs to the task that ran on
-        its thread; what no task did is left out. Times are in nanoseconds.
-        """
-        return _view("by_task")(self)
 
     def by_process(self) -> pd.DataFrame:
         """Return what each process did: a new DataFrame, one row a process, the index its id.

@@ -10,7 +10,6 @@ from handmade import Script, many_launches
 from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.ranges import (
     MOST_WAITING,
-    TASKS,
     UNNAMED,
     as_tree,
     attribute,
@@ -412,14 +411,6 @@ def test_a_thread_that_works_beside_another_is_not_waited_for(beside: tuple[int,
         script.launch(start_ns=start, end_ns=end, phases=None, thread_id=thread)
     # That of thread 2, and that of thread 1 in the second range, in which it did nothing beside the first thread.
     assert others_of(script.recording())["wait"][:2] == (1, 2)
-
-
-def test_tasks_of_dask_are_work_of_their_own() -> None:
-    ranges = [{"name": "one", "start_ns": 0, "end_ns": 100},
-              {"name": "two", "start_ns": 10, "end_ns": 90, "thread_id": 1, "domain": TASKS}]
-    assert others_of(recording_of(ranges, [(50, 1)]))["one"][:2] == (0, 0)
-    ranges[1]["domain"] = "other"
-    assert others_of(recording_of(ranges, [(50, 1)]))["one"][:2] == (0, 1)
 
 
 def test_other_processes_are_never_waited_for() -> None:

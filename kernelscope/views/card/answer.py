@@ -21,7 +21,6 @@ from kernelscope.analysis.operators import OperatorSummary
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import RangeSummary, as_tree
 from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL
-from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.analysis.tuning import Tuning
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
@@ -267,21 +266,6 @@ class ProcessesMembers(TypedDict):
     processes: Annotated[Many[ProcessMembers], "those that did not end well first"]
 
 
-class TaskMembers(TypedDict):
-    """Tasks of one name on one worker."""
-
-    task: str
-    worker: str | None
-    tasks: int
-    unfinished: int
-    task_ns: int | None
-    launches: int
-    host_ns: int | None
-    compiles: int
-    compile_ns: int | None
-    gpu_ns: int | None
-
-
 class OperatorMembers(TypedDict):
     """An operator of a framework."""
 
@@ -436,7 +420,6 @@ class RecordingAnswer(HeadMembers, total=False):
     gpu: GpuMembers | None
     cells: Many[CellMembers]
     processes: ProcessesMembers | None
-    tasks: Many[TaskMembers]
     operators: Many[OperatorMembers]
     tunings: Many[TuningMembers]
     builds: Many[BuildMembers]
@@ -679,15 +662,6 @@ def _processes(shown: Overview) -> ProcessesMembers | None:
     return {"facts": Many(labels.process_lines(found)), "processes": Many(labels.worst_first(found.processes), row)}
 
 
-def _tasks(shown: Overview) -> Many[TaskMembers]:
-    def row(each: TaskSummary) -> TaskMembers:
-        return {"task": each.task, "worker": each.worker, "tasks": each.tasks, "unfinished": each.unfinished,
-                "task_ns": each.task_ns, "launches": each.launches, "host_ns": each.host_ns, "compiles": each.compiles,
-                "compile_ns": each.compile_ns, "gpu_ns": each.gpu_ns}
-
-    return Many(shown.tasks, row)
-
-
 def _operators(shown: Overview) -> Many[OperatorMembers]:
     def row(each: OperatorSummary) -> OperatorMembers:
         return {"operator": each.operator, "calls": each.calls, "host_ns": each.host_ns, "launches": each.launches,
@@ -773,7 +747,7 @@ def _outliers(shown: Overview) -> OutliersMembers | None:
 #: The parts of an answer behind its head, in order: where the time went, then what to do, then each subject.
 PARTS: Mapping[str, Callable[[Overview], Any]] = {
     "time": _time, "compiles": _compiles, "kernels": _kernels, "lines": _lines, "advice": _advice, "gpu": _gpu,
-    "cells": _cells, "processes": _processes, "tasks": _tasks, "operators": _operators,
+    "cells": _cells, "processes": _processes, "operators": _operators,
     "tunings": _tunings, "builds": _builds, "graphs": _graphs, "ranges": _ranges, "calls": _calls,
     "outliers": _outliers,
 }

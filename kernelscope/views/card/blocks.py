@@ -6,17 +6,25 @@ page, a table that stands for bars on a terminal) is a block of its own, which t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TypeVar
 
 from kernelscope.units import counted, percent
+from kernelscope.views.base import cut
 from kernelscope.views.flame.model import Flame
 
 #: How many rows are in sight before "and N more", and how many lines of code.
 FIRST_ROWS = 12
 FIRST_LINES = 5
+#: So many rows, and letters of the user's names, a page has at most in a folded part, or a notebook becomes large.
+MOST_ROWS = 500
+MOST_LETTERS = 40_000
 #: So many letters of a kernel's name stand before a sentence about it.
 KERNEL_WIDTH = 48
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -433,3 +441,31 @@ def share_text(value: float | None, whole: float | None) -> str:
 def more_text(total: int, first: int, noun: str, nouns: str = "") -> str:
     """Return how many there are beyond the first, such as ``3 more kernels``; empty where there are none."""
     return counted(total - first, f"more {noun}", f"more {nouns or noun + 's'}") if total > first else ""
+
+
+def terminal_columns(*columns: str | tuple[str, str]) -> tuple[TerminalColumn, ...]:
+    """Return columns of numbers on a terminal: keys, or pairs of a label and a key."""
+    pairs = [(column, column) if isinstance(column, str) else column for column in columns]
+    return tuple([TerminalColumn(label, key) for label, key in pairs])
+
+
+def first_and_folded(table: Table, total: int, noun: str, nouns: str = "") -> tuple[Block, ...]:
+    """Return a table of the first rows, and on a page the remaining rows folded."""
+    more = more_text(total, FIRST_ROWS, noun, nouns)
+    top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
+    if not more:
+        return (top,)
+    folded = fitting(table.rows[FIRST_ROWS:], row_letters)
+    rest = replace(table, rows=folded, terminal=(), left_out=total - FIRST_ROWS - len(folded), is_rest=True)
+    return top, Fold((rest,), bold=more)
+
+
+def fitting(items: Sequence[_Item], letters: Callable[[_Item], int], limit: int = MOST_LETTERS) -> tuple[_Item, ...]:
+    """Return the first items of a folded part, as many as have together no more letters than the limit."""
+    ends = accumulate(map(letters, items))
+    return tuple([item for item, end in zip(items, ends, strict=True) if end <= limit])
+
+
+def row_letters(row: Row) -> int:
+    """Return how many letters of a row count for `fitting`: those of its name."""
+    return len(cut(row.name))

@@ -18,7 +18,6 @@ from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
 from kernelscope.analysis.processes import Comparison, ProcessSummary, RepeatedCompile
 from kernelscope.analysis.ranges import RangeSummary
-from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.analysis.tuning import Tuning, TuningGpu
 from kernelscope.units import MISSING, count, counted, duration, listed, percent, short_name, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
@@ -181,14 +180,6 @@ def process_number(found: Comparison) -> str:
 
 #: So many specializations that several processes compiled are named.
 _MOST_REPEATED = 3
-
-
-def task_number(tasks: Sequence[TaskSummary]) -> str:
-    """Return how many tasks there are, of how many prefixes, and how many did not end."""
-    prefixes = {each.task for each in tasks}
-    parts = [count(sum(each.tasks for each in tasks)), counted(len(prefixes), "prefix", "prefixes")]
-    unfinished = sum(each.unfinished for each in tasks)
-    return ", ".join([*parts, *([f"{count(unfinished)} not ended"] if unfinished else [])])
 
 
 def process_lines(found: Comparison) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
-_PHASES = "host time of the launches by phase, in the colors of the bar above"
-_HOST = "host time inside the launches, from each call to its return"
+from kernelscope.registry import features, loaded
 
-#: By the table's first title and the key of a value; the empty key is the first column.
+_PHASES = "host time of the launches by phase, in the colors of the bar above"
+#: What a column of host time means.
+HOST = "host time inside the launches, from each call to its return"
+
+#: By the table's first title and the key of a value; the empty key is the first column. Features add their tables'.
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "Cell": {
         "": "the notebook cell, by its number; the timeline shows it",
@@ -16,7 +20,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "compiles": "compiles in the cell, inside launches and outside",
         "disk": "specializations that were loaded from a disk cache instead of being compiled",
         "memory": "launches whose specialization had been compiled or loaded before",
-        "host": _HOST,
+        "host": HOST,
         "wall": "time from the cell's start to its end",
         "gpu": "share of the time in which the GPU ran kernels, copies or memsets",
         "status": "how the cell ended, and how many of its launches raised an exception",
@@ -26,7 +30,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "": "the process: its worker's name, its rank or its pid, with its machine below",
         "launches": "kernel launches that it made",
         "compiles": "its compiles",
-        "host": _HOST,
+        "host": HOST,
         "compile": "time of these compiles, and of loads from a disk cache",
         "busy": "time in which any of its kernels, copies or memsets ran on the GPU",
         "wait": "time in which its threads waited for the GPU",
@@ -34,16 +38,6 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "exposed": "of that, time in which none of its other kernels ran",
         "status": "how it ended: ok, terminated (by SIGTERM or SIGHUP), killed, cut off, or unfinished",
         "clock": "how far its times can be off against those of the other processes",
-    },
-    "Task": {
-        "": "the prefix of the tasks' keys, which Dask makes of the function's name; below it the workers",
-        "tasks": "how many of them ran; one that was repeated counts each time",
-        "time": "time from start to end of all of them",
-        "launches": "kernel launches that they made",
-        "compiles": "compiles in them",
-        "host": _HOST,
-        "compile": "time of these compiles, and of loads from a disk cache",
-        "gpu": "time of their kernels, copies and memsets on the GPU",
     },
     "Kernel": {
         "": "the kernel function, and where it is defined; %kernelscope inspect NAME shows its code",
@@ -53,7 +47,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "specializations": "compiled versions, one for each combination of argument types",
         "memory": "launches whose specialization had been compiled or loaded before",
         "disk": "specializations that were loaded from a disk cache instead of being compiled",
-        "host": _HOST,
+        "host": HOST,
         "share": "share of the host time of all launches",
         "median": "host time of a launch without compiles: half of the launches took less",
         "p99": "host time of a launch without compiles: 99 % of the launches took less",
@@ -137,7 +131,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "": "your code, and the functions elsewhere that it called; a line that is a link selects what it made in the "
             "timeline",
         "launches": "launches that ran, of which kernels is said at each number",
-        "host": _HOST + ", compiles in them included",
+        "host": HOST + ", compiles in them included",
         "compile": "compiles and loads from a disk cache; those inside launches are in the host time too",
         "call": "host time of other CUDA calls that gave work to the GPU: copies, memsets, graphs; a copy that blocks "
                 "waits here for the work before it",
@@ -167,5 +161,14 @@ def column_meaning(table: str, keys: Mapping[str, str]) -> str:
     keys : mapping of str to str
         By label, the key of the value below it.
     """
-    known = COLUMNS.get(table, {})
+    known = _columns().get(table, {})
     return "\n".join([f"{label}: {known[key]}" for label, key in keys.items() if key in known])
+
+
+@functools.cache
+def _columns() -> Mapping[str, Mapping[str, str]]:
+    columns = dict(COLUMNS)
+    for feature in features():
+        if feature.card is not None and feature.card.meanings:
+            columns.update(loaded(feature.card.meanings))
+    return columns

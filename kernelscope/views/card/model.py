@@ -55,7 +55,6 @@ from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.owners import process_names
 from kernelscope.analysis.processes import Comparison, comparison
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
-from kernelscope.analysis.tasks import TaskSummary, by_task
 from kernelscope.analysis.torch_reasons import functions_of_kernels
 from kernelscope.analysis.tuning import Tuning, tunings
 from kernelscope.analysis.unchecked import UncheckedLaunches, unchecked_launches
@@ -435,11 +434,6 @@ class Overview:
     def kernel_operators(self) -> dict[int, tuple[str, ...]]:
         """Return the operators that launched a kernel, by dispatcher id, the most frequent first."""
         return operators_of_kernels(self.recording)
-
-    @cached_property
-    def tasks(self) -> tuple[TaskSummary, ...]:
-        """Return Dask's tasks by key prefix and process."""
-        return tuple(by_task(self.recording, self.phases))
 
     @cached_property
     def flame(self) -> Flame | None:

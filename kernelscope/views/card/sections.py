@@ -9,8 +9,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
-from typing import TypeVar
+from itertools import groupby
 
 from kernelscope.analysis.activities import KernelExecution, Spread
 from kernelscope.analysis.advice import Advice, first_of
@@ -20,9 +19,8 @@ from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.launches import APART, PHASES, CellSummary, KernelSummary, PhaseTotals
 from kernelscope.analysis.lines import AnnotatedCode, LineSummary, Source, SourceLine, together
 from kernelscope.analysis.processes import Comparison, ProcessSummary
-from kernelscope.analysis.ranges import as_tree
+from kernelscope.analysis.ranges import as_tree, of_features
 from kernelscope.analysis.savings import GPU, NEXT_SESSION
-from kernelscope.analysis.tasks import TaskSummary
 from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
@@ -33,6 +31,8 @@ from kernelscope.views.card import labels
 from kernelscope.views.card.blocks import (
     FIRST_LINES,
     FIRST_ROWS,
+    MOST_LETTERS,
+    MOST_ROWS,
     Action,
     Bar,
     Block,
@@ -55,8 +55,12 @@ from kernelscope.views.card.blocks import (
     Shares,
     Table,
     TerminalColumn,
+    first_and_folded,
+    fitting,
     more_text,
+    row_letters,
     share_text,
+    terminal_columns,
 )
 from kernelscope.views.card.model import Overview
 from kernelscope.views.card.verdict import groups, outliers_line, verdict
@@ -64,14 +68,12 @@ from kernelscope.views.flame import text as flame_text
 from kernelscope.views.flame.model import LABELS
 from kernelscope.views.parts import GPU_LABELS, part_label, phase_label
 
-#: How many are in sight before "and N more", and how many rows a page has at most in its folded parts.
+#: How many are in sight before "and N more", and how many a page has at most in its folded parts.
 FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
 MOST_CONFIGURATIONS = 16
 FIRST_FAILED = 3
-MOST_ROWS = 500
 MOST_GRAPH_ROWS = 200
-#: So many letters of the user's names, and of findings, a folded part has at most, or a notebook becomes large.
-MOST_LETTERS = 40_000
+#: So many letters of findings a folded part has at most.
 MOST_FINDING_LETTERS = 250_000
 MOST_DETAILS = 20
 #: Names of operators, and of compiled functions, beside a kernel, and of kernels beside an operator.
@@ -98,7 +100,6 @@ EMPTY_CHECKS = (
 )
 
 _CELL_WIDTH = 80
-_Item = TypeVar("_Item")
 _WITHOUT_COMPILE = "excluding compilation"
 _WITHOUT_MEASURING = "excluding compilation and measuring"
 
@@ -395,10 +396,10 @@ def gpu_section(shown: Overview) -> Section | None:
     if gpu.execution:
         blocks.append(Table(
             ("kernel", ""), tuple([_execution_row(each) for each in gpu.execution[:FIRST_ROWS]]),
-            terminal=_terminal("ran", "total", "median", "p99", "longest", "queue"),
+            terminal=terminal_columns("ran", "total", "median", "p99", "longest", "queue"),
             more=more_text(len(gpu.execution), FIRST_ROWS, "kernel")))
     if gpu.others:
-        rows = _fitting([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]], _row_letters)
+        rows = fitting([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]], row_letters)
         others = Table(
             ("Other kernel", ""), rows, (
                 Column("Kernels", "others"), Column("GPU time", "total", "longest", "longest", "time"),
@@ -421,10 +422,10 @@ def calls_section(shown: Overview) -> Section | None:
         ("Function", ""), tuple(rows), (
             Column("Calls", "calls"), Column("Total", "total", width="time"), Column("Median", "median", width="time"),
             Column("p99", "p99", width="time"), Column("Max", "max", width="time")),
-        _terminal("calls", "total", "median", "p99", "max"), is_dense=True)
+        terminal_columns("calls", "total", "median", "p99", "max"), is_dense=True)
     total = sum(each.times.count for each in shown.calls)
     number = f"{count(total)}, {duration(sum(each.times.total_ns for each in shown.calls))}"
-    return Section("calls", "CUDA calls", number, _first_and_folded(table, len(rows), "function"),
+    return Section("calls", "CUDA calls", number, first_and_folded(table, len(rows), "function"),
                    "calls of the CUDA driver and runtime that started work on the GPU, waited for it, or managed "
                    "memory, modules and streams, on all threads; those that launches made too")
 
@@ -443,12 +444,6 @@ def _total(spread: Spread | None) -> str:
 
 def _median(spread: Spread | None, missing: str = MISSING) -> str:
     return missing if spread is None else duration(spread.p50_ns)
-
-
-def _terminal(*columns: str | tuple[str, str]) -> tuple[TerminalColumn, ...]:
-    """Return columns of numbers on a terminal: keys, or pairs of a label and a key."""
-    pairs = [(each, each) if isinstance(each, str) else each for each in columns]
-    return tuple([TerminalColumn(label, key) for label, key in pairs])
 
 
 # Advice.
@@ -504,7 +499,7 @@ def cells_section(shown: Overview) -> Section | None:
     ]
     failed = [shorten(each.label, _CELL_WIDTH) for each in shown.by_cell if each.status not in ("ok", "")]
     number = count(len(shown.by_cell)) + (f", failed: {listed(failed, FIRST_FAILED)}" if failed else "")
-    return Section("cells", "Cells", number, _first_and_folded(
+    return Section("cells", "Cells", number, first_and_folded(
         cells_table(rows, is_gpu=busy is not None, is_compiled=bool(shown.totals.compile_ns)), len(shown.by_cell),
         "cell"),
         "the recorded cells, in order, and which of them failed", is_open=True)
@@ -529,17 +524,17 @@ def processes_section(shown: Overview) -> Section | None:
         Column("Host, GPU" if is_gpu else "Host", "bars", width="phases", kind="bars"),
         *([Column("Clock off by", "clock", width="time")] if is_aligned else []),
         Column("Status", "status", width="word", kind="words"))
-    terminal = (*_terminal("launches", "host", "compiles", ("compiling", "compile")),
-                *(_terminal("busy", "wait") if is_gpu else ()),
-                *(_terminal(("comm.", "communication"), "hidden", "exposed") if talks else ()),
-                *(_terminal(("clock off by", "clock")) if is_aligned else ()),
+    terminal = (*terminal_columns("launches", "host", "compiles", ("compiling", "compile")),
+                *(terminal_columns("busy", "wait") if is_gpu else ()),
+                *(terminal_columns(("comm.", "communication"), "hidden", "exposed") if talks else ()),
+                *(terminal_columns(("clock off by", "clock")) if is_aligned else ()),
                 TerminalColumn("status", "status", "words"))
     facts = tuple(labels.process_lines(found))
     table = Table(("Process", ""), tuple(rows), columns, terminal, named="words")
     then = f", then the slowest {extremes // 2} and the fastest {extremes - extremes // 2}" if extremes else ""
     return Section("processes", "Processes", labels.process_number(found),
                    (*([Lines(facts, "facts")] if facts else []),
-                    *_first_and_folded(table, len(found.processes), "process", "processes")),
+                    *first_and_folded(table, len(found.processes), "process", "processes")),
                    "the recorded processes side by side: workers, ranks, or what the program started; first those that "
                    f"did not end well{then}", is_open=True)
 
@@ -601,45 +596,6 @@ def _process_row(each: ProcessSummary, most: Sequence[int]) -> Row:
         notes=notes, terminal=notes, bars=_process_bars(each, most))
 
 
-def tasks_section(shown: Overview) -> Section | None:
-    """Return Dask's tasks by the prefix of their keys, each with its workers, where there are any."""
-    if not shown.tasks:
-        return None
-    of_prefix: dict[str, list[TaskSummary]] = {}
-    for each in shown.tasks:
-        of_prefix.setdefault(each.task, []).append(each)
-    names = [] if shown.processes is None else [each.label for each in shown.processes.processes]
-    rows: list[Row] = []
-    for prefix, found in of_prefix.items():
-        unfinished = sum(each.unfinished for each in found)
-        notes = (f"{count(unfinished)} not ended: recording ended before, or the worker died",) if unfinished else ()
-        rows.append(Row(clean(prefix), _task_values(found), notes=notes, terminal=notes, at=f"name:{clean(prefix)}"))
-        if len(found) > 1:
-            rows += [Row(clean(names[each.process_id] if each.process_id is not None and names else str(each.worker)),
-                         _task_values([each]), depth=1) for each in found]
-    is_gpu = shown.gpu is not None
-    columns = (
-        Column("Tasks", "tasks"), Column("Time", "time", width="time"),
-        Column("Launches", "launches", "compiles", "compiles"),
-        Column("Host time", "host", "compiling", "compile", "time"),
-        *([Column("GPU time", "gpu", width="time")] if is_gpu else []))
-    terminal = _terminal("tasks", "time", "launches", "host", "compiles", ("compiling", "compile"),
-                         *(["gpu"] if is_gpu else []))
-    return Section("tasks", "Tasks", labels.task_number(shown.tasks), _first_and_folded(
-        Table(("Task", ""), tuple(rows[:MOST_ROWS]), columns, terminal), len(rows), "row"),
-        "Dask's tasks by the prefix of their keys and by worker, those that took longest first", is_open=True)
-
-
-def _task_values(found: Sequence[TaskSummary]) -> dict[str, str]:
-    def total(name: str) -> int | None:
-        known = [value for each in found if (value := getattr(each, name)) is not None]
-        return sum(known) if known else None
-
-    return {"tasks": count(total("tasks")), "launches": count(total("launches")), "compiles": count(total("compiles")),
-            "time": duration(total("task_ns")), "host": duration(total("host_ns")),
-            "compile": duration(total("compile_ns")), "gpu": duration(total("gpu_ns"))}
-
-
 def cell_row(each: CellSummary, busy: float | None, at: str, command: str = "", *, is_imported: bool = False) -> Row:
     """Return a cell as a row of `cells_table`; `busy` is the GPU's share of its time.
 
@@ -663,31 +619,10 @@ def cells_table(rows: Sequence[Row], *, is_gpu: bool, is_compiled: bool) -> Tabl
         Column("Status", "status", width="word", kind="words"), _bars_column(is_compiled=is_compiled),
     )
     terminal = (
-        *_terminal("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
-        *(_terminal(("GPU", "gpu")) if is_gpu else ()), TerminalColumn("status", "status", "words"),
+        *terminal_columns("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
+        *(terminal_columns(("GPU", "gpu")) if is_gpu else ()), TerminalColumn("status", "status", "words"),
     )
     return Table(("Cell", ""), tuple(rows), columns, terminal, named="words")
-
-
-def _first_and_folded(table: Table, total: int, noun: str, nouns: str = "") -> tuple[Block, ...]:
-    """Return a table of the first rows, and on a page the remaining rows folded."""
-    more = more_text(total, FIRST_ROWS, noun, nouns)
-    top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
-    if not more:
-        return (top,)
-    folded = _fitting(table.rows[FIRST_ROWS:], _row_letters)
-    rest = replace(table, rows=folded, terminal=(), left_out=total - FIRST_ROWS - len(folded), is_rest=True)
-    return top, Fold((rest,), bold=more)
-
-
-def _fitting(items: Sequence[_Item], letters: Callable[[_Item], int], most: int = MOST_LETTERS) -> tuple[_Item, ...]:
-    """Return the first items of a folded part, as many as have together no more letters than that."""
-    ends = accumulate(map(letters, items))
-    return tuple([item for item, end in zip(items, ends, strict=True) if end <= most])
-
-
-def _row_letters(row: Row) -> int:
-    return len(cut(row.name))
 
 
 def _finding_letters(each: Finding) -> int:
@@ -723,16 +658,16 @@ def kernels_section(shown: Overview) -> Section | None:
         Column("In memory", "memory", "from disk", "disk"), *_time_columns(is_gpu), _bars_column(shown),
     )
     terminal = (
-        *_terminal("launches", ("compiled", "compiles")), TerminalColumn("disk", "disk", is_wide=True),
-        *_terminal("memory", "host", "share", "median"),
+        *terminal_columns("launches", ("compiled", "compiles")), TerminalColumn("disk", "disk", is_wide=True),
+        *terminal_columns("memory", "host", "share", "median"),
         TerminalColumn("p99", "p99", is_wide=True), TerminalColumn("max", "max"),
     )
     more = more_text(len(shown.by_kernel), FIRST_ROWS, "kernel")
     blocks: tuple[Block, ...] = (Table(("Kernel", ""), tuple(rows), columns, terminal, more=more),)
     if rest:
         spent = rest.total("host_ns")
-        others = _fitting([Row(kernel.name, _kernel_values(kernel, host, runs.get(kernel.dispatcher_id)))
-                           for kernel in rest[:MOST_ROWS]], _row_letters)
+        others = fitting([Row(kernel.name, _kernel_values(kernel, host, runs.get(kernel.dispatcher_id)))
+                          for kernel in rest[:MOST_ROWS]], row_letters)
         folded = Table(("Kernel", ""), others, (
             Column("Launches", "launches"), Column("Compiled", "compiles"), Column("In memory", "memory"),
             *[each if is_gpu else replace(each, below_label="", below="") for each in _time_columns(is_gpu)],
@@ -784,9 +719,9 @@ def operators_section(shown: Overview) -> Section | None:
         Column("Calls", "calls"), Column("Host time", "host", width="time"),
         Column("Launches", "launches", "launching", "launching", "time"),
         *([Column("GPU time", "gpu", width="time")] if is_gpu else []))
-    terminal = _terminal("calls", "host", "launches", "launching", *(["gpu"] if is_gpu else []))
+    terminal = terminal_columns("calls", "host", "launches", "launching", *(["gpu"] if is_gpu else []))
     named = sum(each.operator is not None for each in shown.operators)
-    return Section("operators", "Operators", count(named), _first_and_folded(
+    return Section("operators", "Operators", count(named), first_and_folded(
         Table(("Operator", ""), tuple(rows[:MOST_ROWS]), columns, terminal), len(rows), "operator"),
         "PyTorch's operators that gave the GPU work: each launch belongs to the innermost; host time is that of the "
         "operator's calls, what they call included")
@@ -913,9 +848,8 @@ def _sum(text: str, rows: Sequence[LineSummary]) -> CodeLine | None:
 
 
 def ranges_section(shown: Overview) -> Section | None:
-    """Return the paths of NVTX ranges by host time, where there are any, and others than Dask's tasks."""
-    tasks = sum(each.tasks for each in shown.tasks)
-    if sum(each.ranges for each in shown.by_range) == tasks and not shown.marks:
+    """Return the paths of NVTX ranges by host time, where there are any that no feature has a section for."""
+    if of_features(shown.recording).all():
         return None
     heading, note = "Ranges", labels.ranges_note(shown)
     if not shown.by_range:
@@ -943,14 +877,15 @@ def ranges_section(shown: Overview) -> Section | None:
         Column("Host time", "host_inclusive", "own", "host", "time"),
         *([Column("GPU time", "gpu_inclusive", "own", "gpu", "gpu")] if is_gpu else []), *others, _bars_column(shown),
     )
-    terminal = (*_terminal("ranges", ("total", "inclusive"), ("own", "exclusive")),
+    terminal = (*terminal_columns("ranges", ("total", "inclusive"), ("own", "exclusive")),
                 *(TerminalColumn(each, each, is_wide=True) for each in ("min", "median")),
-                *_terminal("max", ("launches", "launches_inclusive"), ("host", "host_inclusive")),
+                *terminal_columns("max", ("launches", "launches_inclusive"), ("host", "host_inclusive")),
                 TerminalColumn("own", "host", is_wide=True),
-                *((*_terminal(("GPU", "gpu_inclusive")), TerminalColumn("own", "gpu", is_wide=True)) if is_gpu else ()),
-                *(_terminal("others") if has_others else ()),
-                *(_terminal(("GPU", "others_gpu")) if has_others and is_gpu else ()))
-    return Section("ranges", heading, note, _first_and_folded(
+                *((*terminal_columns(("GPU", "gpu_inclusive")), TerminalColumn("own", "gpu", is_wide=True))
+                  if is_gpu else ()),
+                *(terminal_columns("others") if has_others else ()),
+                *(terminal_columns(("GPU", "others_gpu")) if has_others and is_gpu else ()))
+    return Section("ranges", heading, note, first_and_folded(
         Table(("Range", ""), tuple(rows), columns, terminal), len(shown.by_range), "path"),
         "NVTX ranges as a tree, with the launches and GPU work requested in them; own is without the ranges inside")
 
@@ -1006,7 +941,7 @@ def _findings(all_of_them: Findings, total: int, more: str, after: str) -> tuple
     found = all_of_them.findings
     blocks: tuple[Block, ...] = (replace(all_of_them, findings=found[:FIRST_FINDINGS], more=more),)
     if more:
-        folded = _fitting(found[FIRST_FINDINGS:], _finding_letters, MOST_FINDING_LETTERS)
+        folded = fitting(found[FIRST_FINDINGS:], _finding_letters, MOST_FINDING_LETTERS)
         rest = Findings(folded, is_first=False, left_out=total - FIRST_FINDINGS - len(folded))
         blocks = (*blocks, Fold((rest,), bold=more, after=after))
     return blocks
@@ -1029,7 +964,7 @@ def builds_section(shown: Overview) -> Section | None:
             Column("Requests", "requests", width="requests"), Column("Hits", "hits", "median", "hit", "time"),
             Column("Misses", "misses", "median", "miss", "time"),
             Column("Time", "time", "building", "building", "time"),
-        ), _terminal("requests", "hits", ("median", "hit"), "misses", ("median", "miss"), "time", "building"),
+        ), terminal_columns("requests", "hits", ("median", "hit"), "misses", ("median", "miss"), "time", "building"),
         more=more_text(len(shown.builds), MOST_GRAPH_ROWS, "algorithm"), left_out=len(shown.builds) - len(rows))
     cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
     found = tuple([Finding(each.algorithm, labels.miss_outcome(each, cells), duration(each.duration_ns),
@@ -1065,7 +1000,7 @@ def graphs_section(shown: Overview) -> Section | None:
     top, rest = shown.by_topology[:FIRST_GRAPHS], shown.by_topology[FIRST_GRAPHS:]
     more = more_text(len(shown.by_topology), FIRST_GRAPHS, "graph")
     is_gpu = shown.gpu is not None
-    terminal = _terminal(
+    terminal = terminal_columns(
         "builds", ("median", "build"), "rebuilds", ("all", "rebuilding"), "updates", "refused", "launches",
         ("median", "launch"), *([("GPU median", "gpu_median")] if is_gpu else []))
     blocks: list[Block] = [_graph_table(shown, top, terminal, more)]
@@ -1133,7 +1068,8 @@ def configurations_section(shown: Overview) -> Section | None:
         of_all = f" of {len(shown.by_kernel):,}" if len(shown.by_kernel) > len(kernels) else ""
         folds = [Fold(tuple(folds), bold=counted(len(kernels), "kernel"),
                       after=f"{of_all}, {counted(sum(counts), 'configuration')}", scrolls=False)]
-    columns = _terminal("grid", "block", "shared", "stream", "launches", "median", "occupancy", ("regs", "registers"))
+    columns = terminal_columns("grid", "block", "shared", "stream", "launches", "median", "occupancy",
+                               ("regs", "registers"))
     terminal = tuple([replace(each, is_optional=True) for each in columns])
     return Section("configurations", "Launch configurations", count(shown.configurations),
                    (Table(("kernel", ""), tuple(first), terminal=terminal), *folds),
@@ -1178,7 +1114,7 @@ def call_paths_section(shown: Overview) -> Section | None:
         return None
     rows = [Row(label, dict(zip(flame.metrics, values, strict=True)), depth=depth)
             for depth, label, values in flame_text.rows(flame, FIRST_ROWS)]
-    table = Table(("call path", ""), tuple(rows), terminal=_terminal(*[
+    table = Table(("call path", ""), tuple(rows), terminal=terminal_columns(*[
         (LABELS[name].lower(), name) for name in flame.metrics]), more=flame_text.rest(flame, len(rows)))
     return Section("call_paths", "Call paths", count(flame.paths), (CallPaths(flame), table),
                    "a flame graph: functions of Python below their callers, down to the kernels that they launched")
@@ -1187,7 +1123,7 @@ def call_paths_section(shown: Overview) -> Section | None:
 #: The sections of a card by their order: each makes one of an `Overview`, or None where it has nothing to say. Those of
 #: features stand between them: see `kernelscope.registry.CardSection`.
 SECTIONS: Mapping[int, Callable[[Overview], Section | None]] = {
-    10: advice_section, 20: processes_section, 30: tasks_section, 40: cells_section, 50: kernels_section,
+    10: advice_section, 20: processes_section, 40: cells_section, 50: kernels_section,
     60: operators_section, 70: lines_section, 90: compiles_section, 100: tunings_section, 110: builds_section,
     120: graphs_section, 130: ranges_section, 140: gpu_section, 150: calls_section, 160: phases_section,
     170: call_paths_section, 180: configurations_section,

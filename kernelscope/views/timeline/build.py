@@ -370,6 +370,7 @@ class Builder:
         self._cell_labels = [cell_label(row) for row in rows["cells"]]
         self._threads = [row["name"] or f"thread {row['thread_id']}" for row in rows["threads"]]
         self._kernels = [str(row["name"]) for row in rows["dispatchers"]]
+        self._domains = {domain: title for feature in features() for domain, title in feature.range_domains.items()}
         self._operators: list[str] = recording.arrow("operators").column("path").to_pylist()
         self.ordinals = [row["ordinal"] for row in rows["devices"]]
         # By row of ``graph_events`` the row of ``events``, -1 for none; behind them one for rows that are -1.
@@ -449,7 +450,7 @@ class Builder:
         for code, rows in rows_by(of).items():
             number, on, what, owner = lines[code].tolist()
             name = domains[number] if number >= 0 else ""
-            title = "Dask tasks" if name == "dask" else f"NVTX {name}".strip()
+            title = self._domains.get(name) or f"NVTX {name}".strip()
             lane = self.lanes.lane("nvtx", (number, name, on), title, self._thread(on), owner)
             self.lanes.place(lane, slices, rows, ("marks", "push_pop", "start_end")[what])
 

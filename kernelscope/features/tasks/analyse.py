@@ -12,7 +12,8 @@ from kernelscope.analysis.compiling import compile_times_of, compiles_of
 from kernelscope.analysis.launches import LaunchPhases, launch_phases
 from kernelscope.analysis.lines import gpu_by, known_sums
 from kernelscope.analysis.processes import processes_of
-from kernelscope.analysis.ranges import TASKS, attribute, attribute_activities, open_at
+from kernelscope.analysis.ranges import attribute, attribute_activities, open_at
+from kernelscope.features.tasks import DOMAIN
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns
 from kernelscope.schema import UNKNOWN
@@ -64,12 +65,12 @@ class TaskSummary:
     gpu_ns: int | None
 
 
-def by_task(recording: Recording, phases: LaunchPhases | None = None) -> list[TaskSummary]:
+def task_summaries(recording: Recording, phases: LaunchPhases | None = None) -> list[TaskSummary]:
     """Summarize tasks by key prefix and process, in order of their time, longest first.
 
     `phases` is what `launch_phases` returns, where it is at hand.
     """
-    is_task = matches(recording, "ranges", "domain", TASKS) & ~matches(recording, "ranges", "kind", "mark")
+    is_task = matches(recording, "ranges", "domain", DOMAIN) & ~matches(recording, "ranges", "kind", "mark")
     tasks = np.flatnonzero(is_task)
     if not len(tasks):
         return []
@@ -106,12 +107,17 @@ def by_task(recording: Recording, phases: LaunchPhases | None = None) -> list[Ta
     return sorted(found, key=lambda each: -(each.task_ns or 0))
 
 
-def task_table(recording: Recording) -> pd.DataFrame:
-    """Return `by_task` as a DataFrame."""
+def by_task(recording: Recording) -> pd.DataFrame:
+    """Return what the tasks of Dask did: a new DataFrame, one row a key prefix and process.
+
+    Columns are the task's prefix, the process and its worker, how many tasks there were and how long they took,
+    their launches with their host time, compiles, and the time of the GPU. A launch belongs to the task that ran on
+    its thread; what no task did is left out. Times are in nanoseconds.
+    """
     texts = ("task", "worker")
     names = ("task", "process_id", "worker", "tasks", "unfinished", "task_ns", "launches", "host_ns", "compiles",
              "compile_ns", "gpu_ns")
-    return data_frame(by_task(recording), {name: "object" if name in texts else "Int64" for name in names}, {})
+    return data_frame(task_summaries(recording), {name: "object" if name in texts else "Int64" for name in names}, {})
 
 
 def _around(group_at: Ints, parents: Ints) -> Ints:
