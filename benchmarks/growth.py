@@ -356,15 +356,18 @@ def operators_of(n: int, paths: list[str], names: list[str]) -> Columns:
 
 def nested_operators(n: int) -> Columns:
     """Operators inside of each other, as a recording has them."""
-    from kernelscope.recording.operators import RawOperators, ThreadOperators, add_operators
+    from kernelscope.features.operators.build import join_operators
+    from kernelscope.recording.build import RawRecording
 
     ids = np.arange(n)
     start = START_NS + ids * STEP_NS
     columns = base(n)
     held = {name: np.asarray(values) for name, values in launched(n).items() if name != "cache"}
-    raw = RawOperators([ThreadOperators(1, [(at - 1, f"aten::op{at % 3}") for at in range(n)],
-                                        np.stack((start, ids), axis=1))])
-    rows = add_operators(held, {}, raw, [{"ident": 1}], [{"start_ns": START_NS, "end_ns": START_NS + n * STEP_NS}])
+    raw = RawRecording(
+        threads=[{"ident": 1}], cells=[{"start_ns": START_NS, "end_ns": START_NS + n * STEP_NS}],
+        rows={"operators": [{"ident": 1, "nodes": [(at - 1, f"aten::op{at % 3}") for at in range(n)],
+                             "events": np.stack((start, ids), axis=1), "are_all": True}]})
+    rows = join_operators(raw, held, {})["operators"]
     columns["launches"]["operator_id"] = held["operator_id"]
     columns["operators"] = {name: [row[name] for row in rows] for name in rows[0]} | {
         "operator_id": np.arange(len(rows)), "process_id": [0] * len(rows)}

@@ -69,6 +69,9 @@ class CardSection:
         The type of that member, from which the JSON schema is made.
     meanings : str
         What the columns of its tables mean, as in `kernelscope.views.card.meanings.COLUMNS`.
+    kernel_note : str
+        A function of an `Overview` and a dispatcher id that returns what stands beside where a kernel is defined, in
+        the section of kernels; an empty text for nothing.
     """
 
     order: int
@@ -77,6 +80,7 @@ class CardSection:
     member: str
     member_type: str
     meanings: str = ""
+    kernel_note: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,11 @@ class Feature:
         A function of `kernelscope.recording.build.RawRecording` and of the columns of ``launches`` that returns the
         rows of the feature's tables by name, or columns for tables that can be long. Without it they are what the
         probes added to ``Sink.rows``.
+    reporters : tuple of str
+        Names of its probes in ``health`` that are not the feature's.
+    joins : str
+        A function of a `RawRecording`, of the columns of ``launches`` and of those of ``activities``, which adds to
+        them ids of rows of a table of the core's that nothing else makes, and returns such rows by table.
     methods : mapping of str to str
         Methods of `kernelscope.Recording`: functions of a recording.
     functions : mapping of str to str
@@ -132,6 +141,8 @@ class Feature:
     options: str = ""
     probes: str = ""
     rows: str = ""
+    reporters: tuple[str, ...] = ()
+    joins: str = ""
     methods: Mapping[str, str] = field(default_factory=dict[str, str])
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     commands: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -380,10 +380,11 @@ class Sink:
         A row of health that a probe states anew whenever a recording ends, by probe.
     collections : kernelscope.native._core.Collections or None
         Collections of Python's garbage collector; None where they are not recorded.
-    operators : kernelscope.native._core.Operators or None
-        PyTorch's operators; None where they are not recorded.
     rows : dict of str to list of dict
         What the probes of features recorded, by table, as `kernelscope.registry.Feature.rows` of the feature takes it.
+    snapshots : dict of str to callable
+        By table, what returns all such rows of the session until now, where a probe has them elsewhere; a recording
+        inside another one counts from `RawRecording.began` on.
     before_part : list of callable
         Called before a recording inside another one begins: they add to `rows` what was recorded until then.
     measurements : list of dict
@@ -438,8 +439,8 @@ class Sink:
         self.gpu = GpuColumns()
         self.stated: dict[str, dict[str, Any]] = {}
         self.collections: core.Collections | None = None
-        self.operators: core.Operators | None = None
         self.rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.snapshots: dict[str, Callable[[], list[dict[str, Any]]]] = {}
         self.before_part: list[Callable[[], None]] = []
         self.measurements: list[dict[str, Any]] = []
         self.own: list[tuple[int, int, int]] = []

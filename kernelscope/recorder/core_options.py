@@ -164,10 +164,6 @@ class CoreOptions:
         "record the call path of each launch and compile too: all Python frames from the outermost of your code on",
         flag("--stacks", action="store_true"), check=_stacks_problem, inside=lambda _, around: (
             f"recorded {'call paths' if around.stacks else 'no call paths'}, {AROUND}")))
-    torch_ops: bool = field(default=False, metadata=option(
-        "record which of PyTorch's operators, such as aten::addmm, launched each kernel; this adds to every operator",
-        flag("--torch-ops", action="store_true"), inside=lambda _, around: (
-            f"recorded {'the' if around.torch_ops else 'no'} operators of PyTorch, {AROUND}")))
     metrics: str | None = field(default=None, metadata=option(
         "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
         "Compute's names of metrics with commas between; launches are replayed, and the GPU's times are not recorded",

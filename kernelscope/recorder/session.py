@@ -29,7 +29,7 @@ from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
-from kernelscope.probes.torch import TorchOperatorsProbe, TorchProbe
+from kernelscope.probes.torch import TorchProbe
 from kernelscope.probes.triton import TritonProbe
 from kernelscope.recorder.core_options import CoreOptions
 from kernelscope.recorder.environment import environment, shown_filename
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from kernelscope.recording.columns import Columns
     from kernelscope.recording.graphs import RawGraphs
     from kernelscope.recording.joins import RawActivities
-    from kernelscope.recording.operators import RawOperators
     from kernelscope.recording.ranges import RawRanges
 
 
@@ -220,8 +219,6 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
     probes += [TritonProbe(), TorchProbe(),
                *(loaded(framework.probe)() for framework in frameworks() if framework.probe)]
-    if options.torch_ops:
-        probes.append(TorchOperatorsProbe())
     problems: list[dict[str, Any]] = []
     for feature in features():
         declared = fields(loaded(feature.options)) if feature.probes else ()
@@ -322,17 +319,10 @@ class Part:
             return None
         return RawCollections.from_bytes(sink.collections.rows(self._collections))
 
-    def operators(self, sink: Sink) -> RawOperators:
-        """Return PyTorch's operators of the session until now, and since when they count."""
-        from kernelscope.recording.operators import RawOperators
-
-        if sink.operators is None:
-            return RawOperators()
-        return RawOperators.from_rows(sink.operators.rows(), self.began, not sink.operators.dropped)
-
     def rows(self, sink: Sink) -> dict[str, list[dict[str, Any]]]:
-        """Return what the probes of features recorded in this part, by table."""
-        return {table: rows[self._rows.get(table, 0):] for table, rows in sink.rows.items()}
+        """Return what the probes of features recorded in this part, by table; all of the session of snapshots."""
+        rows = {table: rows[self._rows.get(table, 0):] for table, rows in sink.rows.items()}
+        return rows | {table: snapshot() for table, snapshot in sink.snapshots.items()}
 
     def activities(self, sink: Sink) -> RawActivities:
         """Return the GPU activities of this part, and the calls that started them."""
@@ -408,7 +398,6 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         activities=activities,
         graphs=graphs,
         collections=collections,
-        operators=part.operators(sink),
         rows=part.rows(sink),
         began=part.began,
         measurements=[row for row in sink.measurements if row["start_ns"] >= (part.began or 0)],

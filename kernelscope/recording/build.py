@@ -30,7 +30,6 @@ from kernelscope.recording.driver import add_driver_launches
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, join
 from kernelscope.recording.model import Recording
-from kernelscope.recording.operators import RawOperators, add_operators
 from kernelscope.recording.parquet import integer_array, make_table, recorded_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.recording.time import (
@@ -100,10 +99,9 @@ class RawRecording:
         What the GPU and the driver did.
     collections : RawCollections or None
         Garbage collections; None where they were not recorded.
-    operators : RawOperators
-        PyTorch's operators.
     rows : dict of str to list of dict
-        What the probes of features recorded, by table, as `kernelscope.registry.Feature.rows` of the feature takes it.
+        What the probes of features recorded, by table, as `kernelscope.registry.Feature.rows` of the feature, or
+        `joins`, takes it.
     began : int or None
         When this recording began inside another one; None for one by itself.
     measurements : list of dict
@@ -134,7 +132,6 @@ class RawRecording:
     ranges: RawRanges = field(default_factory=RawRanges)
     collections: RawCollections | None = None
     activities: RawActivities = field(default_factory=RawActivities)
-    operators: RawOperators = field(default_factory=RawOperators)
     graphs: RawGraphs = field(default_factory=RawGraphs)
     rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     measurements: list[Row] = field(default_factory=list)
@@ -165,20 +162,22 @@ def build(raw: RawRecording) -> Recording:
         add_devices(launches, activities["launch_id"], activities["device_id"])
     graphs.mark_captured(launches, raw.configurations, raw.specializations, raw.devices)
     of_graphs, graph_events, event_ids = graphs.rows(raw.cells, raw.specializations)
-    for columns, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):
-        if name in columns and len(event_ids) > 1:
-            columns[name] = event_ids[columns[name]]
+    for events, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):
+        if name in events and len(event_ids) > 1:
+            events[name] = event_ids[events[name]]
     add_driver_launches(launches, activities, raw.dispatchers, raw.specializations, raw.configurations,
                         (*compilations, *builds))
-    operators = add_operators(launches, activities, raw.operators, raw.threads, raw.cells)
+    joined: dict[str, Sequence[Row]] = {}
+    for feature in features():
+        joined |= loaded(feature.joins)(raw, launches, activities) if feature.joins else {}
     _add_tunings(launches, builds)
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     rows: dict[str, Sequence[Row]] = {
         "cells": raw.cells, "threads": raw.threads, "lines": _with_cells(raw.lines, raw.cells),
-        "stacks": raw.stacks, "operators": operators, "devices": raw.devices, "dispatchers": raw.dispatchers,
+        "stacks": raw.stacks, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
-        **measurement_rows(raw, launches),
+        **measurement_rows(raw, launches), **joined,
     }
     columns: dict[str, Mapping[str, Any]] = {
         "launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
@@ -186,8 +185,9 @@ def build(raw: RawRecording) -> Recording:
     for feature in features():
         of_feature = loaded(feature.rows)(raw, launches) if feature.rows else raw.rows
         for table in loaded(feature.tables) if feature.tables else ():
-            made = of_feature.get(table.name, [])
-            (columns if isinstance(made, Mapping) else rows)[table.name] = made
+            made: Any = of_feature.get(table.name, [])
+            target: dict[str, Any] = columns if isinstance(made, Mapping) else rows
+            target[table.name] = made
     left_out: list[str] = []
     tables = {name: recorded_table(name, held, left_out) for name, held in rows.items()}
     tables |= {name: make_table(name, held) for name, held in columns.items()}

@@ -45,7 +45,6 @@ _VIEWS = {
     "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
-    "by_operator": ("kernelscope.analysis.operators", "operator_table"),
     "roofline": ("kernelscope.views.roofline.view", "roofline"),
     "compare": ("kernelscope.views.compare", "compare"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
@@ -313,16 +312,6 @@ class Recording:
         to the GPU, a wait to the line that waited. What has no known line is the last row. Times are in nanoseconds.
         """
         return _view("by_line")(self)
-
-    def by_operator(self) -> pd.DataFrame:
-        """Return what PyTorch's operators did: a new DataFrame, one row an operator, such as ``aten::addmm``.
-
-        Columns are the operator, how often it was called and its host time, what it calls included; its kernels,
-        launches with their host time, and the time of the GPU. Work belongs to the innermost operator that gave it to
-        the GPU; what none did is the last row. Operators are recorded on request only: ``record(torch_ops=True)``.
-        Times are in nanoseconds.
-        """
-        return _view("by_operator")(self)
 
     def roofline(self) -> RooflineView:
         """Return the roofline of the kernels whose counters were measured: a figure in notebooks, a table as text.

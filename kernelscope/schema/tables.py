@@ -48,8 +48,9 @@ UNFINISHED = "unfinished"
 _FRAMEWORKS = ("numba-cuda", "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile",
                *(framework.name for framework in frameworks()), "simulator", "scripted", "driver")
 #: What reports on a recording: probes, the recorder and its journal, and the readers of other tools' traces.
-_PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "torch.operators", "dask",
-           "metrics", "nsys", "torch.profiler", "xla", "chrome", *(feature.name for feature in features()))
+_PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "dask", "metrics",
+           "nsys", "torch.profiler", "xla", "chrome",
+           *(name for feature in features() for name in (feature.name, *feature.reporters)))
 #: Directions of copies; ``copy`` is one whose direction is not known.
 _DIRECTIONS = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "copy")
 _ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize",

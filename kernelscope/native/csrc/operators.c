@@ -5,7 +5,7 @@
  * were met under the operator around it, and an instant and a number are kept.
  *
  * The callback is `at::RecordFunctionCallback`, which `at::addGlobalCallback` takes by value. It is declared here as the
- * System V ABI of x86-64 passes it; `kernelscope.probes.torch.operators` compares the version and the header that
+ * System V ABI of x86-64 passes it; `kernelscope.features.operators.record` compares the version and the header that
  * PyTorch brings before it gives the addresses of these functions.
  */
 #include "core.h"

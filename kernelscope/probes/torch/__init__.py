@@ -16,9 +16,8 @@ from kernelscope.probes.base import ImportHook, Probe, numbers_of, refuse_older,
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.torch.compile import FRAMEWORK, CompileHooks
 from kernelscope.probes.torch.cudagraphs import CudaGraphHooks
-from kernelscope.probes.torch.operators import TorchOperatorsProbe
 
-__all__ = ["TorchOperatorsProbe", "TorchProbe", "self_check"]
+__all__ = ["TorchProbe", "self_check"]
 
 #: The first version that the hooks were tried with, and all of them by their first two numbers.
 OLDEST_VERSION = "2.11"

@@ -19,7 +19,6 @@ from kernelscope.recording.columns import THREAD_BITS, Columns, Row
 from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS, KINDS, RawActivities, selected
 from kernelscope.recording.model import Recording
-from kernelscope.recording.operators import RawOperators, ThreadOperators
 from kernelscope.recording.parquet import integer_array, make_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, nested_events
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, SCHEMA_VERSION, UNKNOWN
@@ -77,8 +76,8 @@ class Trace:
         Names of threads by process and ident, of those that have one.
     devices : dict of (int or None, int) to dict
         Rows of ``devices`` by process, None for all of them, and ordinal.
-    operators : list of (int, ThreadOperators)
-        PyTorch's operators, and their process.
+    operators : list of (int, dict)
+        PyTorch's operators by thread, as in ``RawRecording.rows["operators"]``, and their process.
     are_graphs_nameless : bool
         Whether activities may not say which executable graph they are part of.
     names, entries : list of str
@@ -110,7 +109,7 @@ class Trace:
     labels: list[Row] = field(default_factory=list)
     threads: dict[tuple[int, int], str] = field(default_factory=dict)
     devices: dict[tuple[int | None, int], Row] = field(default_factory=dict)
-    operators: list[tuple[int, ThreadOperators]] = field(default_factory=list)
+    operators: list[tuple[int, Row]] = field(default_factory=list)
     are_graphs_nameless: bool = False
     names: list[str] = field(default_factory=list)
     entries: list[str] = field(default_factory=list)
@@ -252,9 +251,10 @@ def _raw(trace: Trace) -> tuple[RawRecording, _Ids]:
     raw.activities = RawActivities(activities, calls, trace.names, trace.entries, trace.shapes)
     raw.ranges = _ranges(trace)
     places = {(process, ident & THREAD_BITS): place for place, (process, ident) in enumerate(ids.threads)}
-    raw.operators = RawOperators([
-        ThreadOperators(places[process, each.ident & THREAD_BITS], each.nodes, each.events + np.array([ids.shift, 0]))
-        for process, each in trace.operators if (process, each.ident & THREAD_BITS) in places])
+    raw.rows["operators"] = [
+        {**row, "ident": places[process, row["ident"] & THREAD_BITS],
+         "events": row["events"] + np.array([ids.shift, 0])}
+        for process, row in trace.operators if (process, row["ident"] & THREAD_BITS) in places]
     return raw, ids
 
 

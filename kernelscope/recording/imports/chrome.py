@@ -45,7 +45,6 @@ from kernelscope.recording.imports.assembly import (
 )
 from kernelscope.recording.joins import ACTIVITY_COLUMNS
 from kernelscope.recording.model import Recording
-from kernelscope.recording.operators import ThreadOperators
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, UNKNOWN
 from kernelscope.units import listed
 
@@ -569,9 +568,9 @@ def _correlation(said: Row) -> int:
     return _whole(said.get("correlation", said.get("correlation_id")))
 
 
-def _operators(columns: Columns, names: Sequence[str], places: Mapping[int, int]) -> list[tuple[int, ThreadOperators]]:
+def _operators(columns: Columns, names: Sequence[str], places: Mapping[int, int]) -> list[tuple[int, Row]]:
     """Operators by thread, and the place of their process: which is inside of which follows from their times."""
-    found: list[tuple[int, ThreadOperators]] = []
+    found: list[tuple[int, Row]] = []
     ended = np.flatnonzero((columns["end_ns"] != UNKNOWN) & np.isin(columns["process"], [*places]))
     keys = [columns[name][ended] for name in ("process", "ident")]
     rows = ended[np.lexsort((-columns["end_ns"][ended], columns["start_ns"][ended], *keys[::-1]))]
@@ -596,5 +595,6 @@ def _operators(columns: Columns, names: Sequence[str], places: Mapping[int, int]
         while stack:
             events.append((stack.pop()[0], stack[-1][1] if stack else UNKNOWN))
         process, ident = int(columns["process"][part[0]]), int(columns["ident"][part[0]])
-        found.append((places[process], ThreadOperators(ident, nodes, np.array(events, np.int64).reshape(-1, 2))))
+        found.append((places[process], {"ident": ident, "nodes": nodes, "are_all": True,
+                                        "events": np.array(events, np.int64).reshape(-1, 2)}))
     return found

@@ -17,7 +17,6 @@ from kernelscope.analysis.compiles import CompilationSummary
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.launches import CellSummary, KernelSummary
 from kernelscope.analysis.lines import LineSummary, Source, SourceLine
-from kernelscope.analysis.operators import OperatorSummary
 from kernelscope.analysis.processes import Comparison, ProcessSummary
 from kernelscope.analysis.ranges import RangeSummary, as_tree
 from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL
@@ -266,18 +265,6 @@ class ProcessesMembers(TypedDict):
     processes: Annotated[Many[ProcessMembers], "those that did not end well first"]
 
 
-class OperatorMembers(TypedDict):
-    """An operator of a framework."""
-
-    operator: str | None
-    calls: int | None
-    host_ns: int | None
-    launches: int
-    launch_ns: int | None
-    gpu_ns: int | None
-    kernels: Many[str]
-
-
 class TuningMembers(TypedDict):
     """An autotuner's benchmarks of a kernel."""
 
@@ -420,7 +407,6 @@ class RecordingAnswer(HeadMembers, total=False):
     gpu: GpuMembers | None
     cells: Many[CellMembers]
     processes: ProcessesMembers | None
-    operators: Many[OperatorMembers]
     tunings: Many[TuningMembers]
     builds: Many[BuildMembers]
     graphs: Many[GraphSummaryMembers]
@@ -662,14 +648,6 @@ def _processes(shown: Overview) -> ProcessesMembers | None:
     return {"facts": Many(labels.process_lines(found)), "processes": Many(labels.worst_first(found.processes), row)}
 
 
-def _operators(shown: Overview) -> Many[OperatorMembers]:
-    def row(each: OperatorSummary) -> OperatorMembers:
-        return {"operator": each.operator, "calls": each.calls, "host_ns": each.host_ns, "launches": each.launches,
-                "launch_ns": each.launch_ns, "gpu_ns": each.gpu_ns, "kernels": Many(each.kernels)}
-
-    return Many(shown.operators, row)
-
-
 def _tunings(shown: Overview) -> Many[TuningMembers]:
     cells = labels.cell_labels(shown)
 
@@ -747,9 +725,8 @@ def _outliers(shown: Overview) -> OutliersMembers | None:
 #: The parts of an answer behind its head, in order: where the time went, then what to do, then each subject.
 PARTS: Mapping[str, Callable[[Overview], Any]] = {
     "time": _time, "compiles": _compiles, "kernels": _kernels, "lines": _lines, "advice": _advice, "gpu": _gpu,
-    "cells": _cells, "processes": _processes, "operators": _operators,
-    "tunings": _tunings, "builds": _builds, "graphs": _graphs, "ranges": _ranges, "calls": _calls,
-    "outliers": _outliers,
+    "cells": _cells, "processes": _processes, "tunings": _tunings, "builds": _builds, "graphs": _graphs,
+    "ranges": _ranges, "calls": _calls, "outliers": _outliers,
 }
 
 

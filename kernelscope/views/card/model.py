@@ -50,7 +50,6 @@ from kernelscope.analysis.launches import (
     launch_phases,
 )
 from kernelscope.analysis.lines import AnnotatedCode, annotated, by_line
-from kernelscope.analysis.operators import OperatorSummary, by_operator, operators_of_kernels
 from kernelscope.analysis.outliers import Outliers, outliers
 from kernelscope.analysis.owners import process_names
 from kernelscope.analysis.processes import Comparison, comparison
@@ -424,16 +423,6 @@ class Overview:
     def compiled_functions(self) -> dict[str, tuple[str, ...]]:
         """Return the functions that torch has compiled to kernels of each name."""
         return functions_of_kernels(self.compilations)
-
-    @cached_property
-    def operators(self) -> tuple[OperatorSummary, ...]:
-        """Return PyTorch's operators; empty where they were not recorded."""
-        return tuple(by_operator(self.recording, self.phases)) if self.has("operators") else ()
-
-    @cached_property
-    def kernel_operators(self) -> dict[int, tuple[str, ...]]:
-        """Return the operators that launched a kernel, by dispatcher id, the most frequent first."""
-        return operators_of_kernels(self.recording)
 
     @cached_property
     def flame(self) -> Flame | None:

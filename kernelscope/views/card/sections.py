@@ -76,7 +76,7 @@ MOST_GRAPH_ROWS = 200
 #: So many letters of findings a folded part has at most.
 MOST_FINDING_LETTERS = 250_000
 MOST_DETAILS = 20
-#: Names of operators, and of compiled functions, beside a kernel, and of kernels beside an operator.
+#: Names of compiled functions beside a kernel.
 MOST_BESIDE = 3
 #: So many kernels' launch configurations need no folded part around them.
 FEW_KERNELS = 5
@@ -636,12 +636,15 @@ def kernels_section(shown: Overview) -> Section | None:
     host, is_gpu = shown.totals.host_ns, shown.gpu is not None
     top, rest = shown.by_kernel[:FIRST_ROWS], shown.by_kernel[FIRST_ROWS:]
     runs = shown.gpu.execution.by_id(shown.by_kernel.ids[:FIRST_ROWS + MOST_ROWS].tolist()) if shown.gpu else {}
+    notes_of_features = [loaded(feature.card.kernel_note) for feature in features()
+                         if feature.card is not None and feature.card.kernel_note]
     rows: list[Row] = []
     for kernel in top:
         place = cut(defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks))
-        for word, by in (("of", shown.compiled_functions.get(kernel.name, ())),
-                         ("by", shown.kernel_operators.get(kernel.dispatcher_id, ()))):
-            place += f" · {word} {cut(clean(listed(by, MOST_BESIDE)))}" if by else ""
+        functions = shown.compiled_functions.get(kernel.name, ())
+        beside = [f"of {cut(clean(listed(functions, MOST_BESIDE)))}" if functions else "",
+                  *(note(shown, kernel.dispatcher_id) for note in notes_of_features)]
+        place = " · ".join([place, *filter(None, beside)])
         notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         run = runs.get(kernel.dispatcher_id)
@@ -705,27 +708,6 @@ def _kernel_values(kernel: KernelSummary, host: int | None, on_gpu: KernelExecut
 
 
 # Lines of code.
-
-def operators_section(shown: Overview) -> Section | None:
-    """Return PyTorch's operators by the time of the GPU, where they were recorded."""
-    if not shown.operators:
-        return None
-    is_gpu = shown.gpu is not None
-    rows = [Row("no operator" if each.operator is None else clean(each.operator), {
-        "calls": MISSING if each.calls is None else count(each.calls), "host": duration(each.host_ns),
-        "launches": count(each.launches), "launching": duration(each.launch_ns), "gpu": duration(each.gpu_ns),
-    }, place=cut(clean(listed(each.kernels, MOST_BESIDE)))) for each in shown.operators]
-    columns = (
-        Column("Calls", "calls"), Column("Host time", "host", width="time"),
-        Column("Launches", "launches", "launching", "launching", "time"),
-        *([Column("GPU time", "gpu", width="time")] if is_gpu else []))
-    terminal = terminal_columns("calls", "host", "launches", "launching", *(["gpu"] if is_gpu else []))
-    named = sum(each.operator is not None for each in shown.operators)
-    return Section("operators", "Operators", count(named), first_and_folded(
-        Table(("Operator", ""), tuple(rows[:MOST_ROWS]), columns, terminal), len(rows), "operator"),
-        "PyTorch's operators that gave the GPU work: each launch belongs to the innermost; host time is that of the "
-        "operator's calls, what they call included")
-
 
 def lines_section(shown: Overview) -> Section | None:
     """Return the code of the lines that did anything, with what they did; on a terminal those that took longest."""
@@ -1123,10 +1105,9 @@ def call_paths_section(shown: Overview) -> Section | None:
 #: The sections of a card by their order: each makes one of an `Overview`, or None where it has nothing to say. Those of
 #: features stand between them: see `kernelscope.registry.CardSection`.
 SECTIONS: Mapping[int, Callable[[Overview], Section | None]] = {
-    10: advice_section, 20: processes_section, 40: cells_section, 50: kernels_section,
-    60: operators_section, 70: lines_section, 90: compiles_section, 100: tunings_section, 110: builds_section,
-    120: graphs_section, 130: ranges_section, 140: gpu_section, 150: calls_section, 160: phases_section,
-    170: call_paths_section, 180: configurations_section,
+    10: advice_section, 20: processes_section, 40: cells_section, 50: kernels_section, 70: lines_section,
+    90: compiles_section, 100: tunings_section, 110: builds_section, 120: graphs_section, 130: ranges_section,
+    140: gpu_section, 150: calls_section, 160: phases_section, 170: call_paths_section, 180: configurations_section,
 }
 
 

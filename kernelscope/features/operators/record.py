@@ -9,10 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.features.operators.options import OperatorsOptions
 from kernelscope.native import core
-from kernelscope.probes.base import Probe
+from kernelscope.probes.base import Probe, ProbeProtocol
 from kernelscope.probes.sink import Sink
 
 # PyTorch calls back at each operator, at each node of a backward pass and at each ``torch.profiler.record_function``,
@@ -42,6 +45,11 @@ _DECLARED = (
 )
 
 
+def probes(options: OperatorsOptions) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
+    """Return the probe."""
+    return [TorchOperatorsProbe()], []
+
+
 class TorchOperatorsProbe(Probe):
     """Has PyTorch call back at each operator; a session has it where the option ``torch_ops`` is given."""
 
@@ -65,7 +73,15 @@ class TorchOperatorsProbe(Probe):
         addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS]
         self._operators = core.Operators(*addresses)  # before it begins: what a Ctrl-C interrupts is undone too
         self._operators.start()
-        sink.operators = self._operators
+        sink.snapshots["operators"] = self._rows
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Return the operators of each thread until now, as `kernelscope.features.operators.build` takes them."""
+        assert self._operators is not None
+        rows = self._operators.rows()
+        are_all = not self._operators.dropped
+        return [{"ident": ident, "nodes": nodes, "events": np.frombuffer(events, np.int64).reshape(-1, 2),
+                 "are_all": are_all} for ident, nodes, events in rows]
 
     def unhook(self) -> None:
         """Have it call back no more. See `Probe.unhook`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from counting import lines_run
 
-from kernelscope.analysis.operators import by_operator
+from kernelscope.features.operators.analyse import operator_summaries
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 
@@ -20,7 +20,7 @@ def recording_of(*paths: str, host_ns: int = 10) -> Recording:
 
 
 def host_of(recording: Recording) -> dict[str | None, int | None]:
-    return {row.operator: row.host_ns for row in by_operator(recording)}
+    return {row.operator: row.host_ns for row in operator_summaries(recording)}
 
 
 def test_an_operator_inside_itself_counts_once() -> None:
@@ -39,6 +39,6 @@ def test_work_grows_as_the_length_of_paths_does() -> None:
     """Also in files that were made before paths were cut."""
     def work(depth: int) -> int:
         recording = recording_of(*[" / ".join(f"o{at}" for at in range(depth))] * 20)
-        return lines_run(lambda: by_operator(recording))
+        return lines_run(lambda: operator_summaries(recording))
 
     assert work(2_000) < 2.2 * work(1_000)

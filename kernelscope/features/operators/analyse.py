@@ -50,7 +50,7 @@ class OperatorSummary:
     gpu_ns: int | None
 
 
-def by_operator(recording: Recording, phases: LaunchPhases | None = None) -> list[OperatorSummary]:
+def operator_summaries(recording: Recording, phases: LaunchPhases | None = None) -> list[OperatorSummary]:
     """Summarize operators by name, in order of the time of the GPU, then of the host; what none did comes last.
 
     No rows where operators were not recorded. `phases` is what `launch_phases` returns, where it is at hand.
@@ -85,11 +85,17 @@ def by_operator(recording: Recording, phases: LaunchPhases | None = None) -> lis
     return sorted(found, key=lambda each: (each.operator is None, -(each.gpu_ns or 0), -(each.host_ns or 0)))
 
 
-def operator_table(recording: Recording) -> pd.DataFrame:
-    """Return `by_operator` as a DataFrame."""
+def by_operator(recording: Recording) -> pd.DataFrame:
+    """Return what PyTorch's operators did: a new DataFrame, one row an operator, such as ``aten::addmm``.
+
+    Columns are the operator, how often it was called and its host time, what it calls included; its kernels,
+    launches with their host time, and the time of the GPU. Work belongs to the innermost operator that gave it to
+    the GPU; what none did is the last row. Operators are recorded on request only: ``record(torch_ops=True)``.
+    Times are in nanoseconds.
+    """
     texts = ("operator", "kernels")
     names = ("operator", "calls", "host_ns", "launches", "kernels", "launch_ns", "gpu_ns")
-    return data_frame(by_operator(recording), {name: "object" if name in texts else "Int64" for name in names},
+    return data_frame(operator_summaries(recording), {name: "object" if name in texts else "Int64" for name in names},
                       {"kernels": lambda each: ", ".join(each.kernels)})
 
 

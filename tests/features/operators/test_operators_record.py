@@ -17,9 +17,8 @@ import pytest
 
 import kernelscope
 from kernelscope.clock import now
+from kernelscope.features.operators.record import _DECLARED, TorchOperatorsProbe, layout_problem
 from kernelscope.probes.scripted import Launch, ScriptedProbe
-from kernelscope.probes.torch import TorchOperatorsProbe
-from kernelscope.probes.torch.operators import _DECLARED, layout_problem
 from kernelscope.recorder.recorder import Recorder
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="operators are recorded on x86-64 only")
