@@ -14,8 +14,7 @@ from kernelscope.counters.instructions import Executed
 from kernelscope.counters.measurements import is_whole
 from kernelscope.cubin import operations
 from kernelscope.recorder.options import RecordingOptions
-from kernelscope.recording.build import RawRecording, build, measurement_rows
-from kernelscope.recording.model import select_cell
+from kernelscope.recording.build import RawRecording, measurement_rows
 
 
 def test_sets_and_names_of_metrics() -> None:
@@ -42,26 +41,11 @@ def test_what_the_range_profiler_cannot_count_is_known() -> None:
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"metrics": "basi"}, "did you mean"), ({"metrics": True}, "takes a text"),
-    ({"metrics": "basic", "stalls": True}, "leave out stalls"), ({"metrics": "basic", "gpu": "events"}, "events")])
+    ({"metrics": "basic", "stalls": True}, "metrics .basic. cannot stand beside stalls True"),
+    ({"metrics": "basic", "gpu": "events"}, "events")])
 def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         RecordingOptions(**options)
-
-
-def test_samples_belong_to_the_cell_whose_work_was_waited_for() -> None:
-    cells = [{"start_ns": 100, "end_ns": 200, "synchronized_ns": 300, "status": "ok"},
-             {"start_ns": 400, "end_ns": 500, "status": "ok"}]
-    start = np.array([50, 95, 100, 250, 350, 450, 500])
-    made = build(RawRecording(cells=cells, devices=[{"ordinal": 0}, {"ordinal": 1}], pm_samples=[
-        {"device_id": device, "name": name, "start_ns": start, "end_ns": start + 10,
-         "value": np.array([0, 1.5, np.nan, -1, 2, 3, 0])} for device in (1, 0) for name in ("b__c.pct", "a__c.pct")]))
-    rows = made.rows("pm_samples")
-    assert [(row["device_id"], row["name"]) for row in rows[::5]] == [
-        (0, "b__c.pct"), (0, "a__c.pct"), (1, "b__c.pct"), (1, "a__c.pct")]
-    assert [row["cell_id"] for row in rows[:5]] == [None, 0, 0, None, 1]
-    assert [row["value"] for row in rows[:5]] == [1.5, None, None, 2, 3]
-    assert len(select_cell(made, 0).pm_samples) == 8
-
 
 
 def executed(*instructions: tuple[int, int, str]) -> list[Executed]:
