@@ -33,8 +33,9 @@ class RecorderOptions(RecordingOptions):
     """Options of a recorder: the recording's options, and what tests replace."""
 
     probes: Sequence[ProbeProtocol] | None = field(
-        default=None, metadata=option("instead of every probe that there is; for tests"))
-    clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
+        default=None, metadata=option("instead of every probe that there is; for tests", is_separate=True))
+    clock: Clock = field(default=now, metadata=option(
+        "the host clock, in nanoseconds; for tests", is_separate=True))
 
 
 @runtime_checkable
