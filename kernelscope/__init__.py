@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
-    from kernelscope.commands.compare import history as history
     from kernelscope.commands.inspect import inspect as inspect
     from kernelscope.commands.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
@@ -45,12 +44,13 @@ if TYPE_CHECKING:
     from kernelscope.recorder.recover import journals as journals
     from kernelscope.typed import Recorder as Recorder
     from kernelscope.typed import Recording as Recording
+    from kernelscope.typed import compare as compare
+    from kernelscope.typed import history as history
     from kernelscope.typed import load as load
     from kernelscope.typed import merge as merge
     from kernelscope.typed import record as record
     from kernelscope.typed import recorded as recorded
     from kernelscope.typed import recover as recover
-    from kernelscope.views.compare import compare as compare
     from kernelscope.views.flame.widget import flame as flame
     from kernelscope.views.graph.widget import graph as graph
     from kernelscope.views.roofline.view import roofline as roofline
@@ -72,8 +72,6 @@ _HOMES = {
     "flame": "kernelscope.views.flame.widget",
     "graph": "kernelscope.views.graph.widget",
     "roofline": "kernelscope.views.roofline.view",
-    "compare": "kernelscope.views.compare",
-    "history": "kernelscope.commands.compare",
     "inspect": "kernelscope.commands.inspect",
     "metrics": "kernelscope.commands.metrics",
     "load_ipython_extension": "kernelscope.commands.magics",
@@ -113,11 +111,11 @@ _ROOMS = {
     "studies": "kernelscope.studies",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
-
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name == "__all__":
+        value = ["__version__", *sorted({*_HOMES, *_of_features()})]
+    elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ROOMS:
         value = importlib.import_module(_ROOMS[name])

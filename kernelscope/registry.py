@@ -117,6 +117,16 @@ class Feature:
     hot_line : str
         A function of a recording, a dispatcher id and a group of reasons (``memory``) that returns at which line a
         kernel spends most of it, as a sentence with a space before it, or an empty text.
+    since_last_run : str
+        A function of a notebook's recordings, the oldest first, and of a new one, which returns what makes the line
+        *Since the last run* of its card: a function of the recording as it is shown, which must not hold the recording
+        itself; or None where the cell did not run before.
+    tools : mapping of str to str
+        Its tools of ``kernelscope mcp``: functions of a `kernelscope.commands.mcp.Folder`, of the
+        `kernelscope.progress.Progress` of who waits (or None), and of what an assistant gives, which return a
+        `kernelscope.commands.mcp.Answered`. The assistant reads their docstrings.
+    tool_instructions : str
+        What the server tells an assistant of them: a sentence.
     """
 
     name: str
@@ -135,6 +145,9 @@ class Feature:
     card: CardSection | None = None
     code_counts: str = ""
     hot_line: str = ""
+    since_last_run: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    tool_instructions: str = ""
 
 
 @functools.cache

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from kernelscope.features.compare.command import history as history
+from kernelscope.features.compare.view import ComparisonView
+from kernelscope.features.compare.view import compare as compare
 from kernelscope.features.lanes.options import LanesOptions
 from kernelscope.features.stalls.options import StallsOptions
 from kernelscope.progress import Progress
@@ -28,6 +31,7 @@ class Recording(model.Recording):
     pc_samples: pd.DataFrame
     pm_samples: pd.DataFrame
     def by_stall(self) -> pd.DataFrame: ...
+    def compare(self, other: model.Recording | str | Path) -> ComparisonView: ...
     def redacted(self, *, names: bool = True) -> Recording: ...
     def select(self, *, cell: int | None = None, process: int | str | None = None,
                framework: str | None = None) -> Recording: ...

@@ -27,6 +27,7 @@ from kernelscope.commands.cell import (
 )
 from kernelscope.commands.tracebacks import TracebackFilter
 from kernelscope.errors import KernelScopeError
+from kernelscope.registry import features, loaded
 
 if TYPE_CHECKING:
     from kernelscope.dask.cluster import ClusterRecorder
@@ -400,7 +401,7 @@ class NotebookSession:
         recording = cell.recording
         if recording is None or cell.options is None:
             return None
-        self._compare(recording)
+        self._say_since(recording)
         self.recordings.append(recording)
         self.keep(recording)
         if cell.options.output is not None:
@@ -412,19 +413,17 @@ class NotebookSession:
                 output.report(problem)
         return recording
 
-    def _compare(self, recording: Recording) -> None:
+    def _say_since(self, recording: Recording) -> None:
         """Have the card say what changed since the cell ran before."""
         if not self.recordings:
             return
-        from kernelscope.analysis.compare import Changes
-        from kernelscope.analysis.runs import previous_run
         from kernelscope.views.card.sections import say_since
-        from kernelscope.views.compare import summary_line
 
         try:
-            before = previous_run(self.recordings, recording)
-            if before is not None:
-                say_since(recording, lambda shown: summary_line(Changes(before, shown)))
+            for feature in features():
+                line = loaded(feature.since_last_run)(self.recordings, recording) if feature.since_last_run else None
+                if line is not None:
+                    say_since(recording, line)
         except Exception as problem:
             output.report(problem)
 

@@ -29,7 +29,6 @@ from kernelscope.schema import INSTANTS, REFERENCES, TABLES, UNKNOWN
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kernelscope.views.compare import ComparisonView
     from kernelscope.views.roofline.view import RooflineView
 
 
@@ -47,7 +46,6 @@ _VIEWS = {
     "by_line": ("kernelscope.analysis.lines", "line_table"),
     "by_operator": ("kernelscope.analysis.operators", "operator_table"),
     "roofline": ("kernelscope.views.roofline.view", "roofline"),
-    "compare": ("kernelscope.views.compare", "compare"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
     "by_task": ("kernelscope.analysis.tasks", "task_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
@@ -331,10 +329,6 @@ class Recording:
         See `kernelscope.roofline`, which also shows several recordings side by side.
         """
         return _view("roofline")(self)
-
-    def compare(self, other: Recording | str | Path) -> ComparisonView:
-        """Return what differs in another recording, a later one of the same thing: see `kernelscope.compare`."""
-        return _view("compare")(self, other)
 
     def by_tuning(self) -> pd.DataFrame:
         """Return the runs of autotuners: a new DataFrame, one row a run.

@@ -11,10 +11,10 @@ from two_runs import run
 import kernelscope
 from kernelscope import Recording
 from kernelscope.errors import RecordingFileError, UnknownKernelError
-from kernelscope.views.compare import compared_text, summary_line
+from kernelscope.features.compare.view import compared_text, summary_line
 from kernelscope.views.timeline.build import timeline_of
 
-RECORDINGS = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
+RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
 
 
 def compiling(compiles: int, each_ns: int = 64_000_000) -> Recording:

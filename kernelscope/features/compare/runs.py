@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from kernelscope.analysis.compare import Changes
 from kernelscope.analysis.launches import cell_label
 from kernelscope.analysis.wall_time import PARTS, total, wall_times
 from kernelscope.errors import RecordingFileError
+from kernelscope.features.compare.analyse import Changes
 from kernelscope.progress import Progress
 from kernelscope.recording.model import Recording, select_cell
 from kernelscope.recording.redact import shareable

@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
-from kernelscope.analysis.compare import (
+from kernelscope.analysis.launches import cell_label
+from kernelscope.analysis.side_by_side import side_by_side
+from kernelscope.features.compare.analyse import (
     CHANGED,
     GONE,
     NEW,
@@ -25,8 +27,6 @@ from kernelscope.analysis.compare import (
     is_same_process,
     slowness_of,
 )
-from kernelscope.analysis.launches import cell_label
-from kernelscope.analysis.side_by_side import side_by_side
 from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
@@ -220,7 +220,7 @@ class ComparisonView:
     names : tuple of str
         The same; told apart where they were equal.
     changes : Changes
-        The data: see `kernelscope.analysis.compare`.
+        The data: see `kernelscope.features.compare.analyse`.
     """
 
     def __init__(self, before: Recording, after: Recording, names: tuple[str, str]) -> None:
@@ -363,6 +363,11 @@ def compare(before: Recording | str | Path, after: Recording | str | Path) -> Co
     names = [title_of(each) if isinstance(given, Recording) else Path(given).name
              for each, given in zip(found, (before, after), strict=True)]
     return ComparisonView(found[0], found[1], (names[0], names[1]))
+
+
+def compare_with(recording: Recording, other: Recording | str | Path) -> ComparisonView:
+    """Return what differs in another recording, a later one of the same thing: see `kernelscope.compare`."""
+    return compare(recording, other)
 
 
 def title_of(recording: Recording) -> str:

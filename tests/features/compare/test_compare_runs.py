@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from two_runs import run
 
-from kernelscope.analysis.runs import Source, is_same_cell, previous_run, runs_of
 from kernelscope.errors import RecordingFileError
+from kernelscope.features.compare.runs import Source, is_same_cell, previous_run, runs_of
 from kernelscope.recording.model import Recording
 
 

@@ -11,7 +11,7 @@ import kernelscope
 from kernelscope import Recording
 from kernelscope.errors import RecordingFileError, UnknownCellError
 
-RECORDINGS = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
+RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
 
 
 def at(seconds: int, **options: object) -> Recording:

@@ -11,15 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kernelscope.analysis.compare import CONDITIONS, Difference
 from kernelscope.analysis.launches import cell_label
-from kernelscope.analysis.runs import Source, previous_run, runs_of
 from kernelscope.commands import output
 from kernelscope.commands.inspect import session_recordings
 from kernelscope.commands.output import loaded, print_answer
 from kernelscope.commands.show import find_cell, find_cell_row
 from kernelscope.commands.verb import Verb, add_json, number
 from kernelscope.errors import KernelScopeError, RecordingFileError, StudyArgumentError, UnknownCellError
+from kernelscope.features.compare.analyse import CONDITIONS, Difference
+from kernelscope.features.compare.history import MOST_RUNS, HistoryView
+from kernelscope.features.compare.runs import Source, previous_run, runs_of
+from kernelscope.features.compare.view import FIRST_ROWS, ComparisonView, compare, compared_text, title_of
 from kernelscope.progress import Progress
 from kernelscope.recording.file import load, load_cells
 from kernelscope.recording.model import Recording
@@ -27,8 +29,6 @@ from kernelscope.recording.redact import shareable
 from kernelscope.suggestions import did_you_mean
 from kernelscope.views.answer import DEFAULT_LIMIT, FailOverMembers, Many, written
 from kernelscope.views.base import clean
-from kernelscope.views.compare import FIRST_ROWS, ComparisonView, compare, compared_text, title_of
-from kernelscope.views.history import MOST_RUNS, HistoryView
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
@@ -277,7 +277,8 @@ def _read(folder: Path, missing: list[str]) -> list[Source]:
 
 
 def oldest_first(files: Iterable[tuple[str, Path]], folder: str, missing: list[str],
-                 read: Callable[[Path], Recording] = load_cells) -> list[Source]:
+                 read_cells: Callable[[Path], Recording] = load_cells,
+                 read: Callable[[Path], Recording] = load) -> list[Source]:
     """Return the recordings of files by name; of those that cannot be read `missing` gets a line.
 
     Parameters
@@ -288,8 +289,8 @@ def oldest_first(files: Iterable[tuple[str, Path]], folder: str, missing: list[s
         What a message calls where they are.
     missing : list of str
         Gets the lines.
-    read : callable, optional
-        Reads what `Source.cells` has.
+    read_cells, read : callable, optional
+        Read what `Source.cells` has, and the whole recording.
 
     Raises
     ------
@@ -299,7 +300,7 @@ def oldest_first(files: Iterable[tuple[str, Path]], folder: str, missing: list[s
     sources: list[Source] = []
     for name, file in files:
         try:
-            sources.append(Source(name, read(file), partial(load, file)))
+            sources.append(Source(name, read_cells(file), partial(read, file)))
         except KernelScopeError as error:
             missing.append(f"{name}: {' '.join(str(error).removeprefix(f'{file.name}: ').split())}")
     if not sources:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from kernelscope.analysis.runs import CellRun
+from kernelscope.features.compare.analyse import Changes
+from kernelscope.features.compare.runs import CellRun, previous_run
+from kernelscope.features.compare.view import summary_line
 from kernelscope.palette import PART_COLORS
+from kernelscope.recording.model import Recording
 from kernelscope.units import MISSING, count, counted, duration
 from kernelscope.views.answer import Answer, Many, WrittenMembers, answer
 from kernelscope.views.base import clean, columns, shorten, table, with_notice, wrap, write_text
 from kernelscope.views.card.answer import health_of
 from kernelscope.views.card.verdict import GROUPS
-from kernelscope.views.compare import summary_line
 from kernelscope.views.html import document
 from kernelscope.views.parts import part_label
 
@@ -59,6 +61,15 @@ class HistoryAnswer(Answer):
     runs: Annotated[Many[CellRunMembers], "the newest first"]
     missing: Annotated[Many[str], "files that could not be read, and why"]
     written: Many[WrittenMembers] | None
+
+
+def since_last_run(recordings: Sequence[Recording], recording: Recording) -> Callable[[Recording], str] | None:
+    """Return what says in a line how a recording, as it is shown, differs from the run before of its only cell.
+
+    None where none of the recordings, the oldest first, has such a run.
+    """
+    before = previous_run(recordings, recording)
+    return None if before is None else lambda after: summary_line(Changes(before, after))
 
 
 class HistoryView:

@@ -8,7 +8,7 @@ from counting import lines_run
 from handmade import MS, Script
 from two_runs import run
 
-from kernelscope.analysis.compare import CONDITIONS, MEASURES, Changes, is_same_process
+from kernelscope.features.compare.analyse import CONDITIONS, MEASURES, Changes, is_same_process
 from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER
 from kernelscope.recording.model import Recording
 
