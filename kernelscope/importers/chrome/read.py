@@ -24,10 +24,14 @@ from typing import Any, cast
 import numpy as np
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.importers.chrome.recognize import GZIP_MAGIC
 from kernelscope.progress import Progress
 from kernelscope.recording.api import is_function
 from kernelscope.recording.columns import Columns, Row
-from kernelscope.recording.imports.assembly import (
+from kernelscope.recording.joins import ACTIVITY_COLUMNS
+from kernelscope.recording.model import Recording
+from kernelscope.recording.operators import ThreadOperators
+from kernelscope.recording.traces import (
     KERNEL,
     MEMCPY,
     MEMSET,
@@ -43,9 +47,6 @@ from kernelscope.recording.imports.assembly import (
     recording_of,
     waits,
 )
-from kernelscope.recording.joins import ACTIVITY_COLUMNS
-from kernelscope.recording.model import Recording
-from kernelscope.recording.operators import ThreadOperators
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, UNKNOWN
 from kernelscope.units import listed
 
@@ -66,7 +67,7 @@ _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _PLAIN = re.compile(r"(\d{1,18})(?:\.(\d{1,3})0*)?")
 
 
-def read_trace(path: Path, progress: Progress | None = None) -> Recording:
+def read(path: Path, progress: Progress | None = None) -> Recording:
     """Return the recording of a trace in Chrome's JSON, plain or compressed with gzip.
 
     Raises
@@ -96,7 +97,7 @@ def _text(path: Path) -> tuple[str, str]:
     """The file's text, of which there is not more than may be; and what is wrong with it, empty for nothing."""
     size = path.stat().st_size
     with open(path, "rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
+        is_packed = file.read(2) == GZIP_MAGIC
         file.seek(0)
         most = min(MOST_BYTES, max(_LEAST_BYTES, MOST_GROWTH * size)) if is_packed else MOST_BYTES
         source = gzip.GzipFile(fileobj=file) if is_packed else file
@@ -236,7 +237,7 @@ class _Reader:
     """Reads the events of one trace into columns."""
 
     def __init__(self) -> None:
-        self._made = Trace("chrome", "a tracer", "a Chrome trace", skipped=Counter())
+        self._made = Trace("chrome", "a Chrome trace", skipped=Counter())
         self._names, self._entries, self._shapes = (Places(each) for each in (
             self._made.names, self._made.entries, self._made.shapes))
         self._operators, self._labels, self._pids = Places([]), Places([]), Places([])
@@ -503,9 +504,9 @@ class _Reader:
         """Say who wrote the trace, when, and in which process."""
         head = self._head
         if "xla" in self._seen:
-            made.probe, made.producer, made.form = "xla", "XLA's profiler (JAX, TensorFlow)", "a Chrome trace"
+            made.probe = "xla"
         elif "schemaVersion" in head or "deviceProperties" in head:
-            made.probe, made.producer, made.form = "torch.profiler", "torch.profiler (Kineto)", "a JSON trace"
+            made.probe, made.form = "torch.profiler", "a JSON trace"
             version = _whole(head.get("schemaVersion"), MAX_COUNT)
             made.form += f" (schema {version})" if version != UNKNOWN else ""
             cupti = _whole(head.get("cupti_version"), MAX_COUNT)

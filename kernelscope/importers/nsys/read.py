@@ -21,9 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.importers.nsys.recognize import REPORTS, SQLITE_MAGIC, has_file
 from kernelscope.progress import Progress
 from kernelscope.recording.columns import Columns, Row, distinct
-from kernelscope.recording.imports.assembly import (
+from kernelscope.recording.joins import ACTIVITY_COLUMNS
+from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import Budget
+from kernelscope.recording.traces import (
     GRAPH,
     KERNEL,
     MARK,
@@ -42,9 +46,6 @@ from kernelscope.recording.imports.assembly import (
     recording_of,
     waits,
 )
-from kernelscope.recording.joins import ACTIVITY_COLUMNS
-from kernelscope.recording.model import Recording
-from kernelscope.recording.parquet import Budget
 from kernelscope.schema import MAX_COUNT, UNKNOWN
 from kernelscope.units import counted
 
@@ -115,17 +116,32 @@ class Tables(Protocol):
         ...
 
 
-def read_sqlite(path: Path, progress: Progress | None = None) -> Recording:
-    """Return the recording of ``nsys export --type sqlite``.
+def read(path: Path, progress: Progress | None = None) -> Recording:
+    """Return the recording of an export: of ``--type sqlite``, or ``--type parquetdir``, a folder with a file a table.
 
     Raises
     ------
     RecordingFileError
         It is no such export, is damaged, or was made to harm.
     """
+    if has_file(path, "parquet"):
+        return _read_folder(path, progress)
+    if path.is_file() and _begin(path) == SQLITE_MAGIC:
+        return _read_sqlite(path, progress)
+    kind = "a report" if path.suffix in REPORTS else "an export in another format"
+    raise RecordingFileError(f"{path.name}: is {kind} of Nsight Systems: make a file that opens here with nsys export "
+                             "--type sqlite or --type parquetdir")
+
+
+def _begin(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(len(SQLITE_MAGIC))
+
+
+def _read_sqlite(path: Path, progress: Progress | None) -> Recording:
     try:
         with closing(_connected(path)) as connection:
-            return _read(_Sqlite(connection, path.stat().st_size), path, "a SQLite export", progress)
+            return _recording(_Sqlite(connection, path.stat().st_size), path, "a SQLite export", progress)
     except RecordingFileError as error:
         raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
     except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
@@ -133,16 +149,9 @@ def read_sqlite(path: Path, progress: Progress | None = None) -> Recording:
                                  "export --type sqlite") from error
 
 
-def read_folder(path: Path, progress: Progress | None = None) -> Recording:
-    """Return the recording of ``nsys export --type parquetdir``: a folder with a Parquet file for each table.
-
-    Raises
-    ------
-    RecordingFileError
-        It is no such export, is damaged, or was made to harm.
-    """
+def _read_folder(path: Path, progress: Progress | None) -> Recording:
     try:
-        return _read(_Folder(path), path, "a Parquet export", progress)
+        return _recording(_Folder(path), path, "a Parquet export", progress)
     except RecordingFileError as error:
         raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -720,8 +729,8 @@ def _device(gpu: Sequence[Any], uuid: Any, count: Any) -> Row:
         **{key: value for key, value in numbers.items() if _is_count(value) and value}}
 
 
-def _read(tables: Tables, path: Path, form: str, progress: Progress | None) -> Recording:
-    trace = Trace("nsys", "Nsight Systems", form, skipped=Counter())
+def _recording(tables: Tables, path: Path, form: str, progress: Progress | None) -> Recording:
+    trace = Trace("nsys", form, skipped=Counter())
     _Reader(tables, trace, progress).read()
     if progress:
         progress(0.75, "joining launches and kernels")

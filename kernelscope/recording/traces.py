@@ -1,4 +1,4 @@
-"""From the columns of a foreign trace to a recording: the joins are those of a recording of our own."""
+"""Makes a recording of the columns of another tool's trace, by the same joins as a recording of our own."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import RawOperators, ThreadOperators
 from kernelscope.recording.parquet import integer_array, make_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, nested_events
+from kernelscope.registry import importers
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, SCHEMA_VERSION, UNKNOWN
 from kernelscope.units import counted, listed
 
@@ -58,9 +59,9 @@ class Trace:
     Attributes
     ----------
     probe : str
-        Who wrote it, as a word of ``health``: nsys, torch.profiler, xla or chrome.
-    producer, form : str
-        The same for people, and the format.
+        Who wrote it, as a word of ``health``: one of the `kernelscope.registry.Importer.producers`.
+    form : str
+        The format, for people.
     version : str or None
         The producer's.
     processes : list of dict
@@ -100,7 +101,6 @@ class Trace:
     """
 
     probe: str
-    producer: str
     form: str
     version: str | None = None
     processes: list[Row] = field(default_factory=list)
@@ -121,6 +121,11 @@ class Trace:
     others: Counter[str] = field(default_factory=Counter)
     hint: str = ""
     metadata: Row = field(default_factory=dict)
+
+    @property
+    def producer(self) -> str:
+        """Return what people call who wrote it."""
+        return next(importer.producers[self.probe] for importer in importers() if self.probe in importer.producers)
 
 
 class Places:
@@ -504,8 +509,9 @@ def in_time(columns: Columns, what: tuple[str, str], problems: list[str]) -> Col
 
 
 def _metadata(trace: Trace, file: str, shift: int) -> Row:
+    suffixes = "|".join(re.escape(suffix) for importer in importers() for suffix in importer.suffixes)
     made: Row = {
-        "name": re.sub(r"(\.(json|gz|sqlite|db|pt|trace|parquetdir|nsys-rep|_pqtdir))+$", "", file) or file,
+        "name": re.sub(rf"(\.({suffixes}))+$", "", file) or file,
         "schema_version": SCHEMA_VERSION, "detail": "launch", "simulator": False, "dry_run": False, "probes": [],
         "gpu": {"source": "cupti"},
         "imported": {"from": trace.producer, "format": trace.form, "version": trace.version,
