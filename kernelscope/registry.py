@@ -1,8 +1,8 @@
-"""Finds frameworks and features: folders of `kernelscope.frameworks` and `kernelscope.features`, and entry points.
+"""Finds frameworks, features and importers: folders of the packages of these names, and entry points.
 
-Each declares itself in its ``__init__``, as ``FRAMEWORK`` or ``FEATURE``. Nothing else names them, so that a folder can
-be removed. A package of somebody else declares one with an entry point of the group
-``kernelscope.features`` or ``kernelscope.frameworks``.
+Each declares itself in its ``__init__``, as ``FRAMEWORK``, ``FEATURE`` or ``IMPORTER``. Nothing else names them, so
+that a folder can be removed. A package of somebody else declares one with an entry point of the group
+``kernelscope.frameworks``, ``kernelscope.features`` or ``kernelscope.importers``.
 """
 
 from __future__ import annotations
@@ -150,6 +150,39 @@ class Feature:
     tool_instructions: str = ""
 
 
+@dataclass(frozen=True)
+class Importer:
+    """What reads the traces of other tools in one format.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    formats : str
+        What it reads, for help, with an article.
+    producers : mapping of str to str
+        Who writes such traces: the word of ``health``, which is the ``probe`` of a
+        `kernelscope.recording.traces.Trace`, and the name for people.
+    is_trace : str
+        A function of a path and of the first bytes there (`kernelscope.recording.trace_files.HEAD_BYTES`; none of a
+        folder) that returns whether it is surely such a trace, as ``module:name``.
+    may_be_trace : str
+        Likewise, whether it looks like one. Where no importer is sure, ``read`` says what is wrong with it.
+    read : str
+        A function of a path and of a `kernelscope.progress.Progress` or None that returns a recording.
+    suffixes : tuple of str
+        Endings of such files' names, without a dot, which are no part of the recording's name.
+    """
+
+    name: str
+    formats: str
+    producers: Mapping[str, str]
+    is_trace: str
+    read: str
+    may_be_trace: str = ""
+    suffixes: tuple[str, ...] = ()
+
+
 @functools.cache
 def frameworks() -> tuple[Framework, ...]:
     """Return the frameworks, those of this package in order of their folders' names."""
@@ -162,6 +195,12 @@ def features() -> tuple[Feature, ...]:
     declared: list[Feature] = [*_declared("features", "FEATURE")]
     names = {feature.name for feature in declared}
     return tuple(feature for feature in declared if names.issuperset(feature.needs))
+
+
+@functools.cache
+def importers() -> tuple[Importer, ...]:
+    """Return the importers of traces, those of this package in order of their folders' names."""
+    return tuple(_declared("importers", "IMPORTER"))
 
 
 def _declared(room: str, name: str) -> Iterator[Any]:

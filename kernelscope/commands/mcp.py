@@ -28,9 +28,9 @@ from kernelscope.commands.verb import Verb
 from kernelscope.errors import KernelScopeError, RecordingFileError
 from kernelscope.progress import Progress
 from kernelscope.recording.file import SUFFIX, load, load_cells
-from kernelscope.recording.imports import is_trace
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable_values
+from kernelscope.recording.trace_files import is_trace
 from kernelscope.registry import features, loaded
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import counted
@@ -308,7 +308,7 @@ class Folder:
         try:
             status = path.stat()
             if stat.S_ISDIR(status.st_mode):
-                # An export of Nsight Systems as Parquet is a folder.
+                # Some traces are folders.
                 if not is_trace(path) or any(_leads_out(member, self._folder) for member in path.iterdir()):
                     return None
             elif not stat.S_ISREG(status.st_mode):

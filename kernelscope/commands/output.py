@@ -186,7 +186,7 @@ def notifier(file: Callable[[], TextIO]) -> Callable[[str, bool], None]:
 def _size(text: str) -> tuple[int, str]:
     """Return how much there is, of what `kernelscope.load` reports, such as ``reading 1200000 rows of launches``.
 
-    Of a recording that is its launches; of a trace the rows of a table of Nsight Systems, or about all events.
+    Of a recording that is its launches; of a trace the rows of one of its tables, or about all events.
     """
     found = re.fullmatch(r"reading (\d+) (?:rows of (launches|[A-Z_]+)|(events))", text)
     if found is None:

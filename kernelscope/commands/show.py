@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from kernelscope.commands.verb import Verb, add_redaction, number
 from kernelscope.errors import UnknownCellError
 from kernelscope.recording.model import Recording, select_cell
 from kernelscope.recording.redact import shareable
+from kernelscope.registry import importers
 from kernelscope.suggestions import did_you_mean
 from kernelscope.views.base import clean, shorten
 from kernelscope.views.card.answer import recording_answer
@@ -21,9 +23,9 @@ from kernelscope.views.cells import cells_text
 from kernelscope.views.flame.text import call_paths_text
 from kernelscope.views.lines import lines_text
 
-_ABOUT = """\
-Show a .kscope file, or the trace of another tool: an export of Nsight Systems (SQLite or Parquet), a trace of
-torch.profiler, of JAX's profiler or another one in Chrome's JSON. Without an option, print the card as text.
+_FORMATS = ", or ".join(importer.formats for importer in importers())
+_FILES = f"a .kscope file, or the trace of another tool: {_FORMATS}" if _FORMATS else "a .kscope file"
+_ABOUT = textwrap.fill(f"Show {_FILES}. Without an option, print the card as text.", 116) + """
 
 --json prints what the card says as one object of at most 32 kB: schema and version, the verdict, what to do first,
 health (complete or not, dropped, dry_run, own_cost), counts, then time, compiles with reasons and fixes, kernels,

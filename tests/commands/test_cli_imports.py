@@ -15,7 +15,7 @@ from kernelscope.errors import KernelScopeError
 from kernelscope.units import MISSING
 
 TESTS = Path(__file__).parents[1]
-TRACES, RECORDINGS = TESTS / "recording" / "traces", TESTS.parent / "notebooks" / "recordings"
+TRACES, RECORDINGS = TESTS / "importers" / "chrome" / "traces", TESTS.parent / "notebooks" / "recordings"
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from kernelscope.views.answer import MOST_LETTERS
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "notebooks" / "recordings"
-TRACES = ROOT / "tests" / "recording" / "traces"
+TRACES = ROOT / "tests" / "importers" / "chrome" / "traces"
 TOOLS = ["list_recordings", "verdict", "kernels", "compiles", "lines", "advice", "metrics"]
 
 

@@ -23,7 +23,7 @@ from kernelscope.views.graph.model import KINDS as NODES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*(ROOT / "notebooks" / "recordings").glob("*.kscope"),
-                *(Path(__file__).parent / "traces").glob("*.json.gz")])
+                *(ROOT / "tests" / "importers" / "chrome" / "traces").glob("*.json.gz")])
 #: Columns of which a recording made by KernelScope alone has no other values, though others may give some.
 OURS = (("dispatchers", "framework"), ("builds", "framework"), ("health", "probe"), ("compilations", "reason_code"),
         ("builds", "reason_code"), ("activities", "memory"), ("passes", "name"), ("pc_samples", "reason"))

@@ -1,40 +1,21 @@
-"""Files that look like other tools' traces and are damaged, or made to harm, are refused with what and where."""
+"""Exports of Nsight Systems that are damaged, or made to harm, are refused with what and where."""
 
 from __future__ import annotations
 
 import contextlib
-import gzip
-import json
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from foreign_traces import Tables, event, launched, nsys_tables, write_folder, write_json, write_sqlite
+from foreign_traces import Tables, nsys_tables, refused, write_folder, write_sqlite
 
 import kernelscope
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.imports import chrome
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
-
-
-def refused(path: Path, message: str) -> str:
-    with pytest.raises(RecordingFileError, match=message) as error:
-        kernelscope.load(path)
-    text = str(error.value)
-    assert text.startswith(f"{path.name}: ") and len(text) < 500
-    assert text.isprintable()
-    return text
-
-
-def text_file(path: Path, text: str | bytes) -> Path:
-    target = path / "trace.json"
-    target.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return target
 
 
 def changed(column: str, value: Any, table: str = KERNELS) -> Tables:
@@ -44,111 +25,6 @@ def changed(column: str, value: Any, table: str = KERNELS) -> Tables:
     at = names.index(column)
     tables[table] = names, [rows[0], (*rows[1][:at], value, *rows[1][at + 1:]), *rows[2:]]
     return tables
-
-
-# JSON.
-
-
-@pytest.mark.parametrize(("text", "message"), [
-    ("{", "is cut off at letter 1"),
-    ('{"traceEvents": [', "is cut off at letter 17"),
-    ('{"traceEvents": [{"ph": "X"}', "is cut off at letter 28"),
-    ('{"traceEvents": [{"ph": "X"', "is cut off at letter 27"),
-    ('{"traceEvents": [{"ph": "X"} {}]}', "is no JSON at letter 28"),
-    ('{"traceEvents" []}', "is no JSON at letter 14"),
-    ("{7: []}", "is no JSON at letter 2"),
-    ('{"cells": []}', "neither a recording nor a trace"),
-    ('{"traceEvents": 7}', "neither a recording nor a trace: it has 'traceEvents' and no list traceEvents"),
-    ('{"schema": "1.1", "nodes": [], "a\\n": 1, "b": 2, "c": 3}',
-     "it has 'schema', 'nodes', 'a.*n', 'b' and 1 more and no list traceEvents"),
-    ('{"traceEvents": []}', "says nothing of a GPU"),
-    ("[]", "says nothing of a GPU"),
-    ("[1, 2", "says nothing of a GPU"),
-    ('{"traceEvents": ' + "[" * 200_000, "nested too deeply"),
-    ('{"a": ' * 100_000, "nested too deeply"),
-    ('{"traceEvents": [' + "9" * 5_000 + "]}", "is no JSON"),
-    (b'{"traceEvents": \xff[]}', "is no JSON at letter 16"),
-], ids=range(17))
-def test_text_that_is_no_trace(tmp_path: Path, text: str | bytes, message: str) -> None:
-    refused(text_file(tmp_path, text), message)
-
-
-def test_a_trace_of_the_host_alone_says_what_is_in_it(tmp_path: Path) -> None:
-    events = [*(event("cpu_op", "aten::add", at, 2) for at in range(3)), event("user_annotation", "step", 1, 2),
-              *(event("python_function", "f", at, 2) for at in range(2)), event("mtia\nruntime", "f", 1, 2),
-              *(event(f"kind{at}", "f", 1, 2) for at in range(7))]
-    message = refused(write_json(tmp_path / "trace.json", events), "of torch.profiler .* says nothing of a GPU")
-    assert "but 3 cpu_op, 2 python_function, 1 user_annotation, 1 mtia runtime and 7 more" in message
-    assert "needed are events of the categories kernel, gpu_memcpy" in message
-
-
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", "1e30", '"later"', "null", "[]", "true",
-                                   "99999999999999999999999"])
-@pytest.mark.parametrize("name", ["ts", "dur"])
-def test_times_that_are_none(tmp_path: Path, name: str, value: str) -> None:
-    text = json.dumps({"traceEvents": [event("kernel", "f", 1, 2, pid=0)]}).replace(
-        f'"{name}": {1 if name == "ts" else 2}', f'"{name}": {value}')
-    refused(text_file(tmp_path, text), f"event 'f' has .* as its {name}")
-
-
-def test_an_event_that_ends_before_it_starts_is_left_out(tmp_path: Path) -> None:
-    path = write_json(tmp_path / "trace.json", [*launched("f", 10, 5), *launched("g", 50, 6, dur=-3)])
-    recording = kernelscope.load(path)
-    assert [row["name"] for row in recording.rows("activities")] == ["f"]
-
-
-@pytest.mark.parametrize("value", [-1, 2**80, "x", None, [], {}, True, 1.5])
-@pytest.mark.parametrize("name", ["correlation", "stream", "device", "registers per thread", "grid", "shared memory"])
-def test_numbers_that_are_none_are_unknown(tmp_path: Path, name: str, value: Any) -> None:
-    events = launched("f", 10, 5)
-    events[1]["args"][name] = value
-    recording = kernelscope.load(write_json(tmp_path / "trace.json", events))
-    assert len(recording.rows("activities")) == 1
-    kernelscope.load(recording.save(tmp_path / "again.kscope"))
-
-
-@pytest.mark.parametrize("wrong", [
-    {"ph": "X"}, {"ph": []}, {"ph": "X", "cat": []}, {"ph": "M", "args": 7}, 7, None, [[]],
-    {"ph": "M", "name": "process_name", "args": {"name": "/device:GPU:0"}, "pid": {}},
-    {"ph": "X", "cat": "overhead\x1b" * 50},
-])
-def test_events_that_are_none_are_left_out(tmp_path: Path, wrong: Any) -> None:
-    path = write_json(tmp_path / "trace.json", [wrong, *launched("f", 10, 5)])
-    recording = kernelscope.load(path)
-    assert len(recording.rows("launches")) == 1
-    assert "\x1b" not in recording.summary()
-
-
-def test_a_gzip_bomb(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.json.gz"
-    with gzip.open(path, "wb") as file:
-        file.write(b'{"traceEvents": [')
-        for _ in range(80):
-            file.write(b" " * (1 << 20))
-    assert path.stat().st_size < 200_000
-    refused(path, "has more than 64 MiB of text")
-
-
-def test_text_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chrome, "MOST_BYTES", 100)
-    refused(write_json(tmp_path / "long.json", launched("f", 10, 5)), "of text, which is more than is opened")
-
-
-def test_a_damaged_gzip(tmp_path: Path) -> None:
-    path = write_json(tmp_path / "trace.json.gz", [each for at in range(200) for each in launched("f", at, at + 1)])
-    whole = path.read_bytes()
-    for data in (whole[:-20], whole[:len(whole) // 2] + b"\0" * 50, whole[:12]):
-        path.write_bytes(data)
-        refused(path, "is damaged after .* bytes of its text")
-
-
-def test_a_gzip_of_something_else(tmp_path: Path) -> None:
-    path = tmp_path / "x.gz"
-    path.write_bytes(gzip.compress(b"hello"))
-    refused(path, "is no JSON|neither a recording nor a trace")
-
-
-# SQLite.
 
 
 def test_a_database_of_something_else(tmp_path: Path) -> None:
@@ -239,9 +115,6 @@ def test_the_file_is_not_written_to(tmp_path: Path) -> None:
     assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-# Parquet.
-
-
 def folder(path: Path, table: str, columns: dict[str, Any]) -> Path:
     target = write_folder(path / "x_pqtdir", nsys_tables())
     pq.write_table(pa.table(columns), target / f"{table}.parquet")
@@ -281,19 +154,6 @@ def test_a_parquet_file_with_any_byte_changed(tmp_path: Path) -> None:
             kernelscope.load(path)
 
 
-# What is none of these, is refused as ever.
-
-
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda path: path.mkdir(), "is a folder, not a file"),
-    (lambda path: path.write_text("hello"), "does not begin as a zip does"),
-    (lambda path: path.write_bytes(b""), "is empty"),
-])
-def test_other_things(tmp_path: Path, make: Callable[[Path], Any], message: str) -> None:
-    make(tmp_path / "thing")
-    refused(tmp_path / "thing", message)
-
-
 def test_a_report_that_was_not_exported(tmp_path: Path) -> None:
     (tmp_path / "report.nsys-rep").write_bytes(b"\x01\x02whatever")
     refused(tmp_path / "report.nsys-rep", "is a report of Nsight Systems: .* nsys export --type sqlite")
@@ -304,9 +164,3 @@ def test_a_report_that_was_not_exported(tmp_path: Path) -> None:
         refused(tmp_path / name, "is an export in another format of Nsight Systems: .* or --type parquetdir")
     (tmp_path / "report.qdrep").write_bytes(write_sqlite(tmp_path / "x.sqlite", nsys_tables()).read_bytes())
     assert len(kernelscope.load(tmp_path / "report.qdrep").rows("launches")) == 4  # what it is called is not what it is
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    write_json(tmp_path / "trace.json", launched("f", 10, 5))
-    (tmp_path / "link.json").symlink_to("trace.json")
-    refused(tmp_path / "link.json", "is a symbolic link")

@@ -1,4 +1,4 @@
-"""From the columns of a foreign trace to a recording: the joins are those of a recording of our own."""
+"""Makes a recording of the columns of another tool's trace, by the same joins as a recording of our own."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.operators import RawOperators, ThreadOperators
 from kernelscope.recording.parquet import integer_array, make_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, nested_events
+from kernelscope.registry import importers
 from kernelscope.schema import MAX_COUNT, MAX_HANDLE, MAX_TIME_NS, SCHEMA_VERSION, UNKNOWN
 from kernelscope.units import counted, listed
 
@@ -58,9 +59,9 @@ class Trace:
     Attributes
     ----------
     probe : str
-        Who wrote it, as a word of ``health``: nsys, torch.profiler, xla or chrome.
-    producer, form : str
-        The same for people, and the format.
+        Who wrote it, as a word of ``health``: one of the `kernelscope.registry.Importer.producers`.
+    form : str
+        The format, for people.
     version : str or None
         The producer's.
     processes : list of dict
@@ -100,7 +101,6 @@ class Trace:
     """
 
     probe: str
-    producer: str
     form: str
     version: str | None = None
     processes: list[Row] = field(default_factory=list)
@@ -122,21 +122,26 @@ class Trace:
     hint: str = ""
     metadata: Row = field(default_factory=dict)
 
+    @property
+    def producer(self) -> str:
+        """Return what people call who wrote it."""
+        return next(importer.producers[self.probe] for importer in importers() if self.probe in importer.producers)
 
-class Places:
-    """Gives texts, or other values, their places in a list."""
 
-    def __init__(self, held: list[Any]) -> None:
-        self.held = held
-        self._places: dict[Any, int] = {each: at for at, each in enumerate(held)}
+class Interned:
+    """Gives texts, or other values, numbers: their indices in a list."""
 
-    def place(self, value: Any) -> int:
-        """Return the place of a value, which is added where it is new."""
-        at = self._places.get(value)
-        if at is None:
-            at = self._places[value] = len(self.held)
-            self.held.append(value)
-        return at
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+        self._index: dict[Any, int] = {value: index for index, value in enumerate(values)}
+
+    def intern(self, value: Any) -> int:
+        """Return the index of a value, which is added where it is new."""
+        index = self._index.get(value)
+        if index is None:
+            index = self._index[value] = len(self.values)
+            self.values.append(value)
+        return index
 
 
 def clean_text(value: str) -> str:
@@ -191,9 +196,9 @@ def recording_of(trace: Trace, file: str) -> Recording:
     raw.metadata = _metadata(trace, file, ids.shift)
     recording = _with_processes(_with_resources(build(raw), trace.activities), ids, trace.processes)
     health = table_of_rows("health", [*recording.rows("health"), *_health(trace, file)])
-    found = Recording({**recording.tables, "health": health}, recording.metadata)
-    check_tables(found.tables)
-    return found
+    imported = Recording({**recording.tables, "health": health}, recording.metadata)
+    check_tables(imported.tables)
+    return imported
 
 
 def _count(columns: Mapping[str, np.ndarray]) -> int:
@@ -251,10 +256,11 @@ def _raw(trace: Trace) -> tuple[RawRecording, _Ids]:
     del activities["process"], calls["process"]
     raw.activities = RawActivities(activities, calls, trace.names, trace.entries, trace.shapes)
     raw.ranges = _ranges(trace)
-    places = {(process, ident & THREAD_BITS): place for place, (process, ident) in enumerate(ids.threads)}
+    row_of = {(process, ident & THREAD_BITS): row for row, (process, ident) in enumerate(ids.threads)}
     raw.operators = RawOperators([
-        ThreadOperators(places[process, each.ident & THREAD_BITS], each.nodes, each.events + np.array([ids.shift, 0]))
-        for process, each in trace.operators if (process, each.ident & THREAD_BITS) in places])
+        ThreadOperators(row_of[process, operators.ident & THREAD_BITS], operators.nodes,
+                        operators.events + np.array([ids.shift, 0]))
+        for process, operators in trace.operators if (process, operators.ident & THREAD_BITS) in row_of])
     return raw, ids
 
 
@@ -278,19 +284,19 @@ def _in_order(trace: Trace) -> _Ids:
 
 def _numbered(process: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Numbers from 0 on for values that are each one process's, -1 for unknown ones; and what they stand for."""
-    known = selected(values != UNKNOWN)
-    held, number = _coded(values[known])
-    of = process[known]
+    rows = selected(values != UNKNOWN)
+    distinct, number = _coded(values[rows])
+    of = process[rows]
     if len(of) and (of != of[0]).any():
-        codes, number = _coded(of * len(held) + number)
-        held = held[codes % len(held)]
-    found = np.full(len(values), UNKNOWN)
-    found[known] = number
-    return found, np.append(held, UNKNOWN)
+        codes, number = _coded(of * len(distinct) + number)
+        distinct = distinct[codes % len(distinct)]
+    numbers = np.full(len(values), UNKNOWN)
+    numbers[rows] = number
+    return numbers, np.append(distinct, UNKNOWN)
 
 
 def _coded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct values in the order in which they come, and the place of each among them."""
+    """Return the distinct values in the order in which they come, and the index of each value among them."""
     encoded = pa.array(values, pa.int64()).dictionary_encode()
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
 
@@ -303,15 +309,15 @@ def _number_correlations(activities: Columns, calls: Columns) -> np.ndarray:
     """
     count = _count(calls)
     process = np.concatenate((calls["process"], activities["process"]))
-    number, held = _numbered(process, np.concatenate((calls["correlation_id"], activities["correlation_id"])))
+    number, ids_of_numbers = _numbered(process, np.concatenate((calls["correlation_id"], activities["correlation_id"])))
     number = np.where(number == UNKNOWN, UNKNOWN, number + 1)
     of_calls, of_activities = number[:count], number[count:]
     missing = np.flatnonzero(of_calls == UNKNOWN)
-    of_calls[missing] = len(held) + np.arange(len(missing))
+    of_calls[missing] = len(ids_of_numbers) + np.arange(len(missing))
     nobody = np.flatnonzero(activities["correlation_id"] == 0)
     of_activities[nobody[~np.isin(of_activities[nobody], of_calls)]] = 0
     calls["correlation_id"], activities["correlation_id"] = of_calls, of_activities
-    return np.concatenate(([0], held, np.full(len(missing), UNKNOWN)))
+    return np.concatenate(([0], ids_of_numbers, np.full(len(missing), UNKNOWN)))
 
 
 def _number_threads(trace: Trace, calls: Columns, ids: _Ids) -> list[Row]:
@@ -322,16 +328,16 @@ def _number_threads(trace: Trace, calls: Columns, ids: _Ids) -> list[Row]:
     process, ident = (np.concatenate([columns[name] for columns in tables]) for name in ("process", "ident"))
     keys, which = _coded(process * (THREAD_BITS + 1) + (ident & THREAD_BITS))
     order = np.argsort(keys)
-    place = np.empty(len(keys), np.int64)
-    place[order] = np.arange(len(keys))
-    which = place[which]
+    rank = np.empty(len(keys), np.int64)
+    rank[order] = np.arange(len(keys))
+    which = rank[which]
     whole = np.empty(len(keys), np.int64)
     whole[which[::-1]] = ident[::-1]  # of several assignments to one place NumPy keeps the last
     ids.threads = list(zip((keys[order] // (THREAD_BITS + 1)).tolist(), whole.tolist(), strict=True))
     split = np.split(which, np.cumsum([_count(columns) for columns in tables])[:-1])
     for columns, numbers in zip(tables, split, strict=True):
         columns["ident"] = numbers
-    return [{"ident": at, "name": trace.threads.get(key), "process_id": key[0]} for at, key in enumerate(ids.threads)]
+    return [{"ident": row, "name": trace.threads.get(key), "process_id": key[0]} for row, key in enumerate(ids.threads)]
 
 
 def _number_devices(trace: Trace, activities: Columns, ids: _Ids) -> list[Row]:
@@ -340,7 +346,7 @@ def _number_devices(trace: Trace, activities: Columns, ids: _Ids) -> list[Row]:
     owner = np.full(len(ordinals) - 1, UNKNOWN)
     owner[number[number != UNKNOWN]] = activities["process"][number != UNKNOWN]
     rows: list[Row] = []
-    places: dict[Any, int] = {}
+    device_ids: dict[Any, int] = {}
     new: list[int] = []
     seen: Counter[Any] = Counter()
     order = np.lexsort((ordinals[:-1], owner))
@@ -350,28 +356,29 @@ def _number_devices(trace: Trace, activities: Columns, ids: _Ids) -> list[Row]:
         if key is not None:  # one process keeps apart what it has two numbers for
             seen[process, key] += 1
             key = key, seen[process, key]
-        place = places.setdefault(ordinal if key is None else key, len(rows))
-        if place == len(rows):
-            rows.append({**row, "ordinal": place})
+        device_id = device_ids.setdefault(ordinal if key is None else key, len(rows))
+        if device_id == len(rows):
+            rows.append({**row, "ordinal": device_id})
             ids.devices.append(ordinal)
-        new.append(place)
-    place_of = np.full(len(ordinals), UNKNOWN)
-    place_of[order] = new
-    activities["device"] = place_of[number]
+        new.append(device_id)
+    device_id_of = np.full(len(ordinals), UNKNOWN)
+    device_id_of[order] = new
+    activities["device"] = device_id_of[number]
     return rows
 
 
 def _ranges(trace: Trace) -> RawRanges:
-    held = trace.ranges
-    if not _count(held):
+    columns = trace.ranges
+    if not _count(columns):
         return RawRanges()
-    rows, which = np.unique(held["ident"], return_inverse=True)
+    rows, which = np.unique(columns["ident"], return_inverse=True)
     site = which.reshape(-1)
     sites: list[Row] = [{"thread_id": row, "line_id": UNKNOWN, "stack_id": UNKNOWN} for row in rows.tolist()]
     domains: dict[str | None, int] = {}
-    domain = np.array([domains.setdefault(each["domain"], len(domains)) for each in trace.labels])
-    events, crossing = nested_events(held["kind"] == PUSH_POP, held["kind"] == MARK, held["start_ns"], held["end_ns"],
-                                     site * max(len(domains), 1) + domain[held["label"]], held["label"], site)
+    domain = np.array([domains.setdefault(label["domain"], len(domains)) for label in trace.labels])
+    kind, label = columns["kind"], columns["label"]
+    events, crossing = nested_events(kind == PUSH_POP, kind == MARK, columns["start_ns"], columns["end_ns"],
+                                     site * max(len(domains), 1) + domain[label], label, site)
     if crossing:
         trace.problems.append(f"{counted(crossing, 'range')} of a thread that overlap others without being inside of "
                               "them are taken as start/end ranges")
@@ -383,9 +390,9 @@ def _with_processes(recording: Recording, ids: _Ids, facts: Sequence[Row]) -> Re
     tables = dict(recording.tables)
 
     def change(table: str, column: str, values: np.ndarray) -> None:
-        at = tables[table].schema.get_field_index(column)
-        held = tables[table].schema.field(at)
-        tables[table] = tables[table].set_column(at, held, integer_array(values, held.type))
+        index = tables[table].schema.get_field_index(column)
+        field_type = tables[table].schema.field(index)
+        tables[table] = tables[table].set_column(index, field_type, integer_array(values, field_type.type))
 
     of_thread, idents = np.array([*ids.threads, (UNKNOWN, UNKNOWN)], np.int64).T
     launch_of = of_thread[recording.column("launches", "thread_id")]
@@ -415,21 +422,22 @@ def _with_processes(recording: Recording, ids: _Ids, facts: Sequence[Row]) -> Re
     gpus = dict(zip(process[only[process]].tolist(), device[only[process]].tolist(), strict=True))
     uuids: list[str | None] = tables["devices"].column("uuid").to_pylist()
     tables["processes"] = table_of_rows("processes", [{
-        **process_row({"start_ns": begun, **held}), "process_id": at, "end_ns": None if end == UNKNOWN else end,
-        "gpu_uuid": uuids[gpus[at]] if at in gpus else None}
-        for at, (held, begun, end) in enumerate(zip(facts, ids.first.tolist(), until.tolist(), strict=True))])
+        **process_row({"start_ns": begun, **metadata}), "process_id": process_id,
+        "end_ns": None if end == UNKNOWN else end, "gpu_uuid": uuids[gpus[process_id]] if process_id in gpus else None}
+        for process_id, (metadata, begun, end) in enumerate(
+            zip(facts, ids.first.tolist(), until.tolist(), strict=True))])
     return Recording(tables, recording.metadata)
 
 
 def _with_resources(recording: Recording, activities: Columns) -> Recording:
     """The recording with what the trace says of kernels' memory, where all of a specialization's kernels agree."""
-    known = {column: activities[name] for name, column in RESOURCES.items() if name in activities}
+    resources = {column: activities[name] for name, column in RESOURCES.items() if name in activities}
     count = recording.arrow("specializations").num_rows
-    if not known or not count:
+    if not resources or not count:
         return recording
     rows = recording.arrow("specializations").to_pydict()
     of = recording.column("activities", "specialization_id")
-    for column, values in known.items():
+    for column, values in resources.items():
         mine = np.flatnonzero((of != UNKNOWN) & (values != UNKNOWN))
         least, most = np.full(count, np.iinfo(np.int64).max), np.full(count, UNKNOWN)
         np.minimum.at(least, of[mine], values[mine])
@@ -440,8 +448,8 @@ def _with_resources(recording: Recording, activities: Columns) -> Recording:
 
 def waits(calls: Columns, names: list[str]) -> Columns:
     """Return the waits for the GPU as activities, of a trace that has them as calls only; they may be none."""
-    words = Places(names)
-    kinds = np.array([words.place(wait) if (wait := wait_of(name)) else UNKNOWN for name in list(names)])
+    words = Interned(names)
+    kinds = np.array([words.intern(wait) if (wait := wait_of(name)) else UNKNOWN for name in list(names)])
     if not _count(calls) or (kinds == UNKNOWN).all():
         return {}
     name = kinds[calls["name"]]
@@ -453,9 +461,10 @@ def waits(calls: Columns, names: list[str]) -> Columns:
 
 def joined(parts: Sequence[Columns], names: Iterable[str]) -> Columns:
     """Return columns one after the other; what one part lacks is unknown in it."""
-    parts = [part for part in parts if _count(part)]
-    return {name: np.concatenate([part[name] if name in part else np.full(_count(part), UNKNOWN) for part in parts])
-            for name in names if any(name in part for part in parts)}
+    parts = [columns for columns in parts if _count(columns)]
+    return {name: np.concatenate([columns[name] if name in columns else np.full(_count(columns), UNKNOWN)
+                                  for columns in parts])
+            for name in names if any(name in columns for columns in parts)}
 
 
 def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> bool:
@@ -473,19 +482,19 @@ def number_graphs(activities: Columns, calls: Columns, names: Sequence[str]) -> 
         return False
     parts = [activities[name][rows] for name in ("correlation_id", "process", "kind", "name", "shape")]
     order = np.lexsort(parts[::-1])
-    rows, columns = rows[order], np.stack([part[order] for part in parts])
+    rows, columns = rows[order], np.stack([values[order] for values in parts])
     first = np.flatnonzero(np.diff(columns[0], prepend=columns[0][0] - 1))
     numbers = np.maximum.reduceat(activities["cupti_graph_id"][rows], first).tolist()
     graphs: dict[bytes, int] = {}
     often: Counter[int] = Counter()
     named = max(0, *numbers)
-    for at, (begin, end) in enumerate(zip(first.tolist(), [*first[1:].tolist(), len(rows)], strict=True)):
-        if numbers[at] == UNKNOWN:
+    for index, (begin, end) in enumerate(zip(first.tolist(), [*first[1:].tolist(), len(rows)], strict=True)):
+        if numbers[index] == UNKNOWN:
             ran, process = columns[1:, begin:end].tobytes(), int(columns[1, begin])
             if ran not in graphs:
                 often[process] += 1
                 graphs[ran] = named + often[process]
-            numbers[at] = graphs[ran]
+            numbers[index] = graphs[ran]
     activities["cupti_graph_id"] = np.array(activities["cupti_graph_id"])
     activities["cupti_graph_id"][rows] = np.repeat(numbers, np.diff(np.append(first, len(rows))))
     return bool(graphs)
@@ -504,8 +513,9 @@ def in_time(columns: Columns, what: tuple[str, str], problems: list[str]) -> Col
 
 
 def _metadata(trace: Trace, file: str, shift: int) -> Row:
-    made: Row = {
-        "name": re.sub(r"(\.(json|gz|sqlite|db|pt|trace|parquetdir|nsys-rep|_pqtdir))+$", "", file) or file,
+    suffixes = "|".join(re.escape(suffix) for importer in importers() for suffix in importer.suffixes)
+    metadata: Row = {
+        "name": re.sub(rf"(\.({suffixes}))+$", "", file) or file,
         "schema_version": SCHEMA_VERSION, "detail": "launch", "simulator": False, "dry_run": False, "probes": [],
         "gpu": {"source": "cupti"},
         "imported": {"from": trace.producer, "format": trace.form, "version": trace.version,
@@ -513,9 +523,9 @@ def _metadata(trace: Trace, file: str, shift: int) -> Row:
         **trace.metadata,
     }
     if trace.wall_ns is not None and 0 < trace.wall_ns < MAX_TIME_NS:
-        made["clock"] = {"host_ns": shift, "wall_ns": trace.wall_ns}
-        made["created"] = datetime.fromtimestamp(trace.wall_ns / 1e9, UTC).isoformat(timespec="seconds")
-    return made
+        metadata["clock"] = {"host_ns": shift, "wall_ns": trace.wall_ns}
+        metadata["created"] = datetime.fromtimestamp(trace.wall_ns / 1e9, UTC).isoformat(timespec="seconds")
+    return metadata
 
 
 def _health(trace: Trace, file: str) -> list[Row]:
@@ -528,5 +538,6 @@ def _health(trace: Trace, file: str) -> list[Row]:
         most = [f"{count:,} {name}" for name, count in trace.skipped.most_common(_LISTED)]
         rows.append({"probe": trace.probe, "status": "ok", "message": "left out: " + listed(
             most, _LISTED, more=len(trace.skipped) - len(most))})
-    rows += [{"probe": trace.probe, "status": "degraded", "message": each} for each in dict.fromkeys(trace.problems)]
+    rows += [{"probe": trace.probe, "status": "degraded", "message": problem}
+             for problem in dict.fromkeys(trace.problems)]
     return rows

@@ -21,9 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.importers.nsys.recognize import REPORTS, SQLITE_MAGIC, has_file
 from kernelscope.progress import Progress
 from kernelscope.recording.columns import Columns, Row, distinct
-from kernelscope.recording.imports.assembly import (
+from kernelscope.recording.joins import ACTIVITY_COLUMNS
+from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import Budget
+from kernelscope.recording.traces import (
     GRAPH,
     KERNEL,
     MARK,
@@ -33,7 +37,7 @@ from kernelscope.recording.imports.assembly import (
     RESOURCES,
     START_END,
     SYNC,
-    Places,
+    Interned,
     Trace,
     clean_text,
     in_time,
@@ -42,9 +46,6 @@ from kernelscope.recording.imports.assembly import (
     recording_of,
     waits,
 )
-from kernelscope.recording.joins import ACTIVITY_COLUMNS
-from kernelscope.recording.model import Recording
-from kernelscope.recording.parquet import Budget
 from kernelscope.schema import MAX_COUNT, UNKNOWN
 from kernelscope.units import counted
 
@@ -107,7 +108,7 @@ class Tables(Protocol):
         ...
 
     def texts(self, table: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]] | None:
-        """Return the first of some columns that is not null, as text: places in a list, -1 for null; None for none."""
+        """Return the first of some columns that is not null, as text: indices in a list, -1 for null; None for none."""
         ...
 
     def rows(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -115,17 +116,32 @@ class Tables(Protocol):
         ...
 
 
-def read_sqlite(path: Path, progress: Progress | None = None) -> Recording:
-    """Return the recording of ``nsys export --type sqlite``.
+def read(path: Path, progress: Progress | None = None) -> Recording:
+    """Return the recording of an export: of ``--type sqlite``, or ``--type parquetdir``, a folder with a file a table.
 
     Raises
     ------
     RecordingFileError
         It is no such export, is damaged, or was made to harm.
     """
+    if has_file(path, "parquet"):
+        return _read_folder(path, progress)
+    if path.is_file() and _begin(path) == SQLITE_MAGIC:
+        return _read_sqlite(path, progress)
+    kind = "a report" if path.suffix in REPORTS else "an export in another format"
+    raise RecordingFileError(f"{path.name}: is {kind} of Nsight Systems: make a file that opens here with nsys export "
+                             "--type sqlite or --type parquetdir")
+
+
+def _begin(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(len(SQLITE_MAGIC))
+
+
+def _read_sqlite(path: Path, progress: Progress | None) -> Recording:
     try:
         with closing(_connected(path)) as connection:
-            return _read(_Sqlite(connection, path.stat().st_size), path, "a SQLite export", progress)
+            return _recording(_Sqlite(connection, path.stat().st_size), path, "a SQLite export", progress)
     except RecordingFileError as error:
         raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
     except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
@@ -133,16 +149,9 @@ def read_sqlite(path: Path, progress: Progress | None = None) -> Recording:
                                  "export --type sqlite") from error
 
 
-def read_folder(path: Path, progress: Progress | None = None) -> Recording:
-    """Return the recording of ``nsys export --type parquetdir``: a folder with a Parquet file for each table.
-
-    Raises
-    ------
-    RecordingFileError
-        It is no such export, is damaged, or was made to harm.
-    """
+def _read_folder(path: Path, progress: Progress | None) -> Recording:
     try:
-        return _read(_Folder(path), path, "a Parquet export", progress)
+        return _recording(_Folder(path), path, "a Parquet export", progress)
     except RecordingFileError as error:
         raise RecordingFileError(f"{path.name}: {error}") from error.__cause__
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -154,10 +163,10 @@ def has_table(path: Path, names: Sequence[str]) -> bool:
     """Return whether a file of SQLite has one of some tables."""
     try:
         with closing(_connected(path)) as connection:
-            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     except sqlite3.Error:
         return False
-    return any(name in names for name, in found)
+    return any(name in names for name, in tables)
 
 
 # The two ways to read tables.
@@ -187,9 +196,9 @@ class _Sqlite:
         # Views and triggers that read behind a table's back name themselves; tables are read and nothing is called but
         # what the queries below call.
         connection.set_authorizer(_authorized)
-        found = connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'").fetchall()
+        tables = connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'").fetchall()
         self.columns: dict[str, tuple[str, ...]] = {}
-        for name, page in found:
+        for name, page in tables:
             if isinstance(name, str) and isinstance(page, int) and page > 0:
                 listed = connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
                 self.columns[name] = tuple(row[1] for row in listed)
@@ -221,7 +230,7 @@ class _Sqlite:
         rest = ", ".join(map(_quoted, names))
         query = (f"SELECT count(*), max(_rowid_), {parts} FROM (SELECT _rowid_, {rest} FROM {_quoted(table)} "
                  f"WHERE _rowid_ > ? ORDER BY _rowid_ LIMIT {_CHUNK})")
-        found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        chunks: dict[str, list[np.ndarray]] = {name: [] for name in names}
         done, last = 0, -(1 << 63)
         while done < total:
             count, reached, *texts = self._connection.execute(query, (last,)).fetchone()
@@ -232,25 +241,25 @@ class _Sqlite:
                 if len(values) != count:
                     raise RecordingFileError(f"column {table}.{name} has something else than whole numbers between "
                                              f"rows {done} and {done + count}")
-                found[name].append(values)
+                chunks[name].append(values)
             done, last = done + count, reached
             tell(min(done / total, 1.0))
-        return {name: np.concatenate(values) if values else np.empty(0, np.int64) for name, values in found.items()}
+        return {name: np.concatenate(values) if values else np.empty(0, np.int64) for name, values in chunks.items()}
 
     def texts(self, table: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]] | None:
-        held = [name for name in names if name in self.columns[table] and self._connection.execute(
+        present = [name for name in names if name in self.columns[table] and self._connection.execute(
             f"SELECT 1 FROM {_quoted(table)} WHERE {_quoted(name)} IS NOT NULL LIMIT 1").fetchone()]
-        if not held:
+        if not present:
             return None
-        value = ", ".join(map(_quoted, held))
-        value = f"coalesce({value})" if len(held) > 1 else value
+        value = ", ".join(map(_quoted, present))
+        value = f"coalesce({value})" if len(present) > 1 else value
         cursor = self._connection.execute(f"SELECT {value} FROM {_quoted(table)} ORDER BY _rowid_")
-        places = Places([])
+        distinct_texts = Interned([])
         codes: list[np.ndarray] = []
         while rows := cursor.fetchmany(_CHUNK):
-            codes.append(np.array([UNKNOWN if each is None else places.place(_shown(each)) for (each,) in rows],
-                                  np.int64))
-        return np.concatenate(codes) if codes else np.empty(0, np.int64), places.held
+            codes.append(np.array([UNKNOWN if text is None else distinct_texts.intern(_shown(text))
+                                   for (text,) in rows], np.int64))
+        return np.concatenate(codes) if codes else np.empty(0, np.int64), distinct_texts.values
 
     def rows(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         if self.count(table) > _MOST_SMALL:
@@ -278,12 +287,12 @@ class _Folder:
         self._files: dict[str, pq.ParquetFile] = {}
         self.columns: dict[str, tuple[str, ...]] = {}
         size = 0
-        for each in sorted(path.glob("*.parquet")):
-            if each.is_file() and not each.is_symlink():
-                self._files[each.stem] = file = pq.ParquetFile(each)
-                self.columns[each.stem] = tuple(
+        for member in sorted(path.glob("*.parquet")):
+            if member.is_file() and not member.is_symlink():
+                self._files[member.stem] = file = pq.ParquetFile(member)
+                self.columns[member.stem] = tuple(
                     field.name for field in file.schema_arrow if not pa.types.is_nested(field.type))
-                size += each.stat().st_size
+                size += member.stat().st_size
         self._budget = Budget(size)
 
     def count(self, table: str) -> int:
@@ -293,11 +302,11 @@ class _Folder:
         return count
 
     def numbers(self, table: str, names: Sequence[str], tell: Callable[[float], None]) -> Columns:
-        found = self._table(table, names)
+        content = self._table(table, names)
         tell(1.0)
         columns: Columns = {}
         for name in names:
-            column = found.column(name)
+            column = content.column(name)
             if pa.types.is_null(column.type):
                 columns[name] = np.full(len(column), UNKNOWN)
             elif pa.types.is_integer(column.type):
@@ -307,8 +316,8 @@ class _Folder:
         return columns
 
     def texts(self, table: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]] | None:
-        held = [name for name in names if name in self.columns[table]]
-        columns = [column for column in self._table(table, held).columns if column.null_count < len(column)]
+        present = [name for name in names if name in self.columns[table]]
+        columns = [column for column in self._table(table, present).columns if column.null_count < len(column)]
         if not columns:
             return None
         texts = [column.cast(pa.string()) for column in columns]
@@ -320,8 +329,8 @@ class _Folder:
     def rows(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         if self.count(table) > _MOST_SMALL:
             raise RecordingFileError(f"table {table!r} has more than {_MOST_SMALL:,} rows")
-        found = self._table(table, names)
-        return list(zip(*(self._decoded(found.column(name)) for name in names), strict=True))
+        content = self._table(table, names)
+        return list(zip(*(self._decoded(content.column(name)) for name in names), strict=True))
 
     def _decoded(self, column: pa.Array | pa.ChunkedArray) -> list[Any]:
         """Return the values of a column; of texts, letters that are not in UTF-8 are replaced."""
@@ -336,7 +345,7 @@ class _Folder:
     def _table(self, table: str, names: Sequence[str]) -> pa.Table:
         file = self._files[table]
         # What a column's own metadata say is not asked for: pyarrow ends the process where they are damaged.
-        size = sum(file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups))
+        size = sum(file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups))
         self._budget.take(max(self.count(table) * _BYTES * len(names), size), f"table {table!r}")
         return file.read(columns=list(names))
 
@@ -352,15 +361,16 @@ class _Reader:
         self._progress = progress
         self._done = 0.0
         self._strings: dict[int, str] = {}
-        self._names, self._entries, self._shapes = (Places(each) for each in (trace.names, trace.entries, trace.shapes))
+        self._names, self._entries, self._shapes = (
+            Interned(values) for values in (trace.names, trace.entries, trace.shapes))
         self._newest = self.newest()
 
     def newest(self) -> dict[str, str]:
         """Return which table to read for each name: of several versions the newest that has rows."""
         versions: dict[str, list[tuple[int, str]]] = {}
         for table in self.tables.columns:
-            found = _VERSION.fullmatch(table)
-            versions.setdefault(found[1] if found else table, []).append((int(found[2]) if found else 1, table))
+            match = _VERSION.fullmatch(table)
+            versions.setdefault(match[1] if match else table, []).append((int(match[2]) if match else 1, table))
         newest: dict[str, str] = {}
         for name, tables in versions.items():
             ordered = [table for _, table in sorted(tables, reverse=True)]
@@ -387,7 +397,7 @@ class _Reader:
         if not parts[-1] and calls:
             parts[-1] = waits(calls, self.trace.names)
         ranges, self.trace.labels = self.ranges()
-        activities = joined([part for part in parts if part], (*ACTIVITY_COLUMNS, *RESOURCES, "process"))
+        activities = joined([columns for columns in parts if columns], (*ACTIVITY_COLUMNS, *RESOURCES, "process"))
         self.trace.activities, self.trace.calls, self.trace.ranges = activities, calls, ranges
         self.trace.hint = "export the report of a profile with --trace=cuda,nvtx"
         if ranges:
@@ -400,22 +410,22 @@ class _Reader:
 
     def small(self, table: str, *names: str) -> list[tuple[Any, ...]]:
         """Rows of a small table, None for what it lacks; no rows where it is not there."""
-        held = self.columns_of(table)
-        wanted = [name for name in names if name in held]
-        if not wanted:
+        columns = self.columns_of(table)
+        present = [name for name in names if name in columns]
+        if not present:
             return []
-        rows = self.tables.rows(self._newest[table], wanted)
-        if len(wanted) == len(names):
+        rows = self.tables.rows(self._newest[table], present)
+        if len(present) == len(names):
             return rows
-        place = {name: at for at, name in enumerate(wanted)}
-        return [tuple(row[place[name]] if name in place else None for name in names) for row in rows]
+        index_of = {name: index for index, name in enumerate(present)}
+        return [tuple(row[index_of[name]] if name in index_of else None for name in names) for row in rows]
 
-    def held(self, table: str, *names: str) -> Columns:
-        """Those of some columns of numbers that the table has."""
-        wanted = [name for name in names if name in self.columns_of(table)]
+    def numbers(self, table: str, *names: str) -> Columns:
+        """Return those of some columns of numbers that the table has."""
+        present = [name for name in names if name in self.columns_of(table)]
         begun, share = self._done, _PARTS.get(table, 0.05)
         table = self._newest.get(table, table)
-        if "start" not in wanted:
+        if "start" not in present:
             if table in self.tables.columns and (count := self.tables.count(table)):
                 raise RecordingFileError(f"table {clean_text(table)[:60]!r} has {counted(count, 'row')} and no column "
                                          "'start', without which no time is right: export it again with another "
@@ -427,78 +437,79 @@ class _Reader:
             if self._progress:
                 self._progress(min(0.7 * (begun + share * fraction), 0.7), f"reading {rows} rows of {table}")
 
-        found = self.tables.numbers(table, wanted, tell)
+        columns = self.tables.numbers(table, present, tell)
         self._done += share
-        return found if len(found["start"]) else {}
+        return columns if len(columns["start"]) else {}
 
-    def placed(self, numbers: np.ndarray, places: Places) -> np.ndarray:
-        """The places of the strings with these ids; -1 where an id has none."""
+    def interned(self, numbers: np.ndarray, texts: Interned) -> np.ndarray:
+        """Return the indices of the strings with these ids in `texts`; -1 where an id has none."""
         ids, which = distinct(numbers)
-        found = [places.place(text) if (text := self._strings.get(each)) is not None else UNKNOWN for each in ids]
-        return np.array(found, np.int64)[which]
+        interned = [UNKNOWN if (text := self._strings.get(string_id)) is None else texts.intern(text)
+                    for string_id in ids]
+        return np.array(interned, np.int64)[which]
 
-    def common(self, kind: int, seen: Columns, **made: np.ndarray | None) -> Columns:
+    def common(self, kind: int, seen: Columns, **special: np.ndarray | None) -> Columns:
         """What activities of all kinds have, and what was made of their own; None for what is not known."""
-        found = {"kind": np.full(len(seen["start"]), kind), "start_ns": seen["start"],
-                 "process": seen.get("globalPid", np.full(len(seen["start"]), UNKNOWN)) >> _THREAD_BITS}
-        found["end_ns"] = np.where(seen["end"] == 0, UNKNOWN, seen["end"]) if "end" in seen else np.full(
+        columns = {"kind": np.full(len(seen["start"]), kind), "start_ns": seen["start"],
+                   "process": seen.get("globalPid", np.full(len(seen["start"]), UNKNOWN)) >> _THREAD_BITS}
+        columns["end_ns"] = np.where(seen["end"] == 0, UNKNOWN, seen["end"]) if "end" in seen else np.full(
             len(seen["start"]), UNKNOWN)
         for ours, theirs in (("device", "deviceId"), ("stream", "streamId"), ("correlation_id", "correlationId"),
                              ("size_bytes", "bytes"), ("static", "staticSharedMemory"),
                              ("local", "localMemoryPerThread"), ("regs", "registersPerThread")):
             if theirs in seen:
-                found[ours] = seen[theirs]
-        if "stream" in found:
-            found["stream"] = np.where(found["stream"] == _NO_STREAM, UNKNOWN, found["stream"])
+                columns[ours] = seen[theirs]
+        if "stream" in columns:
+            columns["stream"] = np.where(columns["stream"] == _NO_STREAM, UNKNOWN, columns["stream"])
         node, graph = seen.get("graphNodeId"), seen.get("graphId")
         if node is not None:
             node = np.where(node > 0, node, UNKNOWN)
             # A node's id has its executable graph's above these bits; exports of some versions have the node's only.
             graph = node >> _NODE_BITS if graph is None else graph
-            found["cupti_node_id"] = node
+            columns["cupti_node_id"] = node
         if graph is not None:
-            found["cupti_graph_id"] = np.where(graph > 0, graph, UNKNOWN)
-        found |= {name: values for name, values in made.items() if values is not None}
-        return in_time(found, ("activity", "activities"), self.trace.problems)
+            columns["cupti_graph_id"] = np.where(graph > 0, graph, UNKNOWN)
+        columns |= {name: values for name, values in special.items() if values is not None}
+        return in_time(columns, ("activity", "activities"), self.trace.problems)
 
     def kernels(self) -> Columns:
-        seen = self.held(_KERNELS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid",
-                         "demangledName", "mangledName", "shortName", "registersPerThread", *_GRID,
-                         "staticSharedMemory", "localMemoryPerThread", "graphNodeId", "graphId")
+        seen = self.numbers(_KERNELS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid",
+                            "demangledName", "mangledName", "shortName", "registersPerThread", *_GRID,
+                            "staticSharedMemory", "localMemoryPerThread", "graphNodeId", "graphId")
         if not seen:
             return {}
-        name = next((seen[each] for each in ("demangledName", "shortName") if each in seen), None)
+        name = next((seen[column] for column in ("demangledName", "shortName") if column in seen), None)
         return self.common(
-            KERNEL, seen, name=None if name is None else self.placed(name, self._names), shape=self.shape(seen),
-            entry=self.placed(seen["mangledName"], self._entries) if "mangledName" in seen else None)
+            KERNEL, seen, name=None if name is None else self.interned(name, self._names), shape=self.shape(seen),
+            entry=self.interned(seen["mangledName"], self._entries) if "mangledName" in seen else None)
 
     def shape(self, seen: Columns) -> np.ndarray | None:
-        """The places of the launch configurations; grids of 0 blocks are those of kernels of which none is known."""
-        held = [name for name in _GRID if name in seen]
-        if not {*_GRID[:6]} <= {*held}:
+        """Return the indices of the launch configurations; a grid of 0 blocks is one that is not known."""
+        present = [name for name in _GRID if name in seen]
+        if not {*_GRID[:6]} <= {*present}:
             return None
         code = np.zeros(len(seen["start"]), np.int64)
-        for name in held:
+        for name in present:
             values, which = distinct(seen[name])
-            if not all(UNKNOWN <= each <= MAX_COUNT for each in values):
-                wrong = next(each for each in values if not UNKNOWN <= each <= MAX_COUNT)
+            if not all(UNKNOWN <= number <= MAX_COUNT for number in values):
+                wrong = next(number for number in values if not UNKNOWN <= number <= MAX_COUNT)
                 raise RecordingFileError(f"column {_KERNELS}.{name} has {wrong}, which is not between 0 and "
                                          f"{MAX_COUNT}: the file is damaged, or was made to harm")
             _, code = np.unique(code * len(values) + which, return_inverse=True)
             code = code.ravel()
         first = np.unique(code, return_index=True)[1].tolist()
-        places: list[int] = []
+        configurations: list[int] = []
         for row in first:
-            value = {name: int(seen[name][row]) for name in held}
+            value = {name: int(seen[name][row]) for name in present}
             sizes = [value[name] if value[name] > 0 else None for name in _GRID[:6]]
             cluster = [value.get(name, 0) if value.get(name, 0) > 0 else None for name in _GRID[6:9]]
             shared = value.get(_GRID[9], UNKNOWN)
-            places.append(self._shapes.place((*sizes, *cluster, None if shared < 0 else shared)))
-        return np.array(places, np.int64)[code]
+            configurations.append(self._shapes.intern((*sizes, *cluster, None if shared < 0 else shared)))
+        return np.array(configurations, np.int64)[code]
 
     def copies(self) -> Columns:
-        seen = self.held(_COPIES, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes",
-                         "copyKind", "srcKind", "dstKind", "graphNodeId", "graphId")
+        seen = self.numbers(_COPIES, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes",
+                            "copyKind", "srcKind", "dstKind", "graphNodeId", "graphId")
         if not seen:
             return {}
         name = self.worded(seen["copyKind"], lambda code: _DIRECTIONS.get(code, "copy")) if "copyKind" in seen else None
@@ -510,19 +521,19 @@ class _Reader:
         return self.common(MEMCPY, seen, name=name, memory=memory)
 
     def sets(self) -> Columns:
-        seen = self.held(_SETS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes",
-                         "memKind", "graphNodeId", "graphId")
+        seen = self.numbers(_SETS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes",
+                            "memKind", "graphNodeId", "graphId")
         if not seen:
             return {}
         kinds, memory = self.memory_kinds(), None
         if kinds and "memKind" in seen:
             memory = self.worded(seen["memKind"], lambda code: kinds.get(code, "unknown"))
-        return self.common(MEMSET, seen, name=np.full(len(seen["start"]), self._names.place("memset")), memory=memory)
+        return self.common(MEMSET, seen, name=np.full(len(seen["start"]), self._names.intern("memset")), memory=memory)
 
     def graphs(self) -> Columns:
         """Executions of graphs that were traced as a whole: nothing in the file says what ran in them."""
-        seen = self.held(_WHOLE_GRAPHS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId",
-                         "graphExecId")
+        seen = self.numbers(_WHOLE_GRAPHS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid",
+                            "graphId", "graphExecId")
         if not seen:
             return {}
         self.trace.problems.append(
@@ -534,18 +545,18 @@ class _Reader:
                            name=self.worded(number, lambda code: f"CUDA graph {code}" if code > 0 else "CUDA graph"))
 
     def waits(self) -> Columns:
-        seen = self.held(_WAITS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType")
+        seen = self.numbers(_WAITS, "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType")
         if not seen or "syncType" not in seen:
             return {}
-        known = np.isin(seen["syncType"], list(_HOST_WAITS))  # the others make a stream wait, not the host
-        if not known.any():
+        is_host_wait = np.isin(seen["syncType"], list(_HOST_WAITS))  # the others make a stream wait, not the host
+        if not is_host_wait.any():
             return {}
-        seen = {name: values[known] for name, values in seen.items()}
+        seen = {name: values[is_host_wait] for name, values in seen.items()}
         return self.common(SYNC, seen, name=self.worded(seen["syncType"], lambda code: _HOST_WAITS[code]))
 
     def worded(self, codes: np.ndarray, word: Callable[[int], str]) -> np.ndarray:
         values, which = distinct(codes)
-        return np.array([self._names.place(word(each)) for each in values], np.int64)[which]
+        return np.array([self._names.intern(word(code)) for code in values], np.int64)[which]
 
     def memory_kinds(self) -> dict[int, str]:
         """Kinds of memory by number, in our words."""
@@ -553,21 +564,22 @@ class _Reader:
             "ENUM_CUDA_MEM_KIND", "id", "label") if isinstance(number, int) and isinstance(text, str)}
 
     def calls(self) -> Columns:
-        seen = self.held(_CALLS, "start", "end", "globalTid", "correlationId", "nameId", "returnValue")
+        seen = self.numbers(_CALLS, "start", "end", "globalTid", "correlationId", "nameId", "returnValue")
         if not seen or not {"end", "globalTid", "nameId"} <= {*seen}:
             return {}
-        name = self.placed(seen["nameId"], self._names)
-        made = {
-            "name": np.where(name == UNKNOWN, self._names.place("unknown call"), name), "start_ns": seen["start"],
+        name = self.interned(seen["nameId"], self._names)
+        columns = {
+            "name": np.where(name == UNKNOWN, self._names.intern("unknown call"), name), "start_ns": seen["start"],
             "end_ns": np.where(seen["end"] < 0, seen["start"], seen["end"]),
             "ident": seen["globalTid"] & ((1 << _THREAD_BITS) - 1), "process": seen["globalTid"] >> _THREAD_BITS}
         for ours, theirs in (("correlation_id", "correlationId"), ("result", "returnValue")):
             if theirs in seen:
-                made[ours] = seen[theirs]
-        return in_time(made, ("call", "calls"), self.trace.problems)
+                columns[ours] = seen[theirs]
+        return in_time(columns, ("call", "calls"), self.trace.problems)
 
     def ranges(self) -> tuple[Columns, list[Row]]:
-        seen = self.held(_RANGES, "start", "end", "eventType", "globalTid", "textId", "domainId", "category", "color")
+        seen = self.numbers(_RANGES, "start", "end", "eventType", "globalTid", "textId", "domainId", "category",
+                            "color")
         if not seen or not {"eventType", "globalTid"} <= {*seen}:
             return {}, []
         count = len(seen["start"])
@@ -577,8 +589,8 @@ class _Reader:
         payload, payloads = self.tables.texts(table, [
             name for name in ("uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue",
                               "jsonText") if name in self.tables.columns[table]]) or (lacking, [])
-        known = Places(texts)
-        named = self.placed(seen.get("textId", lacking), known)
+        interned = Interned(texts)
+        named = self.interned(seen.get("textId", lacking), interned)
         text = np.where(text == UNKNOWN, named, text)
         domain, category, color = (seen.get(name, lacking) for name in ("domainId", "category", "color"))
         kind = seen["eventType"]
@@ -590,18 +602,18 @@ class _Reader:
             if text[row] != UNKNOWN:
                 key = int(of_process[row]), int(domain[row])
                 if kind[row] == _DOMAIN:
-                    domains[key] = known.held[text[row]]
+                    domains[key] = interned.values[text[row]]
                 else:
-                    categories[*key, int(category[row])] = known.held[text[row]]
+                    categories[*key, int(category[row])] = interned.values[text[row]]
         rows = np.flatnonzero(np.isin(kind, list(_EVENT_KINDS)))
         others = count - len(rows) - len(meta)
         if others:
             self.trace.skipped["other NVTX events"] += others
         # One number for each distinct label.
-        parts = [each[rows] for each in (of_process, domain, category, color, text, payload)]
+        label_columns = [column[rows] for column in (of_process, domain, category, color, text, payload)]
         code = np.zeros(len(rows), np.int64)
-        for part in parts:
-            values, which = distinct(part)
+        for differing in label_columns:
+            values, which = distinct(differing)
             _, code = np.unique(code * len(values) + which, return_inverse=True)
             code = code.ravel()
         labels: list[Row] = []
@@ -609,25 +621,25 @@ class _Reader:
             key = int(of_process[row]), int(domain[row])
             number = int(category[row])
             labels.append({
-                "name": known.held[text[row]] if text[row] != UNKNOWN else "",
+                "name": interned.values[text[row]] if text[row] != UNKNOWN else "",
                 "domain": domains.get(key),
                 "category": categories.get((*key, number)) or (str(number) if number > 0 else None),
                 "color": f"#{int(color[row]) & 0xFFFFFF:06x}" if color[row] not in (0, UNKNOWN) else None,
                 "payload": payloads[payload[row]] if payload[row] != UNKNOWN else None, "source": "native"})
         end = seen.get("end", lacking)[rows]
-        made = {
+        columns = {
             "kind": np.select([kind[rows] == code for code in _EVENT_KINDS], list(_EVENT_KINDS.values())),
             "ident": seen["globalTid"][rows] & ((1 << _THREAD_BITS) - 1), "label": code,
             "start_ns": seen["start"][rows], "end_ns": np.where(end <= 0, UNKNOWN, end), "process": of_process[rows]}
-        return in_time(made, ("range", "ranges"), self.trace.problems), labels
+        return in_time(columns, ("range", "ranges"), self.trace.problems), labels
 
     def number(self, tables: Sequence[Columns]) -> list[int]:
         """Number the processes of some columns from 0 on; return what the numbers stand for, -1 for none."""
         numbers = sorted({number for columns in tables if columns for number in distinct(columns["process"])[0]})
-        known = [number for number in numbers if number != UNKNOWN]
-        if len(known) == 1:  # what names none is of the only one
-            numbers = known
-        elif len(known) > 1 and len(known) < len(numbers):
+        processes = [number for number in numbers if number != UNKNOWN]
+        if len(processes) == 1:  # what names none is of the only one
+            numbers = processes
+        elif len(processes) > 1 and len(processes) < len(numbers):
             self.trace.problems.append("some activities name no process, and there are several: they have no launch")
         for columns in tables:
             if columns:
@@ -636,13 +648,13 @@ class _Reader:
 
     def facts(self, numbers: Sequence[int]) -> None:
         """What is known of processes, threads, devices, the machine, the session and the export."""
-        place = {number: at for at, number in enumerate(numbers) if number != UNKNOWN}
-        self.trace.processes = [{"pid": number & ((1 << _THREAD_BITS) - 1)} if number in place else {}
+        index_of = {number: index for index, number in enumerate(numbers) if number != UNKNOWN}
+        self.trace.processes = [{"pid": number & ((1 << _THREAD_BITS) - 1)} if number in index_of else {}
                                 for number in numbers]
         for text, number in self.small("ThreadNames", "nameId", "globalTid"):
-            at = place.get(number >> _THREAD_BITS) if isinstance(number, int) else None
-            if at is not None and text in self._strings:
-                self.trace.threads.setdefault((at, number & ((1 << _THREAD_BITS) - 1)), self._strings[text])
+            index = index_of.get(number >> _THREAD_BITS) if isinstance(number, int) else None
+            if index is not None and text in self._strings:
+                self.trace.threads.setdefault((index, number & ((1 << _THREAD_BITS) - 1)), self._strings[text])
         gpus = {row[0]: row[1:] for row in self.small(
             "TARGET_INFO_GPU", "id", "name", "uuid", "smCount", "computeMajor", "computeMinor", "threadsPerWarp",
             "maxWarpsPerSm", "maxBlocksPerSm", "maxRegistersPerSm", "maxShmemPerSm")}
@@ -650,11 +662,11 @@ class _Reader:
         if not devices:
             devices = [(None, number, number, None, None) for number in gpus]
         of_pid: dict[Any, list[int | None]] = {None: [None]}
-        for at, facts in enumerate(self.trace.processes):
-            of_pid.setdefault(facts.get("pid"), []).append(at)
+        for index, facts in enumerate(self.trace.processes):
+            of_pid.setdefault(facts.get("pid"), []).append(index)
         for pid, ordinal, gpu, uuid, count in devices:
-            for at in of_pid.get(pid, ()) if _is_count(ordinal) else ():
-                self.trace.devices.setdefault((at, ordinal), _device(gpus.get(gpu, (None,) * 10), uuid, count))
+            for index in of_pid.get(pid, ()) if _is_count(ordinal) else ():
+                self.trace.devices.setdefault((index, ordinal), _device(gpus.get(gpu, (None,) * 10), uuid, count))
         environment = {name: value for name, value in self.small("TARGET_INFO_SYSTEM_ENV", "name", "value")
                        if isinstance(name, str) and isinstance(value, str)}
         if len(self.trace.processes) > 1 and "Hostname" in environment:
@@ -663,9 +675,9 @@ class _Reader:
         started = self.small("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
         if started and isinstance(started[0][0], int):
             self.trace.wall_ns = started[0][0]
-        known = dict(self.small("META_DATA_EXPORT", "name", "value")) | dict(
+        metadata = dict(self.small("META_DATA_EXPORT", "name", "value")) | dict(
             self.small("META_DATA_CAPTURE", "name", "value"))
-        named = {str(name): value for name, value in known.items() if isinstance(value, str)}
+        named = {str(name): value for name, value in metadata.items() if isinstance(value, str)}
         schema = named.get("EXPORT_SCHEMA_VERSION")
         versions = [value for name, value in named.items()
                     if re.search("VERSION", name) and "SCHEMA" not in name and re.match(r"\d{4}\.\d", value)]
@@ -706,8 +718,8 @@ def _is_count(value: Any) -> bool:
 
 
 def _device(gpu: Sequence[Any], uuid: Any, count: Any) -> Row:
-    name, own, sms, major, minor, warp, warps, blocks, registers, shared = gpu
-    uuid = own if isinstance(own, str) and own else uuid
+    name, gpu_uuid, sms, major, minor, warp, warps, blocks, registers, shared = gpu
+    uuid = gpu_uuid if isinstance(gpu_uuid, str) and gpu_uuid else uuid
     numbers = {
         "multiprocessors": sms or count,
         "max_threads_per_multiprocessor": warp * warps if _is_count(warp) and _is_count(warps) else None,
@@ -720,12 +732,12 @@ def _device(gpu: Sequence[Any], uuid: Any, count: Any) -> Row:
         **{key: value for key, value in numbers.items() if _is_count(value) and value}}
 
 
-def _read(tables: Tables, path: Path, form: str, progress: Progress | None) -> Recording:
-    trace = Trace("nsys", "Nsight Systems", form, skipped=Counter())
+def _recording(tables: Tables, path: Path, form: str, progress: Progress | None) -> Recording:
+    trace = Trace("nsys", form, skipped=Counter())
     _Reader(tables, trace, progress).read()
     if progress:
         progress(0.75, "joining launches and kernels")
-    found = recording_of(trace, path.name)
+    recording = recording_of(trace, path.name)
     if progress:
         progress(1.0, f"read {path.name}")
-    return found
+    return recording
