@@ -49,7 +49,8 @@ _FRAMEWORKS = ("numba-cuda", "cuda.compute", "numba-cuda-mlir", "quadrants", "tr
                *(framework.name for framework in frameworks()), "simulator", "scripted", "driver")
 #: What reports on a recording: probes, the recorder and its journal, and the readers of other tools' traces.
 _PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "torch.operators", "dask",
-           "metrics", "nsys", "torch.profiler", "xla", "chrome", *(feature.name for feature in features()))
+           "metrics", "nsys", "torch.profiler", "xla", "chrome",
+           *(feature.name for feature in features() if feature.probes))
 #: Directions of copies; ``copy`` is one whose direction is not known.
 _DIRECTIONS = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "copy")
 _ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize",
