@@ -42,16 +42,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.errors import UnknownProcessError as UnknownProcessError
     from kernelscope.recorder.recover import journals as journals
-    from kernelscope.typed import Recorder as Recorder
-    from kernelscope.typed import Recording as Recording
-    from kernelscope.typed import compare as compare
-    from kernelscope.typed import history as history
-    from kernelscope.typed import load as load
-    from kernelscope.typed import merge as merge
-    from kernelscope.typed import record as record
-    from kernelscope.typed import recorded as recorded
-    from kernelscope.typed import recover as recover
-    from kernelscope.views.flame.widget import flame as flame
+    from kernelscope.typed import *  # noqa: F403 - and what features add
     from kernelscope.views.graph.widget import graph as graph
     from kernelscope.views.roofline.view import roofline as roofline
     from kernelscope.views.timeline.widget import timeline as timeline
@@ -69,7 +60,6 @@ _HOMES = {
     "journals": "kernelscope.recorder.recover",
     "recover": "kernelscope.recorder.recover",
     "timeline": "kernelscope.views.timeline.widget",
-    "flame": "kernelscope.views.flame.widget",
     "graph": "kernelscope.views.graph.widget",
     "roofline": "kernelscope.views.roofline.view",
     "inspect": "kernelscope.commands.inspect",
@@ -113,14 +103,14 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        value = ["__version__", *sorted({*_HOMES, *_of_features()})]
-    elif name in _HOMES:
+    if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ROOMS:
         value = importlib.import_module(_ROOMS[name])
     elif name in _of_features():
         value = importlib.import_module("kernelscope.registry").loaded(_of_features()[name])
+    elif name == "__all__":  # made when it is needed: importing the package looks for no features
+        value = ["__version__", *sorted({*_HOMES, *_of_features()})]
     else:
         raise AttributeError(f"module 'kernelscope' has no attribute {name!r}")
     globals()[name] = value

@@ -51,6 +51,25 @@ class Framework:
 
 
 @dataclass(frozen=True)
+class LiveDrawing:
+    """What draws a `kernelscope.views.card.blocks.Drawing` of a section live: beside the timeline, and on pages.
+
+    Attributes
+    ----------
+    front_end : str
+        Its file in ``kernelscope/static``, without the suffix; the page's header has its data under this name.
+    page : str
+        The file that shows a page's timeline and it, in place of ``timeline_page``.
+    data : str
+        A function of a recording that returns the data as base64, an empty text where there are none.
+    """
+
+    front_end: str
+    page: str
+    data: str
+
+
+@dataclass(frozen=True)
 class CardSection:
     """A section of the card, and the member of an answer for programs that has the same numbers.
 
@@ -63,16 +82,38 @@ class CardSection:
     section : str
         A function of an `kernelscope.views.card.model.Overview` that returns the section, as ``module:name``.
     member : str
-        A function of an `Overview` that returns the member of the answer, which has the feature's name.
+        A function of an `Overview` that returns the member of the answer, which has the feature's name; empty for none.
     member_type : str
         The type of that member, from which the JSON schema is made.
+    live : LiveDrawing or None
+        What draws a block of it live.
     """
 
     order: int
     tables: tuple[str, ...]
     section: str
-    member: str
-    member_type: str
+    member: str = ""
+    member_type: str = ""
+    live: LiveDrawing | None = None
+
+
+@dataclass(frozen=True)
+class ShowOption:
+    """An option of ``kernelscope show``, which then prints something else than the card.
+
+    Attributes
+    ----------
+    name : str
+        The option without its dashes.
+    help : str
+        What it prints.
+    text : str
+        A function of a recording that returns it.
+    """
+
+    name: str
+    help: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +123,7 @@ class Feature:
     Attributes
     ----------
     name : str
-        Its name: that of its option, its probe in ``health``, and its member of answers.
+        Its name: that of its probe in ``health`` and of its member of answers, and mostly of its option.
     needs : tuple of str
         Other features that it is made from, by name: without one of them it is left out.
     tables : str
@@ -107,6 +148,10 @@ class Feature:
         The `kernelscope.commands.verb.Verb` of each of them, by name.
     answers : tuple of str
         The `kernelscope.views.answer.Answer` of its verbs with ``--json``.
+    show : tuple of ShowOption
+        What ``kernelscope show`` prints of it.
+    exporters : str
+        A tuple of `kernelscope.views.exports.Exporter`: the formats in which it writes a recording.
     lanes : str
         A function of a `kernelscope.views.timeline.build.Builder` that returns
         `kernelscope.views.timeline.build.CounterSamples`, which become lanes below the streams of a device.
@@ -141,6 +186,8 @@ class Feature:
     magics: Mapping[str, str] = field(default_factory=dict[str, str])
     verbs: str = ""
     answers: tuple[str, ...] = ()
+    show: tuple[ShowOption, ...] = ()
+    exporters: str = ""
     lanes: str = ""
     card: CardSection | None = None
     code_counts: str = ""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from kernelscope.features.call_paths.options import CallPathsOptions
+from kernelscope.features.call_paths.view import flame as flame
 from kernelscope.features.compare.command import history as history
 from kernelscope.features.compare.view import ComparisonView
 from kernelscope.features.compare.view import compare as compare
@@ -21,8 +23,10 @@ from kernelscope.recorder.journal import Journal
 from kernelscope.recorder.options import set_up_by, takes_options
 from kernelscope.recording import model
 
+__all__ = ["Recorder", "Recording", "compare", "flame", "history", "load", "merge", "record", "recorded", "recover"]
+
 @dataclass(frozen=True)
-class Options(LanesOptions, StallsOptions): ...
+class Options(CallPathsOptions, LanesOptions, StallsOptions): ...
 
 @dataclass(frozen=True)
 class RecorderOptions(Options, recorder.RecorderOptions): ...
@@ -32,6 +36,9 @@ class Recording(model.Recording):
     pm_samples: pd.DataFrame
     def by_stall(self) -> pd.DataFrame: ...
     def compare(self, other: model.Recording | str | Path) -> ComparisonView: ...
+    def to_collapsed(self, path: str | Path, *, metric: str = "host", paths: bool = False,
+                     progress: Progress | None = None) -> Path: ...
+    def to_speedscope(self, path: str | Path, *, paths: bool = False, progress: Progress | None = None) -> Path: ...
     def redacted(self, *, names: bool = True) -> Recording: ...
     def select(self, *, cell: int | None = None, process: int | str | None = None,
                framework: str | None = None) -> Recording: ...

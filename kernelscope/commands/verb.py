@@ -51,7 +51,6 @@ MAGICS = {
     "report": "show the card of a cell again, of the newest without a number or name",
     "lines": "show what each line of a cell cost, of the newest without a number or name",
     "timeline": "show the timeline of a cell, of the newest without a number or name",
-    "flame": "show the call paths of a cell as a flame graph; record them with --stacks",
     "inspect": "show the specializations, code and compiles of a kernel, of all recorded ones without a name",
     "graph": "show a CUDA graph of the newest recording that has one; its only one without an ID",
     "metrics": "run a cell AGAIN, measure a kernel's launch with the GPU's counters, and show what they say",
@@ -70,7 +69,7 @@ MAGICS = {
 #: Files of several verbs.
 TOGETHER = {
     "switches": ("on", "off", "status", "attach", "dryrun"),
-    "recorded": ("cells", "report", "lines", "timeline", "flame", "whatif", "save", "load"),
+    "recorded": ("cells", "report", "lines", "timeline", "whatif", "save", "load"),
     "magics": ("help",),
 }
 

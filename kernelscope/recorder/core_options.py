@@ -44,12 +44,6 @@ def _lines_of_problem(options: CoreOptions) -> str | None:
     return None
 
 
-def _stacks_problem(options: CoreOptions) -> str | None:
-    if options.stacks and not options.lines:
-        return "stacks True needs lines: a call path is one of lines of code; leave lines=False, --no-lines, out"
-    return None
-
-
 def _replay_problem(options: CoreOptions) -> str | None:
     if options.replay == "user" and (options.metrics is None or options.metrics_of is not None):
         return ("replay 'user' needs metrics: there is nothing to repeat without" if options.metrics is None else
@@ -160,10 +154,6 @@ class CoreOptions:
         flag("--lines-of", type=_names, metavar="PACKAGE[,PACKAGE]",
              help="count the lines of these packages, or folders, as yours too"),
         check=_lines_of_problem, inside=_lines_inside))
-    stacks: bool = field(default=False, metadata=option(
-        "record the call path of each launch and compile too: all Python frames from the outermost of your code on",
-        flag("--stacks", action="store_true"), check=_stacks_problem, inside=lambda _, around: (
-            f"recorded {'call paths' if around.stacks else 'no call paths'}, {AROUND}")))
     torch_ops: bool = field(default=False, metadata=option(
         "record which of PyTorch's operators, such as aten::addmm, launched each kernel; this adds to every operator",
         flag("--torch-ops", action="store_true"), inside=lambda _, around: (
@@ -218,6 +208,14 @@ class CoreOptions:
         A feature whose option needs it overrides this, and asks the next class with ``super()``.
         """
         return self.code or any(map(instruction_metric, metrics_of(self.metrics or "basic")))
+
+    @property
+    def records_call_paths(self) -> bool:
+        """Whether the call paths of launches and compiles are recorded, beside their lines.
+
+        A feature whose option needs them overrides this, and asks the next class with ``super()``.
+        """
+        return False
 
     def __post_init__(self) -> None:
         """Check the values, and fill in the capacity."""

@@ -63,7 +63,7 @@ class Session:
         log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
         self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None,
-                         stacks=options.stacks)
+                         stacks=options.records_call_paths)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)

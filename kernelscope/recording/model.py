@@ -390,14 +390,6 @@ class Recording:
         """Write a trace for the Perfetto UI, and return its path: see `views.timeline.perfetto.to_perfetto`."""
         return _view("export_method")("to_perfetto")(self, path, **options)
 
-    def to_speedscope(self, path: str | Path, **options: Any) -> Path:
-        """Write the call paths for speedscope, and return the file's path: see `views.flame.folded.to_speedscope`."""
-        return _view("export_method")("to_speedscope")(self, path, **options)
-
-    def to_collapsed(self, path: str | Path, **options: Any) -> Path:
-        """Write the call paths as folded stacks, and return the file's path: see `views.flame.folded.to_collapsed`."""
-        return _view("export_method")("to_collapsed")(self, path, **options)
-
     def to_parquet(self, folder: str | Path, **options: Any) -> Path:
         """Write one Parquet file a table into a folder: see `kernelscope.views.tables.to_parquet`."""
         return _view("export_method")("to_parquet")(self, folder, **options)

@@ -50,7 +50,7 @@ _FRAMEWORKS = ("numba-cuda", "cuda.compute", "numba-cuda-mlir", "quadrants", "tr
 #: What reports on a recording: probes, the recorder and its journal, and the readers of other tools' traces.
 _PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "torch.operators", "dask",
            "metrics", *(producer for importer in importers() for producer in importer.producers),
-           *(feature.name for feature in features()))
+           *(feature.name for feature in features() if feature.probes))
 #: Directions of copies; ``copy`` is one whose direction is not known.
 _DIRECTIONS = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "copy")
 _ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize",

@@ -6,11 +6,10 @@ page, a table that stands for bars on a terminal) is a block of its own, which t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kernelscope.units import counted, percent
-from kernelscope.views.flame.model import Flame
 
 #: How many rows are in sight before "and N more", and how many lines of code.
 FIRST_ROWS = 12
@@ -321,10 +320,10 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class CallPaths:
-    """The flame graph of call paths: on pages."""
+class Drawing:
+    """What a feature draws: on pages. `html` returns it, in which what comes from user code is escaped."""
 
-    flame: Flame
+    html: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -340,7 +339,7 @@ class Fold:
     scrolls: bool = True
 
 
-Block = Shares | Lines | Table | Findings | Listing | Picture | CallPaths | Fold
+Block = Shares | Lines | Table | Findings | Listing | Picture | Drawing | Fold
 
 
 @dataclass(frozen=True)

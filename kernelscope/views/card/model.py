@@ -63,7 +63,6 @@ from kernelscope.analysis.wall_time import WallTime, cells_left_out, total, wall
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
-from kernelscope.views.flame.model import Flame, flame_of
 from kernelscope.views.keys import link_keys
 
 Result = TypeVar("Result")
@@ -440,11 +439,6 @@ class Overview:
     def tasks(self) -> tuple[TaskSummary, ...]:
         """Return Dask's tasks by key prefix and process."""
         return tuple(by_task(self.recording, self.phases))
-
-    @cached_property
-    def flame(self) -> Flame | None:
-        """Return the call paths; None where none were recorded."""
-        return flame_of(self.recording)
 
     @cached_property
     def frameworks(self) -> tuple[str, ...]:

@@ -14,14 +14,15 @@ import pytest
 from stacked import StackScript, many_paths, simulation
 
 import kernelscope
-from kernelscope.analysis.stacks import METRICS
+from kernelscope.features.call_paths.analyse import METRICS
+from kernelscope.features.call_paths.flame import HOW_TO, Flame, flame_of, made
+from kernelscope.features.call_paths.svg import images, static_svg
+from kernelscope.features.call_paths.text import call_paths_text
+from kernelscope.features.call_paths.wire import pack
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.html import card
 from kernelscope.views.card.text import summary
-from kernelscope.views.flame.model import HOW_TO, Flame, flame_of, made
-from kernelscope.views.flame.svg import images, static_svg
-from kernelscope.views.flame.text import call_paths_text
-from kernelscope.views.flame.wire import header_of, pack
+from kernelscope.views.live import header_of
 
 HOSTILE = '</script><b onclick="alert(1)">\x1b[31m;\n\u202eevil'
 

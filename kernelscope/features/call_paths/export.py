@@ -10,14 +10,15 @@ from typing import IO
 
 import numpy as np
 
-from kernelscope.analysis.stacks import METRICS, CallTree, call_tree
 from kernelscope.errors import KernelScopeError
+from kernelscope.features.call_paths.analyse import METRICS, CallTree, call_tree
+from kernelscope.features.call_paths.flame import HOW_TO, LABELS, UNKNOWN_PATH
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.schema import UNKNOWN
 from kernelscope.suggestions import did_you_mean
 from kernelscope.views.base import Progress, checked, clean, whole_file
-from kernelscope.views.flame.model import HOW_TO, LABELS, UNKNOWN_PATH, frame_of_line
+from kernelscope.views.frames import frame_of_line
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

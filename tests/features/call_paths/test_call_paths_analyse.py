@@ -10,7 +10,7 @@ from counting import lines_run
 from stacked import StackScript, many_paths, simulation
 
 from kernelscope.analysis.launches import launch_phases
-from kernelscope.analysis.stacks import METRICS, CallTree, call_tree
+from kernelscope.features.call_paths.analyse import METRICS, CallTree, call_tree
 from kernelscope.recording.model import Recording
 
 

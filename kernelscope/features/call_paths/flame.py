@@ -15,11 +15,12 @@ import numpy as np
 
 from kernelscope.analysis.columns import Floats, Ints, sum_by
 from kernelscope.analysis.lines import line_texts
-from kernelscope.analysis.stacks import METRICS, CallTree, call_tree, has_stacks
+from kernelscope.features.call_paths.analyse import METRICS, CallTree, call_tree, has_stacks
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import count, counted, duration
 from kernelscope.views.base import clean, cut
+from kernelscope.views.frames import Frame, frame_of_line
 
 #: The most nodes of a flame graph; what is lighter is summed into the nodes that called it.
 MOST_NODES = 20_000
@@ -39,38 +40,6 @@ HOW_TO = ("no call paths were recorded: record them with  %%kernelscope --stacks
 _WHOLE = "all"
 #: What stands for the callers of what has no known call path.
 UNKNOWN_PATH = "no known call path"
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What one or more nodes are.
-
-    Attributes
-    ----------
-    name : str
-        A function, a kernel, or a cell.
-    place : str
-        File and line, as ``sim.py:12``; empty for what is no frame of Python.
-    kind : str
-        One of `KINDS`, or ``all``.
-    code : str
-        The line itself, where it is of a recorded cell.
-    """
-
-    name: str
-    place: str = ""
-    kind: str = "user"
-    code: str = ""
-
-    @property
-    def label(self) -> str:
-        """Return name and place on one line; of a cell its line alone."""
-        return self.place if self.place.startswith(f"{self.name}:") else f"{self.name} {self.place}".rstrip()
-
-    @property
-    def line(self) -> str:
-        """Return it as other tools name frames: ``step (sim.py:12)``, or the name alone."""
-        return f"{self.name} ({self.place})" if self.place else self.name
 
 
 @dataclass(frozen=True)
@@ -189,13 +158,6 @@ def made(recording: Recording, most: int = MOST_NODES) -> Flame | None:
     own = {name: _own(tree.total(name)[kept], parent, int(tree.own[name].sum())) for name in tree.metrics}
     phases = {name: _own(tree.summed(values)[kept], parent, int(values.sum())) for name, values in tree.phases.items()}
     return Flame(frames, frame, parent, own, phases, len(shown) - len(kept), paths)
-
-
-def frame_of_line(row: Mapping[str, object], code: str = "") -> Frame:
-    """Return a row of ``lines`` as a frame."""
-    file = str(row["file"]).replace("\\", "/").rpartition("/")[2] or str(row["file"])
-    kind = "library" if row.get("user_code") is False else "user"
-    return Frame(clean(cut(str(row["function"] or file))), clean(cut(f"{file}:{row['line']}")), kind, clean(cut(code)))
 
 
 def _own(total: Ints, parent: Ints, whole: int) -> Ints:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kernelscope.features.call_paths.flame import KINDS, LABELS, Flame
 from kernelscope.palette import FRAME_COLORS, INK_FROM, INKS
 from kernelscope.units import percent
 from kernelscope.views import html
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
-from kernelscope.views.flame.model import KINDS, LABELS, Flame
 
 #: Rows that are drawn; what is deeper is in the live view.
 MOST_ROWS = 24
@@ -49,6 +49,11 @@ def images(flame: Flame) -> str:
     """Return the pictures of host time and GPU time, or of what there is else, one below the other."""
     shown = [name for name in ("host", "gpu") if name in flame.metrics] or flame.metrics[:1]
     return "".join([image(flame, name) for name in shown])
+
+
+def element(flame: Flame) -> str:
+    """Return the pictures in the element in which a page draws the flame graph live."""
+    return f'<div class="ks-flame">{images(flame)}</div>'
 
 
 def describe(flame: Flame, metric: str) -> str:

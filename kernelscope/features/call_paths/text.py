@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kernelscope.features.call_paths.flame import HOW_TO, LABELS, Flame, flame_of
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted
 from kernelscope.views.base import columns, shorten, table, with_notice
-from kernelscope.views.flame.model import HOW_TO, LABELS, Flame, flame_of
 
 #: What weighs less than this share by every metric has no line.
 LEAST_SHARE = 0.01

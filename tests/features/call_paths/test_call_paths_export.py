@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from stacked import LINES, StackScript, simulation
 
-from kernelscope.analysis.stacks import METRICS, call_tree
 from kernelscope.commands.export import exported
 from kernelscope.errors import KernelScopeError
+from kernelscope.features.call_paths.analyse import METRICS, call_tree
 from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
 from kernelscope.views.exports import exporter_named_by

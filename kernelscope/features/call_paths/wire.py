@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.features.call_paths.flame import KINDS, LABELS, MEANINGS, Flame, flame_of
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.flame.model import KINDS, LABELS, MEANINGS, Flame, flame_of
 from kernelscope.views.widget import deflated
 
 
@@ -29,7 +29,7 @@ def pack(flame: Flame) -> bytes:
     return deflated(json.dumps(columns, separators=(",", ":"), ensure_ascii=False).encode(), level=9)
 
 
-def header_of(recording: Recording) -> dict[str, str]:
-    """Return what a page's header has of call paths: the flame graph as base64; nothing where there are none."""
+def page_data(recording: Recording) -> str:
+    """Return the packed flame graph as base64, an empty text where there is none: see `kernelscope.views.live`."""
     flame = flame_of(shareable(recording))
-    return {} if flame is None else {"flame": base64.b64encode(pack(flame)).decode("ascii")}
+    return "" if flame is None else base64.b64encode(pack(flame)).decode("ascii")

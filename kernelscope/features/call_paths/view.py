@@ -7,12 +7,12 @@ from typing import Any
 import traitlets
 
 from kernelscope.errors import KernelScopeError
+from kernelscope.features.call_paths.flame import HOW_TO, flame_of
+from kernelscope.features.call_paths.svg import element
+from kernelscope.features.call_paths.text import call_paths_text
+from kernelscope.features.call_paths.wire import pack
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.flame.model import HOW_TO, flame_of
-from kernelscope.views.flame.svg import images
-from kernelscope.views.flame.text import call_paths_text
-from kernelscope.views.flame.wire import pack
 from kernelscope.views.widget import View, checked_height, front_end
 
 
@@ -60,7 +60,7 @@ class FlameWidget(View):
 
     def static_version(self) -> tuple[str, str]:
         """Return the heaviest call paths as text, and the flame graph as static SVG."""
-        return self._text, f'<div class="ks-flame">{images(self._flame)}</div>'
+        return self._text, element(self._flame)
 
     def __repr__(self) -> str:
         return self._text
