@@ -4,13 +4,17 @@ At run time features add their options and methods when they are registered (`ke
 checker can follow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from kernelscope.features.lanes.options import LanesOptions
+from kernelscope.features.metrics.command import metrics as metrics
+from kernelscope.features.metrics.options import MetricsOptions
+from kernelscope.features.roofline.view import RooflineView
+from kernelscope.features.roofline.view import roofline as roofline
 from kernelscope.features.stalls.options import StallsOptions
 from kernelscope.progress import Progress
 from kernelscope.recorder import blocks, recorder
@@ -19,15 +23,18 @@ from kernelscope.recorder.options import set_up_by, takes_options
 from kernelscope.recording import model
 
 @dataclass(frozen=True)
-class Options(LanesOptions, StallsOptions): ...
+class Options(LanesOptions, MetricsOptions, StallsOptions): ...
 
 @dataclass(frozen=True)
 class RecorderOptions(Options, recorder.RecorderOptions): ...
 
 class Recording(model.Recording):
+    measurements: pd.DataFrame
+    metrics: pd.DataFrame
     pc_samples: pd.DataFrame
     pm_samples: pd.DataFrame
     def by_stall(self) -> pd.DataFrame: ...
+    def roofline(self) -> RooflineView: ...
     def redacted(self, *, names: bool = True) -> Recording: ...
     def select(self, *, cell: int | None = None, process: int | str | None = None,
                framework: str | None = None) -> Recording: ...
@@ -37,6 +44,7 @@ class Recorder(recorder.Recorder):
     def __init__(self, options: RecorderOptions) -> None: ...
     @property
     def recording(self) -> Recording: ...
+    def passes(self) -> Iterator[int]: ...
     def start(self) -> Recorder: ...
     def stop(self) -> Recording: ...
     def __enter__(self) -> Recorder: ...

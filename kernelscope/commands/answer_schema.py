@@ -37,13 +37,11 @@ from kernelscope.views.compare import ComparisonAnswer
 from kernelscope.views.graph.answer import GraphAnswer
 from kernelscope.views.history import HistoryAnswer
 from kernelscope.views.inspector.answer import KernelsAnswer
-from kernelscope.views.metrics import MetricsAnswer
-from kernelscope.views.roofline.answer import RooflineAnswer
 
 ANSWERS: tuple[type[Answer], ...] = (
-    whole_answer(), KernelsAnswer, GraphAnswer, RooflineAnswer, MetricsAnswer, ComparisonAnswer, HistoryAnswer,
-    WrittenAnswer, DemoAnswer, MergeAnswer, JournalsAnswer, StudyAnswer, StudyComparisonAnswer, AnatomyAnswer,
-    StudyCasesAnswer, StudyCleanAnswer, RecordingsAnswer, CalibrationAnswer, DoctorAnswer,
+    whole_answer(), KernelsAnswer, GraphAnswer, ComparisonAnswer, HistoryAnswer, WrittenAnswer, DemoAnswer,
+    MergeAnswer, JournalsAnswer, StudyAnswer, StudyComparisonAnswer, AnatomyAnswer, StudyCasesAnswer,
+    StudyCleanAnswer, RecordingsAnswer, CalibrationAnswer, DoctorAnswer,
     *(loaded(name) for feature in features() for name in feature.answers),
 )
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "reference" / "answer.schema.json"

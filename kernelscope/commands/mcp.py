@@ -45,7 +45,6 @@ from kernelscope.views.answer import (
 )
 from kernelscope.views.base import clean
 from kernelscope.views.card.answer import RecordingAnswer, recording_members
-from kernelscope.views.metrics import MetricsView
 
 _ABOUT = """\
 Serve the recordings of a folder to an assistant, read only, as a server of the Model Context Protocol on stdin and
@@ -160,7 +159,7 @@ class Folder:
                 ) -> tuple[str, bool]:
         """Return the GPU's counters of a recording's measured kernels, or of one."""
         return self._answered(
-            lambda: MetricsView(self._load(recording, progress), _argument("kernel", kernel)), limit)
+            lambda: kernelscope.metrics(self._load(recording, progress), kernel=_argument("kernel", kernel)), limit)
 
     def compare(self, before: str, after: str, cells: Sequence[str], limit: int | None = None,
                 progress: Progress | None = None) -> tuple[str, bool]:

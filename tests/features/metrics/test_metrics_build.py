@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from many_cubins import cubin
 
-from kernelscope.counter_sets import EXECUTED, SETS, is_counted_by_code, metrics_of, unit_of
-from kernelscope.counters.instructions import Executed
-from kernelscope.counters.measurements import is_whole
 from kernelscope.cubin import operations
+from kernelscope.features.metrics.build import rows as rows_of
+from kernelscope.features.metrics.instructions import Executed
+from kernelscope.features.metrics.record import is_whole
+from kernelscope.features.metrics.sets import EXECUTED, SETS, is_counted_by_code, metrics_of, unit_of
 from kernelscope.recorder.options import RecordingOptions
-from kernelscope.recording.build import RawRecording, build, measurement_rows
-from kernelscope.recording.model import select_cell
+from kernelscope.recording.build import RawRecording
 
 
 def test_sets_and_names_of_metrics() -> None:
@@ -42,26 +42,11 @@ def test_what_the_range_profiler_cannot_count_is_known() -> None:
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"metrics": "basi"}, "did you mean"), ({"metrics": True}, "takes a text"),
-    ({"metrics": "basic", "stalls": True}, "leave out stalls"), ({"metrics": "basic", "gpu": "events"}, "events")])
+    ({"metrics": "basic", "stalls": True}, "stalls True: both need the GPU's counters"),
+    ({"metrics": "basic", "gpu": "events"}, "events")])
 def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         RecordingOptions(**options)
-
-
-def test_samples_belong_to_the_cell_whose_work_was_waited_for() -> None:
-    cells = [{"start_ns": 100, "end_ns": 200, "synchronized_ns": 300, "status": "ok"},
-             {"start_ns": 400, "end_ns": 500, "status": "ok"}]
-    start = np.array([50, 95, 100, 250, 350, 450, 500])
-    made = build(RawRecording(cells=cells, devices=[{"ordinal": 0}, {"ordinal": 1}], pm_samples=[
-        {"device_id": device, "name": name, "start_ns": start, "end_ns": start + 10,
-         "value": np.array([0, 1.5, np.nan, -1, 2, 3, 0])} for device in (1, 0) for name in ("b__c.pct", "a__c.pct")]))
-    rows = made.rows("pm_samples")
-    assert [(row["device_id"], row["name"]) for row in rows[::5]] == [
-        (0, "b__c.pct"), (0, "a__c.pct"), (1, "b__c.pct"), (1, "a__c.pct")]
-    assert [row["cell_id"] for row in rows[:5]] == [None, 0, 0, None, 1]
-    assert [row["value"] for row in rows[:5]] == [1.5, None, None, 2, 3]
-    assert len(select_cell(made, 0).pm_samples) == 8
-
 
 
 def executed(*instructions: tuple[int, int, str]) -> list[Executed]:
@@ -81,22 +66,23 @@ def test_operations_are_counted_by_the_machine_code() -> None:
     code = cubin("plain")
     name, kinds = next(iter(operations(code).items()))
     raw = RawRecording(
-        measurements=[{"entry_name": name, "name": "k", "number": 0, "start_ns": 5, "end_ns": 9, "thread_id": 0,
-                       "device_id": 0, "replay": "kernel", "metric_set": "roofline", "passes": 2,
-                       "executed": executed(*((16 * at, 32, name) for at in range(len(kinds)))),
-                       "metrics": [(f"sm__sass_thread_inst_executed_op_{each}_pred_on.sum", None, "inst")
-                                   for each in ("fadd", "ffma", "dadd")]}],
+        rows={"measurements": [{
+            "entry_name": name, "name": "k", "number": 0, "start_ns": 5, "end_ns": 9, "thread_id": 0, "device_id": 0,
+            "replay": "kernel", "metric_set": "roofline", "passes": 2,
+            "executed": executed(*((16 * at, 32, name) for at in range(len(kinds)))),
+            "metrics": [(f"sm__sass_thread_inst_executed_op_{each}_pred_on.sum", None, "inst")
+                        for each in ("fadd", "ffma", "dadd")]}]},
         specializations=[{"dispatcher_id": 0, "entry_name": name}],
         dispatchers=[{"name": "k"}],
         code=[{"kind": "cubin", "specialization_id": 0, "dispatcher_id": 0,
                "text": base64.b64encode(code).decode("ascii")}])
     launches = {column: np.zeros(0, np.int64) for column in
                 ("thread_id", "start_ns", "end_ns", "configuration_id", "cell_id")}
-    rows = measurement_rows(raw, launches)["metrics"]
+    rows = rows_of(raw, launches)["metrics"]
     whole = {row["name"].split("_op_")[1]: row["value"] for row in rows if row["pc_offset"] is None}
     expected = {kind: 32 * sum(each == (kind, 1) for each in kinds) for kind in ("fadd", "ffma", "dadd")}
     assert whole == {f"{kind}_pred_on.sum": count for kind, count in expected.items()} and any(expected.values())
     assert [row["pc_offset"] for row in rows if row["pc_offset"] is not None] == [16 * at for at in range(len(kinds))]
     raw.code.clear()
-    rows = measurement_rows(raw, launches)["metrics"]
+    rows = rows_of(raw, launches)["metrics"]
     assert {row["value"] for row in rows if row["pc_offset"] is None} == {None}, "no machine code, no operations"
