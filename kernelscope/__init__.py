@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kernelscope.commands.inspect import inspect as inspect
     from kernelscope.commands.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
-    from kernelscope.commands.metrics import metrics as metrics
     from kernelscope.errors import CalibrationError as CalibrationError
     from kernelscope.errors import CountersError as CountersError
     from kernelscope.errors import CubinError as CubinError
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from kernelscope.recorder.recover import journals as journals
     from kernelscope.typed import *  # noqa: F403 - and what features add
     from kernelscope.views.graph.widget import graph as graph
-    from kernelscope.views.roofline.view import roofline as roofline
     from kernelscope.views.timeline.widget import timeline as timeline
 
 __version__ = "0.1.0"
@@ -61,9 +59,7 @@ _HOMES = {
     "recover": "kernelscope.recorder.recover",
     "timeline": "kernelscope.views.timeline.widget",
     "graph": "kernelscope.views.graph.widget",
-    "roofline": "kernelscope.views.roofline.view",
     "inspect": "kernelscope.commands.inspect",
-    "metrics": "kernelscope.commands.metrics",
     "load_ipython_extension": "kernelscope.commands.magics",
     "unload_ipython_extension": "kernelscope.commands.magics",
     "KernelScopeError": "kernelscope.errors",
@@ -103,7 +99,9 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name == "__all__":  # what features add is not known before the registry is imported
+        value = ["__version__", *sorted({*_HOMES, *_of_features()})]
+    elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ROOMS:
         value = importlib.import_module(_ROOMS[name])

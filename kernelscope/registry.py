@@ -11,6 +11,7 @@ import functools
 import importlib
 import importlib.metadata
 import pkgutil
+import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,8 +139,12 @@ class Feature:
         A function of `kernelscope.recording.build.RawRecording` and of the columns of ``launches`` that returns the
         rows of the feature's tables by name, or columns for tables that can be long. Without it they are what the
         probes added to ``Sink.rows``.
+    advice : str
+        A tuple of `kernelscope.analysis.advice.Rule`.
     methods : mapping of str to str
         Methods of `kernelscope.Recording`: functions of a recording.
+    recorder_methods : mapping of str to str
+        Methods of `kernelscope.Recorder`: functions of a recorder.
     functions : mapping of str to str
         Public functions of the package `kernelscope`.
     commands, magics : mapping of str to str
@@ -157,6 +162,8 @@ class Feature:
         `kernelscope.views.timeline.build.CounterSamples`, which become lanes below the streams of a device.
     card : CardSection or None
         Its section of the card.
+    charts : str
+        A function of a recording that returns Plotly figures, which stand below a cell's other charts.
     code_counts : str
         A `kernelscope.views.inspector.counts.CodeCounts`: what the inspector draws beside lines of code.
     hot_line : str
@@ -180,7 +187,9 @@ class Feature:
     options: str = ""
     probes: str = ""
     rows: str = ""
+    advice: str = ""
     methods: Mapping[str, str] = field(default_factory=dict[str, str])
+    recorder_methods: Mapping[str, str] = field(default_factory=dict[str, str])
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
     magics: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -190,6 +199,7 @@ class Feature:
     exporters: str = ""
     lanes: str = ""
     card: CardSection | None = None
+    charts: str = ""
     code_counts: str = ""
     hot_line: str = ""
     since_last_run: str = ""
@@ -265,3 +275,14 @@ def loaded(name: str) -> Any:
     """Return the object called ``module:name``, whose module is imported for it."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+class FeatureMethod:
+    """A method that a feature adds to a class: a function of the object, imported when it is first used."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        function = loaded(self._function)
+        return function if instance is None else types.MethodType(function, instance)

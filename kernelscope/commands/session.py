@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -370,10 +370,7 @@ class NotebookSession:
             return EnginesRecorder(self._view(options.px), options.recording)
         from kernelscope.recorder.recorder import recorder_of
 
-        asked = options.recording
-        if asked.metrics is not None:
-            asked = replace(asked, notify=output.notifier(lambda: sys.stdout))
-        return recorder_of(asked)
+        return recorder_of(output.reporting(options.recording, lambda: sys.stdout))
 
     def _client(self, variable: str) -> Any:
         """Return the client of a Dask cluster in a variable."""
@@ -445,7 +442,8 @@ def _error(result: Any) -> BaseException | None:
 def _charts(recording: Recording) -> str:
     from kernelscope.views.charts import charts_html
 
-    return charts_html(recording, [recording.roofline().figure()] if recording.arrow("measurements").num_rows else ())
+    more = [figure for feature in features() if feature.charts for figure in loaded(feature.charts)(recording)]
+    return charts_html(recording, more)
 
 
 def _has_news(recording: Recording) -> bool:

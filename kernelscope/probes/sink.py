@@ -386,9 +386,6 @@ class Sink:
         What the probes of features recorded, by table, as `kernelscope.registry.Feature.rows` of the feature takes it.
     before_part : list of callable
         Called before a recording inside another one begins: they add to `rows` what was recorded until then.
-    measurements : list of dict
-        Launches that were measured with the GPU's counters: columns of the table of that name, ``thread_id``, and as
-        ``metrics`` tuples of name, value and unit.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -441,7 +438,6 @@ class Sink:
         self.operators: core.Operators | None = None
         self.rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self.before_part: list[Callable[[], None]] = []
-        self.measurements: list[dict[str, Any]] = []
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

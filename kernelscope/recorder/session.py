@@ -214,7 +214,7 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
         timer = EventTimer()
     probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
                                    DaskProbe(), CudaComputeProbe()]
-    if on_gpu and gpu == "cupti" and not options.metrics:  # replayed launches have no times of their own
+    if on_gpu and options.traces_gpu:
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
@@ -229,14 +229,6 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
             of_feature, rows = loaded(feature.probes)(options)
             probes += of_feature
             problems += rows
-    if options.metrics and on_gpu:
-        from kernelscope.counters.measurements import MeasurementsProbe
-
-        probes.append(MeasurementsProbe(options.metrics, options.metrics_of, replay=options.replay,
-                                        notify=options.notify))
-    elif options.metrics:
-        problems.append({"probe": "metrics", "status": "unavailable",
-                         "message": "the GPU's counters were not read: there is no GPU here"})
     probes.append(GarbageProbe())
     plugins, others = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems + others
@@ -411,7 +403,6 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         operators=part.operators(sink),
         rows=part.rows(sink),
         began=part.began,
-        measurements=[row for row in sink.measurements if row["start_ns"] >= (part.began or 0)],
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw.dispatchers), "code": code, "own_cost": how_known, "recorder": {

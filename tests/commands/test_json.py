@@ -14,10 +14,10 @@ import pytest
 from checked_answers import checked
 from handmade import Script
 
-from kernelscope.analysis.counters import measured
 from kernelscope.commands.cli import parser_of
 from kernelscope.commands.doctor import doctor_answer
 from kernelscope.commands.mcp import Folder
+from kernelscope.features.metrics.analyse import measured
 from kernelscope.recording.file import load
 from kernelscope.views.answer import MOST_LETTERS, Answer, Many, answer, encoded
 from kernelscope.views.card.answer import recording_answer

@@ -13,7 +13,7 @@ from kernelscope import Recording, load
 from kernelscope.analysis import caches, torch_reasons, triton
 from kernelscope.analysis.code import CODE_KINDS
 from kernelscope.analysis.compiles import explain
-from kernelscope.counter_sets import SETS
+from kernelscope.features.metrics.sets import SETS
 from kernelscope.features.stalls.tables import REASONS
 from kernelscope.probes.base import Probe
 from kernelscope.recorder.options import RecordingOptions

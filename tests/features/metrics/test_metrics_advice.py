@@ -10,8 +10,8 @@ import pytest
 from handmade import Script
 from sampled import sampled
 
-from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
 from kernelscope.analysis.savings import GPU
+from kernelscope.features.metrics.advice import CounterEvidence, counter_rules
 from kernelscope.views.card.model import Overview
 
 _LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum"
@@ -20,7 +20,8 @@ _LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum"
 def _found(made: Script) -> dict[str, list[str]]:
     """Return the specializations of which each rule says something, by their places."""
     evidence = CounterEvidence(made.recording())
-    return {rule.code: [found.kernel for found in rule(evidence)] for rule in COUNTER_RULES if [*rule(evidence)]}
+    return {rule.code: [found.kernel for found in rule.say(evidence)] for rule in counter_rules()
+            if [*rule.say(evidence)]}
 
 
 def _said(made: Script, code: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kernelscope.analysis.counters import DURATION, KernelCounters, arguments_of, measured
+from kernelscope.features.metrics.analyse import DURATION, KernelCounters, arguments_of, measured
 from kernelscope.recording.model import Recording
 from kernelscope.units import cut, scaled
 

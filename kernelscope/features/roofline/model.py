@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kernelscope.analysis.roofline import FAR, Point, Roofline, rooflines
+from kernelscope.features.roofline.analyse import FAR, Point, Roofline, rooflines
 from kernelscope.palette import KERNEL_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable

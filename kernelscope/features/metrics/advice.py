@@ -1,21 +1,21 @@
 """Advice from the GPU's counters: rules on what was measured of a kernel, each with its threshold and its source.
 
 The thresholds are those of the rules of Nsight Compute where it has one; the others say what NVIDIA's CUDA C++ Best
-Practices Guide names. `kernelscope.analysis.advice` registers them with the other rules.
+Practices Guide names.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from kernelscope.analysis.advice import Result, Rule, rules
 from kernelscope.analysis.columns import instants, ints, matches
-from kernelscope.analysis.counters import DOUBLE, Instructions, KernelCounters, instructions_of, measured
 from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.remedies import (
     GRIDS,
@@ -27,14 +27,20 @@ from kernelscope.analysis.remedies import (
     Maker,
     maker_of,
 )
-from kernelscope.analysis.roofline import AT_ROOF, LEVELS, PRECISIONS, Point, rooflines
 from kernelscope.analysis.savings import GPU, Finding
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
+from kernelscope.features.metrics.analyse import (
+    DOUBLE,
+    Instructions,
+    KernelCounters,
+    instructions_of,
+    measured,
+)
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns
 from kernelscope.registry import features, loaded
 from kernelscope.schema import UNKNOWN
-from kernelscope.units import cut, duration, listed, percent, scaled, size
+from kernelscope.units import cut, listed, percent, size
 
 #: Sectors that 32 neighbouring elements of 4 bytes lie in, and bytes of a sector.
 NEIGHBOURS, SECTOR = 4, 32
@@ -58,7 +64,7 @@ _CONFLICTS = [f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum" for 
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 _L1_BYTES = "l1tex__t_bytes.sum"
 _ACTIVE_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
-_DOUBLE = [*PRECISIONS["FP64"].operations]
+_DOUBLE = [f"sm__sass_thread_inst_executed_op_{op}_pred_on.sum" for op in ("dadd", "dmul", "dfma")]
 _GUIDE = "CUDA C++ Best Practices Guide"
 _RULES = "Nsight Compute's rule"
 
@@ -80,26 +86,29 @@ _NEIGHBOURS = {
     "triton": "Let the offsets of tl.arange run along the dimension that is contiguous in memory.",
 }
 
+
 class CounterEvidence:
     """What these rules look at: a recording, and what was measured in it."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
+        self._results: dict[Any, Any] = {}
 
     @cached_property
     def measured(self) -> list[KernelCounters]:
         """Return what was measured, by specialization."""
         return measured(self.recording)
 
-    @cached_property
-    def points(self) -> list[Point]:
-        """Return the points of the rooflines."""
-        return [point for each in rooflines(self.recording) for point in each.points] if self.measured else []
+    def result(self, analysis: Callable[[Recording], Result]) -> Result:
+        """Return what a function of the recording returns, which is called once."""
+        if analysis not in self._results:
+            self._results[analysis] = analysis(self.recording)
+        return self._results[analysis]
 
     def of(self, only: KernelCounters) -> CounterEvidence:
         """Return what there is of one kernel, without reading the recording again."""
         found = CounterEvidence(self.recording)
-        found.measured, found.points = [only], [point for point in self.points if point.measured == only]
+        found.measured, found._results = [only], self._results
         found._instructions = self._instructions
         found._launches, found._executed = self._launches, self._executed
         return found
@@ -175,21 +184,32 @@ class CounterEvidence:
 
 
 @dataclass(frozen=True)
-class CounterRule:
-    """A rule: as `kernelscope.analysis.advice.Rule`, and the source of its threshold."""
+class CounterRule(Rule):
+    """A rule on what was measured.
 
-    code: str
-    title: str
-    when: str
-    effect: str
-    source: str
-    find: Callable[[CounterEvidence], Iterable[Finding]]
-    unless: tuple[str, ...] = ()
+    Attributes
+    ----------
+    say : callable
+        Returns what it says of measured kernels; each line ends with threshold and source.
+    """
 
-    def __call__(self, evidence: CounterEvidence) -> Iterable[Finding]:
-        """Return what the rule finds; each line ends with threshold and source."""
-        for found in self.find(evidence):
-            yield found._replace(text=f"{found.text} (From {self.when}: {self.source}.)")
+    say: Callable[[CounterEvidence], Iterable[Finding]] = field(kw_only=True)
+
+
+def counter_rule(code: str, title: str, when: str, effect: str, source: str,
+                 find: Callable[[CounterEvidence], Iterable[Finding]], unless: tuple[str, ...] = ()) -> CounterRule:
+    """Return a rule on what was measured: see `Rule`; `source` is that of its threshold."""
+    def say(evidence: CounterEvidence) -> Iterator[Finding]:
+        for found in find(evidence):
+            yield found._replace(text=f"{found.text} (From {when}: {source}.)")
+
+    return CounterRule(code, title, f"{when} ({source})", effect,
+                       lambda evidence: say(evidence.result(CounterEvidence)), unless, say=say)
+
+
+def counter_rules() -> list[CounterRule]:
+    """Return the rules on what was measured, those of other features too."""
+    return [rule for rule in rules().values() if isinstance(rule, CounterRule)]
 
 
 def _double_precision(evidence: CounterEvidence) -> Iterable[Finding]:
@@ -319,47 +339,31 @@ def _bank_conflicts(evidence: CounterEvidence) -> Iterable[Finding]:
             ), evidence.spent_ns(each), GPU)
 
 
-def _at_roof(evidence: CounterEvidence) -> Iterable[Finding]:
-    for point in evidence.points:
-        if point.share is None or point.roof is None or point.share < AT_ROOF:
-            continue
-        rate = (f"{scaled(point.bytes_per_second(point.roof), 'B/s')} of {point.roof}" if point.roof in LEVELS
-                else scaled(point.flops_per_second, "FLOP/s") + f" in {point.roof}")
-        fewer = "bytes" if point.roof in LEVELS else "operations"
-        yield Finding(point.kernel, (
-            f"{cut(point.kernel)} is at its roof: {rate}, {percent(point.share)} of what the GPU does, in "
-            f"{duration(point.duration_ns)}. There is nothing to gain here but fewer {fewer}."
-        ), 0.0, GPU, is_certain=False)
-
-
 def _product(row: Mapping[str, Any] | None, name: str) -> int | None:
     sides = [] if row is None else [row[f"{name}_{axis}"] for axis in "xyz"]
     return math.prod(sides) if sides and None not in sides else None
 
 
 #: The rules.
-COUNTER_RULES: tuple[CounterRule, ...] = (
-    CounterRule("double_precision", "double precision by accident",
-                "any double-precision instruction where no array is float64",
-                "operations in single precision, of which the GPU does more in the same time",
-                f'{_GUIDE}, "Type Conversion Instructions"', _double_precision),
-    CounterRule("uncoalesced", "uncoalesced access to global memory",
-                f"{percent(FEW_SECTORS)} of the sectors that global memory is accessed in, or fewer, would do",
-                "fewer sectors, and so fewer bytes, for the same data",
-                f'{_GUIDE}, "Coalesced Access to Global Memory"; {_RULES} MemoryCacheAccessPattern', _uncoalesced),
-    CounterRule("spills", "local memory", f"{percent(SPILLED)} of the bytes that pass L1 are of local memory",
-                "fewer loads and stores", f'{_GUIDE}, "Local Memory"', _spills),
-    CounterRule("low_occupancy", "low occupancy and what limits it",
-                f"a theoretical occupancy below {percent(LOW_OCCUPANCY)}",
-                "more warps to run while others wait", f"{_RULES} TheoreticalOccupancy", _low_occupancy, ("at_roof",)),
-    CounterRule("tail_effect", "a last wave of few blocks",
-                f"more than one wave of blocks, with {percent(EMPTY)} of the places of all waves empty",
-                "no multiprocessors that are idle at the end", f"after {_RULES} LaunchConfiguration, Tail Effect",
-                _tail_effect, ("at_roof",)),
-    CounterRule("bank_conflicts", "bank conflicts in shared memory",
-                f"{percent(CONFLICTS)} of the shared-memory wavefronts are conflicts",
-                "fewer wavefronts for the same data", f"{_RULES} SharedMemoryConflicts", _bank_conflicts),
-    CounterRule("at_roof", "a kernel that is at its roof",
-                f"{percent(AT_ROOF)} of the roof that limits it", "none: says where nothing is to be gained",
-                f"{_RULES} SOLBottleneck", _at_roof),
+RULES: tuple[Rule, ...] = (
+    counter_rule("double_precision", "double precision by accident",
+                 "any double-precision instruction where no array is float64",
+                 "operations in single precision, of which the GPU does more in the same time",
+                 f'{_GUIDE}, "Type Conversion Instructions"', _double_precision),
+    counter_rule("uncoalesced", "uncoalesced access to global memory",
+                 f"{percent(FEW_SECTORS)} of the sectors that global memory is accessed in, or fewer, would do",
+                 "fewer sectors, and so fewer bytes, for the same data",
+                 f'{_GUIDE}, "Coalesced Access to Global Memory"; {_RULES} MemoryCacheAccessPattern', _uncoalesced),
+    counter_rule("spills", "local memory", f"{percent(SPILLED)} of the bytes that pass L1 are of local memory",
+                 "fewer loads and stores", f'{_GUIDE}, "Local Memory"', _spills),
+    counter_rule("low_occupancy", "low occupancy and what limits it",
+                 f"a theoretical occupancy below {percent(LOW_OCCUPANCY)}",
+                 "more warps to run while others wait", f"{_RULES} TheoreticalOccupancy", _low_occupancy, ("at_roof",)),
+    counter_rule("tail_effect", "a last wave of few blocks",
+                 f"more than one wave of blocks, with {percent(EMPTY)} of the places of all waves empty",
+                 "no multiprocessors that are idle at the end", f"after {_RULES} LaunchConfiguration, Tail Effect",
+                 _tail_effect, ("at_roof",)),
+    counter_rule("bank_conflicts", "bank conflicts in shared memory",
+                 f"{percent(CONFLICTS)} of the shared-memory wavefronts are conflicts",
+                 "fewer wavefronts for the same data", f"{_RULES} SharedMemoryConflicts", _bank_conflicts),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelscope.analysis.roofline import Roofline
+from kernelscope.features.roofline.analyse import Roofline
+from kernelscope.features.roofline.model import shown_of
+from kernelscope.features.roofline.svg import roofline_svg
+from kernelscope.features.roofline.text import roofline_text
 from kernelscope.recording.model import Recording
 from kernelscope.views.base import write_text
-from kernelscope.views.roofline.model import shown_of
-from kernelscope.views.roofline.svg import roofline_svg
-from kernelscope.views.roofline.text import roofline_text
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,12 +30,12 @@ class RooflineView:
 
     @property
     def rooflines(self) -> list[Roofline]:
-        """Return the data: roofs and points, one `kernelscope.analysis.roofline.Roofline` a recording and device."""
+        """Return the data: roofs and points, one `Roofline` a recording and device."""
         return self._shown.rooflines
 
     def figure(self) -> go.Figure:
         """Return a Plotly figure."""
-        from kernelscope.views.roofline.figure import roofline_figure
+        from kernelscope.features.roofline.figure import roofline_figure
 
         return roofline_figure(self._shown)
 
@@ -97,3 +97,16 @@ def roofline(*recordings: Recording) -> RooflineView:
     if not recordings:
         raise ValueError("roofline needs a recording: kernelscope.roofline(recording), or several side by side")
     return RooflineView(recordings)
+
+
+def of_recording(recording: Recording) -> RooflineView:
+    """Return the roofline of the kernels whose counters were measured: a figure in notebooks, a table as text.
+
+    See `kernelscope.roofline`, which also shows several recordings side by side.
+    """
+    return RooflineView((recording,))
+
+
+def charts(recording: Recording) -> list[go.Figure]:
+    """Return the roofline as a figure; none where no kernel's counters were measured."""
+    return [RooflineView((recording,)).figure()] if recording.arrow("measurements").num_rows else []

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from many_cubins import cubin
 
-from kernelscope.counter_sets import EXECUTED, SETS, is_counted_by_code, metrics_of, unit_of
-from kernelscope.counters.instructions import Executed
-from kernelscope.counters.measurements import is_whole
 from kernelscope.cubin import operations
+from kernelscope.features.metrics.build import rows as rows_of
+from kernelscope.features.metrics.instructions import Executed
+from kernelscope.features.metrics.record import is_whole
+from kernelscope.features.metrics.sets import EXECUTED, SETS, is_counted_by_code, metrics_of, unit_of
 from kernelscope.recorder.options import RecordingOptions
-from kernelscope.recording.build import RawRecording, measurement_rows
+from kernelscope.recording.build import RawRecording
 
 
 def test_sets_and_names_of_metrics() -> None:
@@ -65,22 +66,23 @@ def test_operations_are_counted_by_the_machine_code() -> None:
     code = cubin("plain")
     name, kinds = next(iter(operations(code).items()))
     raw = RawRecording(
-        measurements=[{"entry_name": name, "name": "k", "number": 0, "start_ns": 5, "end_ns": 9, "thread_id": 0,
-                       "device_id": 0, "replay": "kernel", "metric_set": "roofline", "passes": 2,
-                       "executed": executed(*((16 * at, 32, name) for at in range(len(kinds)))),
-                       "metrics": [(f"sm__sass_thread_inst_executed_op_{each}_pred_on.sum", None, "inst")
-                                   for each in ("fadd", "ffma", "dadd")]}],
+        rows={"measurements": [{
+            "entry_name": name, "name": "k", "number": 0, "start_ns": 5, "end_ns": 9, "thread_id": 0, "device_id": 0,
+            "replay": "kernel", "metric_set": "roofline", "passes": 2,
+            "executed": executed(*((16 * at, 32, name) for at in range(len(kinds)))),
+            "metrics": [(f"sm__sass_thread_inst_executed_op_{each}_pred_on.sum", None, "inst")
+                        for each in ("fadd", "ffma", "dadd")]}]},
         specializations=[{"dispatcher_id": 0, "entry_name": name}],
         dispatchers=[{"name": "k"}],
         code=[{"kind": "cubin", "specialization_id": 0, "dispatcher_id": 0,
                "text": base64.b64encode(code).decode("ascii")}])
     launches = {column: np.zeros(0, np.int64) for column in
                 ("thread_id", "start_ns", "end_ns", "configuration_id", "cell_id")}
-    rows = measurement_rows(raw, launches)["metrics"]
+    rows = rows_of(raw, launches)["metrics"]
     whole = {row["name"].split("_op_")[1]: row["value"] for row in rows if row["pc_offset"] is None}
     expected = {kind: 32 * sum(each == (kind, 1) for each in kinds) for kind in ("fadd", "ffma", "dadd")}
     assert whole == {f"{kind}_pred_on.sum": count for kind, count in expected.items()} and any(expected.values())
     assert [row["pc_offset"] for row in rows if row["pc_offset"] is not None] == [16 * at for at in range(len(kinds))]
     raw.code.clear()
-    rows = measurement_rows(raw, launches)["metrics"]
+    rows = rows_of(raw, launches)["metrics"]
     assert {row["value"] for row in rows if row["pc_offset"] is None} == {None}, "no machine code, no operations"

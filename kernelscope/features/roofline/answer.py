@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
-from kernelscope.analysis.roofline import Point, Roofline
+from kernelscope.features.roofline.analyse import Point, Roofline
+from kernelscope.features.roofline.model import NOTHING, about, name_of, shown_of, verdict_of
 from kernelscope.recording.model import Recording
 from kernelscope.views.answer import Answer, Facts, HealthMembers, Many, answer
 from kernelscope.views.card.answer import health_of
-from kernelscope.views.roofline.model import NOTHING, about, name_of, shown_of, verdict_of
 
 
 class RooflineKernelMembers(TypedDict):

@@ -8,13 +8,20 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from kernelscope.clock import now
-from kernelscope.counter_sets import (
+from kernelscope.counters.range_profiler import MOST, RangeProfiler
+from kernelscope.cubin import INSTRUCTION_BYTES
+from kernelscope.errors import RecorderStateError
+from kernelscope.features.metrics.bandwidth import copy_bandwidth, current
+from kernelscope.features.metrics.instructions import Checkpoints, Executed, InstructionCounts
+from kernelscope.features.metrics.options import MetricsOptions
+from kernelscope.features.metrics.sets import (
     EXECUTED,
     instruction_metric,
     is_counted_by_code,
@@ -22,17 +29,18 @@ from kernelscope.counter_sets import (
     operation_of,
     unit_of,
 )
-from kernelscope.counters.bandwidth import copy_bandwidth, current
-from kernelscope.counters.instructions import Checkpoints, Executed, InstructionCounts
-from kernelscope.counters.range_profiler import MOST, RangeProfiler
-from kernelscope.cubin import INSTRUCTION_BYTES
-from kernelscope.probes.base import Probe
+from kernelscope.probes.base import Probe, ProbeProtocol
+from kernelscope.probes.cupti import has_driver
 from kernelscope.probes.cupti.contexts import Contexts
 from kernelscope.probes.cupti.library import Cupti, CuptiError, Interruptions, find, raise_again
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import AFTER, BEFORE, CallData, Sink
+from kernelscope.recorder.session import Session
 from kernelscope.units import counted
+
+if TYPE_CHECKING:
+    from kernelscope.recorder.recorder import Recorder
 
 _DRIVER = 1
 _LAUNCHES = ("cuLaunchKernel", "cuLaunchCooperativeKernel")
@@ -68,6 +76,52 @@ def _silent(text: str, is_to_stay: bool) -> None:
     """Say nothing."""
 
 
+def probes(options: MetricsOptions) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
+    """Return the probe; where there is no GPU none, and a row of ``health`` that says so."""
+    if options.metrics is None:
+        return [], []
+    if options.gpu == "none" or not has_driver():
+        return [], [{"probe": MeasurementsProbe.name, "status": "unavailable",
+                     "message": "the GPU's counters were not read: there is no GPU here"}]
+    return [MeasurementsProbe(options.metrics, options.metrics_of, replay=options.replay, notify=options.notify)], []
+
+
+#: Recorders whose passes were iterated over.
+_measured: WeakSet[Recorder] = WeakSet()
+
+
+def passes(recorder: Recorder) -> Iterator[int]:
+    """Iterate over the passes of a measurement with ``metrics`` and ``replay="user"``.
+
+    The body of the loop has to launch the same each time: what it launches is measured as one range, other metrics
+    in each pass. Where nothing can be measured it runs once, and the table ``health`` says why.
+
+    Raises
+    ------
+    RecorderStateError
+        It is not recording, or without these options; or this was called before.
+
+    Examples
+    --------
+    >>> with kernelscope.record(metrics="full", replay="user") as r:  # doctest: +SKIP
+    ...     for _ in r.passes():
+    ...         step()
+    >>> kernelscope.metrics(r.recording)  # doctest: +SKIP
+    """
+    session = Session.active if recorder.is_recording else None
+    asked: Any = recorder.options
+    if session is None or asked.replay != "user":
+        raise RecorderStateError("passes() is for a recorder that has started with metrics and replay='user'")
+    if recorder in _measured:
+        raise RecorderStateError("passes() was called before: a recording measures one range")
+    _measured.add(recorder)
+    used: Any = session.options
+    if used.replay != "user":  # the recording around this one repeats kernels, or measures nothing
+        return iter((0,))
+    probe = next((probe for probe in session.installed if isinstance(probe, MeasurementsProbe)), None)
+    return iter((0,)) if probe is None else probe.passes()
+
+
 class MeasurementsProbe(Probe):
     """Measures the first launch of each kernel in one context, under replay, while a recording session lasts.
 
@@ -77,7 +131,7 @@ class MeasurementsProbe(Probe):
     Parameters
     ----------
     wanted : str
-        A set of `kernelscope.counter_sets.SETS`, or names of metrics with commas between.
+        A set of `kernelscope.features.metrics.sets.SETS`, or names of metrics with commas between.
     kernels : str, optional
         Only kernels of this name, or that match it (``*`` and ``?``); all without it.
     replay : str
@@ -350,7 +404,7 @@ class MeasurementsProbe(Probe):
             raise CuptiError(f"CUPTI returned {_launches(len(found))} of {len(self._rows)} that were measured")
         number = device(self.sink, self._device)
         for row, values in zip(self._rows, found, strict=True):
-            self.sink.measurements.append({
+            self.sink.rows["measurements"].append({
                 **row, "device_id": number, "replay": self._replay,
                 "metric_set": self._wanted, "passes": self._passes,
                 "metrics": [(name, _value(name, values, row["executed"]), unit_of(name)) for name in self._names]})

@@ -13,10 +13,10 @@ from numba import cuda
 from numba.cuda import dispatcher
 from numba.cuda.cudadrv import driver
 
-from kernelscope.counter_sets import SETS
 from kernelscope.counters.examine import examine
-from kernelscope.counters.measurements import MeasurementsProbe
 from kernelscope.errors import RecorderStateError
+from kernelscope.features.metrics.record import MeasurementsProbe
+from kernelscope.features.metrics.sets import SETS
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.recorder.recorder import Recorder
 
@@ -144,7 +144,7 @@ def test_counting_ends_where_its_pass_is_left(measure, array, stand_in, monkeypa
         def end(self):
             done.append("end")
 
-    monkeypatch.setattr("kernelscope.counters.measurements.InstructionCounts", Counts)
+    monkeypatch.setattr("kernelscope.features.metrics.record.InstructionCounts", Counts)
     counted = "dram__bytes.sum,sm__sass_thread_inst_executed_op_ffma_pred_on.sum"
     with measure(counted, replay="user") as recorder:
         for _ in recorder.passes():

@@ -15,11 +15,11 @@ from handmade import Script
 
 import kernelscope
 from kernelscope.commands.cli import main
-from kernelscope.commands.roofline import VERBS
 from kernelscope.commands.session import _charts
+from kernelscope.features.roofline.command import VERBS
+from kernelscope.features.roofline.model import HEIGHT, LABEL, SIDES, WIDTH, _box, decades, shown_of
+from kernelscope.features.roofline.text import roofline_text
 from kernelscope.views.base import drawn_width
-from kernelscope.views.roofline.model import HEIGHT, LABEL, SIDES, WIDTH, _box, decades, shown_of
-from kernelscope.views.roofline.text import roofline_text
 
 
 def _two() -> tuple[Any, Any]:

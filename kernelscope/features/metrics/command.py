@@ -8,14 +8,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import kernelscope
+from kernelscope import dryrun
 from kernelscope.analysis.launches import cell_label
 from kernelscope.commands.output import loaded, notifier, print_answer, publish
 from kernelscope.commands.verb import Verb, add_json
-from kernelscope.errors import RecorderStateError, UnknownKernelError
-from kernelscope.recorder.blocks import record
+from kernelscope.errors import CountersError, RecorderStateError, UnknownKernelError
+from kernelscope.features.metrics.view import MetricsView
 from kernelscope.recording.model import Recording
 from kernelscope.units import brief
-from kernelscope.views.metrics import MetricsView
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
@@ -59,16 +60,34 @@ def metrics(what: Recording | Callable[..., Any], *args: Any, metrics: str = "ba
         return MetricsView(what, kernel)
     if replay == "user" and kernel is not None:
         raise ValueError(f"replay 'user' measures all kernels as one range: leave out kernel {kernel!r}")
-    from kernelscope.counters.examine import require_counters
-
     require_counters()
-    with record(metrics=metrics, metrics_of=kernel, replay=replay, notify=notifier(lambda: sys.stderr)) as recorder:
+    with kernelscope.record(metrics=metrics, metrics_of=kernel, replay=replay,
+                            notify=notifier(lambda: sys.stderr)) as recorder:
         if replay == "kernel":
             what(*args, **kwargs)
         else:
             for _ in recorder.passes():
                 what(*args, **kwargs)
     return MetricsView(recorder.recording, kernel)
+
+
+def require_counters() -> None:
+    """Make sure that the GPU's counters can be read in this process: what is run only to measure it need not be run.
+
+    Raises
+    ------
+    CountersError
+        They cannot: in a dry run, without a CUDA context, permission or library, or while another tool holds them.
+    """
+    if dryrun.is_enabled():
+        raise CountersError("the dry run has no GPU whose counters could be read, and so nothing was run; measure in a "
+                            "process without KERNELSCOPE_DRYRUN, on a machine with a GPU")
+    from kernelscope.counters.examine import examine
+
+    found = examine()
+    if not found["may_read"]:
+        fix = f"; {found['fix']}" if found["fix"] else ""
+        raise CountersError(f"the GPU's counters cannot be read, and so nothing was run: {found['why']}{fix}")
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
@@ -99,7 +118,6 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     """Run a cell again, with the kernel's launches measured, and show what was measured."""
     from kernelscope.commands.cell import parse_cell, without_heading
     from kernelscope.commands.show import find_cell
-    from kernelscope.counters.examine import require_counters
 
     cell = find_cell(session.recordings, asked.cell) if asked.cell else _newest(session.recordings, asked.kernel)
     if asked.kernel not in _names(cell):

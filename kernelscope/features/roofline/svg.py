@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted, wrap
-from kernelscope.views.roofline.figure import tick
-from kernelscope.views.roofline.model import (
+from kernelscope.features.roofline.figure import tick
+from kernelscope.features.roofline.model import (
     HEIGHT,
     LABEL,
     NOTHING,
@@ -18,6 +17,7 @@ from kernelscope.views.roofline.model import (
     about,
     decades,
 )
+from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted, wrap
 
 #: Panels of a row.
 ABREAST = 2

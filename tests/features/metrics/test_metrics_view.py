@@ -10,9 +10,23 @@ from handmade import Script
 
 import kernelscope
 from kernelscope.errors import UnknownKernelError
-from kernelscope.views.metrics import MetricsView
+from kernelscope.features.metrics.view import MetricsView
 
-RECORDINGS = Path(__file__).parents[2] / "notebooks" / "recordings"
+RECORDINGS = Path(__file__).parents[3] / "notebooks" / "recordings"
+
+
+@pytest.fixture
+def full():
+    """Two measured launches: what an instruction of one did is known, of the other nothing could be had."""
+    made = Script()
+    made.cell()
+    made.device()
+    made.configuration()
+    made.specialization(made.kernel("axpy"))
+    made._add("metrics", None, {"measurement_id": made.measurement(), "name": "dram__bytes.sum", "pc_offset": 16,
+                                "value": 1.5, "unit": "byte"})
+    made.measurement(None, {"dram__bytes.sum": None}, replay="user")
+    return made.recording()
 
 
 def test_metrics_of_a_recording(full):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from kernelscope.commands.output import loaded, print_answer, print_written
 from kernelscope.commands.show import find_cell
 from kernelscope.commands.verb import Verb, add_json
+from kernelscope.features.roofline.answer import roofline_answer
+from kernelscope.features.roofline.view import roofline
 from kernelscope.views.base import write_text
 from kernelscope.views.html import document
-from kernelscope.views.roofline.answer import roofline_answer
-from kernelscope.views.roofline.view import roofline
 
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession

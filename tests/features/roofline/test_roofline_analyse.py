@@ -9,9 +9,9 @@ import measured
 import pytest
 from handmade import Script
 
-from kernelscope.analysis.counters import by_specialization
-from kernelscope.analysis.counters import measured as measured_in
-from kernelscope.analysis.roofline import Point, Roofline, rooflines
+from kernelscope.features.metrics.analyse import by_specialization
+from kernelscope.features.metrics.analyse import measured as measured_in
+from kernelscope.features.roofline.analyse import Point, Roofline, rooflines
 
 _OPS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
 _NAMES = [name if name != "axpy" else f"axpy {signature[1:8]}" for name, _, signature, *_ in measured.SPECIALIZATIONS]

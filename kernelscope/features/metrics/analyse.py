@@ -15,7 +15,7 @@ from kernelscope.analysis.code import CodeRows
 from kernelscope.analysis.columns import row_count
 from kernelscope.analysis.sass import SassLines, instruction_text, source_lines
 from kernelscope.analysis.signatures import argument_names, named_arguments, short_arguments
-from kernelscope.counter_sets import EXECUTED
+from kernelscope.features.metrics.sets import EXECUTED
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import cut

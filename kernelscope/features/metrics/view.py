@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence
-from kernelscope.analysis.counters import KernelCounters, arguments_of
-from kernelscope.counter_sets import unit_of
 from kernelscope.errors import UnknownKernelError
+from kernelscope.features.metrics.advice import CounterEvidence, counter_rules
+from kernelscope.features.metrics.analyse import KernelCounters, arguments_of
+from kernelscope.features.metrics.sets import unit_of
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, counted, duration, listed, percent, scaled
@@ -124,7 +124,7 @@ class MetricsView:
     ----------
     recording : Recording
         The same.
-    kernels : list of kernelscope.analysis.counters.KernelCounters
+    kernels : list of kernelscope.features.metrics.analyse.KernelCounters
         Each measured specialization, with the median of its measured launches by metric.
 
     Raises
@@ -208,9 +208,10 @@ class MetricsView:
 
 def _advice(evidence: CounterEvidence) -> list[tuple[str, str]]:
     """Return what the rules on counters say, each with the rule's code."""
-    said = {rule.code: [found.text for found in rule(evidence)] for rule in COUNTER_RULES}
-    return [(rule.code, text) for rule in COUNTER_RULES if not any(said[code] for code in rule.unless)
-            for text in said[rule.code]]
+    rules = counter_rules()
+    texts = {rule.code: [finding.text for finding in rule.say(evidence)] for rule in rules}
+    return [(rule.code, text) for rule in rules if not any(texts.get(code) for code in rule.unless)
+            for text in texts[rule.code]]
 
 
 def _rows(each: KernelCounters) -> dict[str, list[tuple[str, str, str]]]:

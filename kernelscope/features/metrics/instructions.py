@@ -9,8 +9,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
-from kernelscope.counter_sets import BY_INSTRUCTION
 from kernelscope.counters.profiler import SASS_METRICS, Profiler
+from kernelscope.features.metrics.sets import BY_INSTRUCTION
 from kernelscope.probes.cupti.library import CuptiError
 
 _OF_THE_GPU = 0  # one value for all multiprocessors

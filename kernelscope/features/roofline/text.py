@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernelscope.analysis.roofline import Point, Roofline
+from kernelscope.features.roofline.analyse import Point, Roofline
+from kernelscope.features.roofline.model import NOTHING, Panel, Shown, about, name_of, number
 from kernelscope.units import MISSING, duration, percent, scaled
 from kernelscope.views.base import columns, table, with_notice, wrap
-from kernelscope.views.roofline.model import NOTHING, Panel, Shown, about, name_of, number
 
 _HEADERS = ("kernel", "time", "FLOP/byte", "of L2", "FLOP/s", "DRAM", "bound by", "of roof", "launches")
 _LEFT = (0, 6)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kernelscope.features.roofline.model import HEIGHT, LABEL, NOTHING, Panel, Shown, about, decades
 from kernelscope.views.base import shorten, wrap
 from kernelscope.views.charts import figure_of, label, sentence
-from kernelscope.views.roofline.model import HEIGHT, LABEL, NOTHING, Panel, Shown, about, decades
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
