@@ -28,7 +28,7 @@ import pyarrow as pa
 
 import kernelscope
 from kernelscope.analysis.columns import ids
-from kernelscope.analysis.compare import MEASURES, Changes
+from kernelscope.features.compare.analyse import MEASURES, Changes
 from kernelscope.intervals import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.recording.model import Recording, _masks, _part
 from kernelscope.schema import RECORD_TIMES, TABLES

@@ -19,7 +19,7 @@ import record_counters
 from numba import cuda
 
 import kernelscope
-from kernelscope.counter_sets import SETS
+from kernelscope.features.metrics.sets import SETS
 
 ROUNDS = 7
 #: Metrics that are as near count as the same.

@@ -513,9 +513,9 @@ def _timeline(recording: Recording, folder: Path) -> None:
 
 
 def _flame(recording: Recording, folder: Path) -> None:
-    from kernelscope.views.flame.model import flame_of
-    from kernelscope.views.flame.svg import images
-    from kernelscope.views.flame.text import call_paths_text
+    from kernelscope.features.call_paths.flame import flame_of
+    from kernelscope.features.call_paths.svg import images
+    from kernelscope.features.call_paths.text import call_paths_text
 
     flame = flame_of(recording)
     call_paths_text(recording)

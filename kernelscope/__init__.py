@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
-    from kernelscope.commands.compare import history as history
     from kernelscope.commands.inspect import inspect as inspect
     from kernelscope.commands.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
-    from kernelscope.commands.metrics import metrics as metrics
     from kernelscope.errors import CalibrationError as CalibrationError
     from kernelscope.errors import CountersError as CountersError
     from kernelscope.errors import CubinError as CubinError
@@ -43,17 +41,8 @@ if TYPE_CHECKING:
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.errors import UnknownProcessError as UnknownProcessError
     from kernelscope.recorder.recover import journals as journals
-    from kernelscope.typed import Recorder as Recorder
-    from kernelscope.typed import Recording as Recording
-    from kernelscope.typed import load as load
-    from kernelscope.typed import merge as merge
-    from kernelscope.typed import record as record
-    from kernelscope.typed import recorded as recorded
-    from kernelscope.typed import recover as recover
-    from kernelscope.views.compare import compare as compare
-    from kernelscope.views.flame.widget import flame as flame
+    from kernelscope.typed import *  # noqa: F403 - and what features add
     from kernelscope.views.graph.widget import graph as graph
-    from kernelscope.views.roofline.view import roofline as roofline
     from kernelscope.views.timeline.widget import timeline as timeline
 
 __version__ = "0.1.0"
@@ -69,13 +58,8 @@ _HOMES = {
     "journals": "kernelscope.recorder.recover",
     "recover": "kernelscope.recorder.recover",
     "timeline": "kernelscope.views.timeline.widget",
-    "flame": "kernelscope.views.flame.widget",
     "graph": "kernelscope.views.graph.widget",
-    "roofline": "kernelscope.views.roofline.view",
-    "compare": "kernelscope.views.compare",
-    "history": "kernelscope.commands.compare",
     "inspect": "kernelscope.commands.inspect",
-    "metrics": "kernelscope.commands.metrics",
     "load_ipython_extension": "kernelscope.commands.magics",
     "unload_ipython_extension": "kernelscope.commands.magics",
     "KernelScopeError": "kernelscope.errors",
@@ -113,16 +97,18 @@ _ROOMS = {
     "studies": "kernelscope.studies",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
-
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name == "__all__":  # what features add is not known before the registry is imported
+        value = ["__version__", *sorted({*_HOMES, *_of_features()})]
+    elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ROOMS:
         value = importlib.import_module(_ROOMS[name])
     elif name in _of_features():
         value = importlib.import_module("kernelscope.registry").loaded(_of_features()[name])
+    elif name == "__all__":  # made when it is needed: importing the package looks for no features
+        value = ["__version__", *sorted({*_HOMES, *_of_features()})]
     else:
         raise AttributeError(f"module 'kernelscope' has no attribute {name!r}")
     globals()[name] = value

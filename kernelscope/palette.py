@@ -52,7 +52,7 @@ GARBAGE_COLOR = "#7a6bc9"
 #: What a GPU's counters said over time.
 SAMPLE_COLOR = KERNEL_COLORS[4]
 
-#: Frames of a flame graph: the user's code, that of libraries, kernels and copies, and what has no known call path.
+#: Frames of call paths: the user's code, that of libraries, kernels and copies, and what has no known call path.
 FRAME_COLORS = {
     "user": "#e0a33a",
     "library": "#a3abb5",

@@ -46,6 +46,11 @@ def bar(what: str) -> Progress:
     return tell
 
 
+def step_of(progress: Progress | None, step: int, steps: int) -> Progress | None:
+    """Return what is told of one of several steps of equal length; None where nobody is."""
+    return progress and (lambda fraction, text: progress((step + fraction) / steps, text))
+
+
 def _silent(fraction: float, text: str) -> None:
     """Show nothing."""
 

@@ -38,7 +38,7 @@ ROOT = TESTS.parent
 #: every_python`), and all tests on the default one.
 EVERY_PYTHON = (
     "commands/test_children.py", "commands/test_cli_run.py", "commands/test_cli_study_signals.py",
-    "commands/test_magic*.py",
+    "commands/test_magic*.py", "features/compare/test_compare_magic.py",
     "dryrun/test_switch.py", "native/*",
     "probes/cuda_core/test_graph_failures.py", "probes/cuda_core/test_graph_watch.py",
     "probes/cuda_core/test_launch.py", "probes/cupti/test_cupti_failures.py",

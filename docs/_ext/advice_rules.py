@@ -1,4 +1,4 @@
-"""A Sphinx directive that documents every rule of advice from `kernelscope.analysis.advice`."""
+"""A Sphinx directive that documents every rule of advice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schema_tables import inline, table_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from kernelscope.analysis.advice import RULES
+from kernelscope.analysis.advice import rules
 
 
 class AdviceRules(SphinxDirective):
@@ -18,7 +18,7 @@ class AdviceRules(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the table."""
         rows = [[[nodes.literal("", rule.code)], *map(inline, (rule.title, rule.when, rule.effect))]
-                for rule in RULES.values()]
+                for rule in rules().values()]
         return [table_of(("Rule", "Subject", "Threshold", "Effect"), (20, 24, 36, 20), rows)]
 
 

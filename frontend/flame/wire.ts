@@ -1,4 +1,4 @@
-// What kernelscope/views/flame/wire.py packs. Node 0 is the whole; parents come before their children.
+// What kernelscope/features/call_paths/wire.py packs. Node 0 is the whole; parents come before their children.
 
 export interface Packed {
   metrics: [key: string, label: string, meaning: string][];

@@ -24,6 +24,7 @@ from kernelscope.analysis.columns import (
     ints,
     matches,
     percentiles_by,
+    replays,
     row_count,
     rows_at,
     rows_by,
@@ -510,7 +511,7 @@ def busy(
 
 def measured(recording: Recording, device: int) -> Intervals:
     """Return when launches on a device, or on one that is not known, were replayed for the GPU's counters."""
-    rows = [row for row in recording.rows("measurements") if row["device_id"] in (None, known_id(device))]
+    rows = [row for row in replays(recording) if row["device_id"] in (None, known_id(device))]
     return union(*(np.array([row[name] for row in rows], np.int64) for name in ("start_ns", "end_ns")))
 
 

@@ -1,7 +1,8 @@
 """Advice: one line each, with the numbers that prove it. What the data does not prove is not said.
 
 A rule is one function below with the decorator `rule`, which registers it: its code, what it is about, from when on it
-says something, and what following it does. The card shows what the rules find, and the guide's table is made of them.
+says something, and what following it does. Features add rules, too. The card shows what the rules find, and the guide's
+table is made of them.
 
 The numbers of a line can be multiplied and divided: a share is of a sum that stands beside it, and what one of them
 took is the sum over their count, an average. Launches that took far longer than the others are in a line of their own,
@@ -14,10 +15,11 @@ Where the user can do nothing, nothing is said.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,7 +45,6 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.compiles import CompilationSummary, short
-from kernelscope.analysis.counter_advice import COUNTER_RULES, CounterEvidence, CounterRule
 from kernelscope.analysis.gpu import LAUNCHING, GpuSummary
 from kernelscope.analysis.graphs import Executable, GraphSummary, executables
 from kernelscope.analysis.launches import (
@@ -78,6 +79,7 @@ from kernelscope.analysis.signatures import argument_name, argument_names, parse
 from kernelscope.analysis.tuning import DTYPE, KEEP, Tuning
 from kernelscope.recording.model import Recording
 from kernelscope.recording.time import duration_ns, row_duration_ns
+from kernelscope.registry import features, loaded
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, cut, duration, listed, percent, size
 
@@ -118,6 +120,8 @@ _MOST_LAUNCHES = 1 << 16
 _LISTED, _OTHERS = 4, 3
 
 _Row = Mapping[str, Any]
+
+Result = TypeVar("Result")
 
 #: What a rule finds, or how many more kernels there are of which it has no line.
 RuleResult = Finding | int
@@ -236,9 +240,14 @@ class Evidence:
         return rows[0]["multiprocessors"] if len(rows) == 1 else None
 
     @cached_property
-    def counters(self) -> CounterEvidence:
-        """Return what the GPU's counters measured."""
-        return CounterEvidence(self.recording)
+    def _results(self) -> dict[Any, Any]:
+        return {}
+
+    def result(self, analysis: Callable[[Recording], Result]) -> Result:
+        """Return what a function of the recording returns, which is called once."""
+        if analysis not in self._results:
+            self._results[analysis] = analysis(self.recording)
+        return self._results[analysis]
 
     @cached_property
     def churn(self) -> list[Churn]:
@@ -320,7 +329,7 @@ class Rule:
     find : callable
         Returns what it finds in the evidence.
     unless : tuple of str
-        Rules that say more: what one of these says of the same thing is said instead.
+        Rules that say more, where there are such: what one of these says of the same thing is said instead.
     others : str
         How the names of other kernels that it fits follow a line.
     """
@@ -334,8 +343,14 @@ class Rule:
     others: str = "The same goes for"
 
 
-#: All rules by code.
+#: The rules of this file by code.
 RULES: dict[str, Rule] = {}
+
+
+@functools.cache
+def rules() -> dict[str, Rule]:
+    """Return all rules by code: those of this file, and those of features."""
+    return RULES | {each.code: each for feature in features() if feature.advice for each in loaded(feature.advice)}
 
 
 _Find = Callable[[Evidence], Iterable[RuleResult]]
@@ -358,8 +373,8 @@ def advise(evidence: Evidence) -> list[Advice]:
     that may not help; among those of a kind, what saves most.
     """
     found: list[Advice] = []
-    more = dict.fromkeys(RULES, 0)
-    for each in RULES.values():
+    more = dict.fromkeys(rules(), 0)
+    for each in rules().values():
         for line in each.find(evidence):
             if isinstance(line, int):
                 more[each.code] += line
@@ -369,7 +384,7 @@ def advise(evidence: Evidence) -> list[Advice]:
                 saves = min(saves, evidence.wall_ns)
             found.append(Advice(each.code, line.kernel, line.text, saves, line.saves_of, line.is_certain))
     said = {(each.code, each.kernel) for each in found}
-    told = [each for each in found if not any((code, each.kernel) in said for code in RULES[each.code].unless)]
+    told = [each for each in found if not any((code, each.kernel) in said for code in rules()[each.code].unless)]
     groups: dict[tuple[str, str, bool], list[Advice]] = {}
     for each in sorted(told, key=_rank):
         groups.setdefault((each.code, each.saves_of, each.is_certain), []).append(each)
@@ -384,7 +399,7 @@ def _as_one(evidence: Evidence, lines: Sequence[Advice], more: int) -> Advice:
     saves = sum(each.saves_ns for each in lines)
     if more and first.saves_of == WALL:  # of these nothing was summed
         saves = max(saves, evidence.host_ns or 0)
-    return replace(first, text=f"{first.text} {RULES[first.code].others} {_others(others, more)}.",
+    return replace(first, text=f"{first.text} {rules()[first.code].others} {_others(others, more)}.",
                    saves_ns=saves if first.saves_of == NEXT_SESSION else min(saves, evidence.wall_ns or saves))
 
 
@@ -1015,17 +1030,6 @@ def _graph_fell_back(evidence: Evidence) -> Iterator[RuleResult]:
             loops = counted(kernel.loops, "qd.graph.do_while loop")
             text += f" Its {loops} went through the host, which waits for the flag after each turn."
         yield Finding(kernel.name, text, kernel.plain_ns, is_certain=False)
-
-
-# Inside kernels: what the GPU's counters say.
-
-def _counted(each: CounterRule, evidence: Evidence) -> Iterable[RuleResult]:
-    return each(evidence.counters)
-
-
-for _each in COUNTER_RULES:
-    rule(_each.code, _each.title, when=f"{_each.when} ({_each.source})", effect=_each.effect, unless=_each.unless)(
-        partial(_counted, _each))
 
 
 # What repeats.

@@ -167,10 +167,14 @@ def tuning_runs(recording: Recording) -> Bools:
     return _refers(recording, "dispatcher_id", "builds")
 
 
+def replays(recording: Recording) -> list[dict[str, Any]]:
+    """Return the rows of launches that ran several times to be measured: `kernelscope.schema.Table.is_replay`."""
+    return [row for table in TABLES.values() if table.is_replay for row in recording.rows(table.name)]
+
+
 def measured_launches(recording: Recording) -> Ints:
     """Return the launches that were replayed for the GPU's counters, and took as long as that."""
-    rows = recording.rows("measurements")
-    return np.array([row["launch_id"] for row in rows if row["launch_id"] is not None], np.int64)
+    return np.array([row["launch_id"] for row in replays(recording) if row["launch_id"] is not None], np.int64)
 
 
 def _refers(recording: Recording, name: str, table: str = "launches") -> Bools:

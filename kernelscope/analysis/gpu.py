@@ -48,6 +48,7 @@ from kernelscope.analysis.columns import (
     ints,
     joined,
     matches,
+    replays,
     row_count,
     rows_by,
     trials,
@@ -228,7 +229,7 @@ class _Host:
 
         What launch it was that was replayed is not always known: then it is of no thread.
         """
-        held = self.recording.rows("measurements")
+        held = replays(self.recording)
         if held and thread_id is not None:
             owner = ints(self.recording, "launches", "thread_id")
             whose = np.array([UNKNOWN if row["launch_id"] is None else owner[row["launch_id"]] for row in held])

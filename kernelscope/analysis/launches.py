@@ -34,6 +34,7 @@ from kernelscope.analysis.columns import (
     raised,
     ran,
     ranges_by,
+    replays,
     row_count,
     rows_at,
     sum_by,
@@ -264,7 +265,7 @@ def launch_phases(recording: Recording) -> LaunchPhases:
 
 def launch_measuring(recording: Recording) -> Ints | None:
     """Return how long each launch was replayed for the GPU's counters, in nanoseconds; None where none was."""
-    rows = [row for row in recording.rows("measurements") if row["launch_id"] is not None]
+    rows = [row for row in replays(recording) if row["launch_id"] is not None]
     if not rows:
         return None
     owner, start, end = (np.array([row[name] for row in rows], np.int64) for name in (

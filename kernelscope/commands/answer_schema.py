@@ -33,17 +33,13 @@ from kernelscope.views.answer import (
     name_of,
 )
 from kernelscope.views.card.answer import whole_answer
-from kernelscope.views.compare import ComparisonAnswer
 from kernelscope.views.graph.answer import GraphAnswer
-from kernelscope.views.history import HistoryAnswer
 from kernelscope.views.inspector.answer import KernelsAnswer
-from kernelscope.views.metrics import MetricsAnswer
-from kernelscope.views.roofline.answer import RooflineAnswer
 
 ANSWERS: tuple[type[Answer], ...] = (
-    whole_answer(), KernelsAnswer, GraphAnswer, RooflineAnswer, MetricsAnswer, ComparisonAnswer, HistoryAnswer,
-    WrittenAnswer, DemoAnswer, MergeAnswer, JournalsAnswer, StudyAnswer, StudyComparisonAnswer, AnatomyAnswer,
-    StudyCasesAnswer, StudyCleanAnswer, RecordingsAnswer, CalibrationAnswer, DoctorAnswer,
+    whole_answer(), KernelsAnswer, GraphAnswer, WrittenAnswer, DemoAnswer, MergeAnswer, JournalsAnswer, StudyAnswer,
+    StudyComparisonAnswer, AnatomyAnswer, StudyCasesAnswer, StudyCleanAnswer, RecordingsAnswer, CalibrationAnswer,
+    DoctorAnswer,
     *(loaded(name) for feature in features() for name in feature.answers),
 )
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "reference" / "answer.schema.json"

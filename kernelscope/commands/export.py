@@ -10,17 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelscope.analysis.stacks import METRICS
 from kernelscope.commands.output import print_written
 from kernelscope.commands.show import chosen
 from kernelscope.commands.verb import Verb, add_json, add_redaction
 from kernelscope.errors import KernelScopeError
 from kernelscope.views.base import checked
 from kernelscope.views.exports import (
-    EXPORTERS,
     Exporter,
     exporter_named_by,
     exporter_of,
+    exporters,
     help_text,
     listed,
     suffixes,
@@ -50,9 +49,13 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
         parser.add_argument("file", metavar="FILE.kscope",
                             help="a recording, or the trace of another tool; of a study its FILE.json")
     without = f"; without it the one of the name: {listed(suffixes())}" if in_notebook else ""
-    parser.add_argument("--to", required=not in_notebook, choices=tuple(EXPORTERS), help=f"the format{without}")
-    parser.add_argument("--metric", choices=METRICS, help="what the numbers of --to collapsed are: time on the host, "
-                        "of the GPU or of compiles, in nanoseconds, or launches (default: host)")
+    parser.add_argument("--to", required=not in_notebook, choices=tuple(exporters()), help=f"the format{without}")
+    parser.set_defaults(metric=None)
+    with_metrics = [exporter for exporter in exporters().values() if exporter.metrics]
+    if with_metrics:
+        metrics = dict.fromkeys(metric for exporter in with_metrics for metric in exporter.metrics)
+        about = [f"what the numbers of --to {exporter.name} are: {exporter.about_metrics}" for exporter in with_metrics]
+        parser.add_argument("--metric", choices=tuple(metrics), help="; ".join(about))
     if not in_notebook:
         parser.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
         parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
@@ -63,7 +66,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 def exported(recording: Recording, form: str, output: str | None, source: str | None = None,
              metric: str | None = None) -> tuple[Path, str]:
-    """Write the recording in one of `EXPORTERS`; return where, and what is to be said behind that, if anything.
+    """Write the recording in one of the `exporters`; return where, and what is to be said behind that, if anything.
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
     KernelScopeError
         The name is that of another format or of the source, or it cannot be written.
     """
-    exporter = EXPORTERS[form]
+    exporter = exporters()[form]
     target = _target(exporter, output, source or recording.name or "recording")
     place = checked(target)
     if source is not None and exporter.written_to(place).resolve() == Path(source).expanduser().resolve():
@@ -105,9 +108,9 @@ def _target(exporter: Exporter, output: str | None, source: str) -> str:
 
 def _export_study(arguments: argparse.Namespace) -> Path:
     """Write a saved study in another format, and return where."""
-    exporter = EXPORTERS[arguments.to]
+    exporter = exporters()[arguments.to]
     if not exporter.of_studies:
-        able = listed([each.name for each in EXPORTERS.values() if each.of_studies])
+        able = listed([each.name for each in exporters().values() if each.of_studies])
         arguments.parser.error(f"{arguments.file} is no .kscope file; a study can be written --to {able}")
     for name in ("cell", "framework", "redact", "no_texts"):
         if getattr(arguments, name):
@@ -161,8 +164,8 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
 
 
 def _check_metric(asked: argparse.Namespace, form: str) -> None:
-    if asked.metric and not EXPORTERS[form].metrics:
-        with_metric = listed([each.name for each in EXPORTERS.values() if each.metrics])
+    if asked.metric and not exporters()[form].metrics:
+        with_metric = listed([each.name for each in exporters().values() if each.metrics])
         asked.parser.error(f"--metric chooses the numbers of --to {with_metric}, and this is {form}: leave it out")
 
 

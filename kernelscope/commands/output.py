@@ -7,10 +7,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kernelscope.recorder.option import option_of
+
 if TYPE_CHECKING:
+    from kernelscope.recorder.options import RecordingOptions
     from kernelscope.recording.model import Recording
 
 
@@ -183,10 +187,16 @@ def notifier(file: Callable[[], TextIO]) -> Callable[[str, bool], None]:
     return tell
 
 
+def reporting(options: RecordingOptions, file: Callable[[], TextIO]) -> RecordingOptions:
+    """Return the options with those that are called with what happens set to a `notifier`: see `Option.reports_on`."""
+    return replace(options, **{each.name: notifier(file) for each in fields(options)
+                               if (option := option_of(each)).reports_on and getattr(options, option.reports_on)})
+
+
 def _size(text: str) -> tuple[int, str]:
     """Return how much there is, of what `kernelscope.load` reports, such as ``reading 1200000 rows of launches``.
 
-    Of a recording that is its launches; of a trace the rows of a table of Nsight Systems, or about all events.
+    Of a recording that is its launches; of a trace the rows of one of its tables, or about all events.
     """
     found = re.fullmatch(r"reading (\d+) (?:rows of (launches|[A-Z_]+)|(events))", text)
     if found is None:

@@ -22,7 +22,8 @@ def _cells(session: NotebookSession, asked: Namespace) -> None:
         print("no cell was recorded yet")
 
 
-def _cell_argument(parser: ArgumentParser, in_notebook: bool) -> None:
+def cell_argument(parser: ArgumentParser, in_notebook: bool) -> None:
+    """Add the cell of a verb of notebooks."""
     parser.add_argument("cell", metavar="CELL", nargs="?", help="the cell's number or name; the newest without")
 
 
@@ -41,16 +42,10 @@ def _timeline(session: NotebookSession, asked: Namespace) -> None:
     output.show_timeline(session.shell, find_cell(session.recordings, asked.cell), asked=True)
 
 
-def _flame(session: NotebookSession, asked: Namespace) -> None:
-    from kernelscope.views.flame.widget import flame
-
-    flame(find_cell(session.recordings, asked.cell))._ipython_display_()
-
-
 def _whatif_arguments(parser: ArgumentParser, in_notebook: bool) -> None:
     parser.add_argument("kind", choices=("graph",), metavar="graph",
                         help="what to try: one CUDA graph of the cell's launches")
-    _cell_argument(parser, in_notebook)
+    cell_argument(parser, in_notebook)
 
 
 def _whatif(session: NotebookSession, asked: Namespace) -> None:
@@ -80,10 +75,9 @@ def _load(session: NotebookSession, asked: Namespace) -> None:
 
 VERBS = {
     "cells": Verb(magic=_cells),
-    "report": Verb(_cell_argument, magic=_report),
-    "lines": Verb(_cell_argument, magic=_lines),
-    "timeline": Verb(_cell_argument, magic=_timeline),
-    "flame": Verb(_cell_argument, magic=_flame),
+    "report": Verb(cell_argument, magic=_report),
+    "lines": Verb(cell_argument, magic=_lines),
+    "timeline": Verb(cell_argument, magic=_timeline),
     "whatif": Verb(_whatif_arguments, magic=_whatif, runs_user_code=True),
     "save": Verb(_save_arguments, magic=_save),
     "load": Verb(_load_arguments, magic=_load),

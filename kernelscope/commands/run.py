@@ -9,12 +9,11 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from kernelscope.commands.output import notifier, report, written
+from kernelscope.commands.output import report, reporting, written
 from kernelscope.commands.tracebacks import hide_frames
 from kernelscope.commands.verb import Verb, add_json, recording_options
 from kernelscope.errors import KernelScopeError
@@ -77,9 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Run, record, print the summary and save; return the program's exit code."""
     program = read_program(arguments)
     name = arguments.name or program.label
-    options = recording_options(arguments, arguments.parser, name=name)
-    if options.metrics is not None:
-        options = replace(options, notify=notifier(lambda: sys.stderr))
+    options = reporting(recording_options(arguments, arguments.parser, name=name), lambda: sys.stderr)
     from kernelscope import dryrun
     from kernelscope.recorder.recorder import recorder_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -27,6 +27,7 @@ from kernelscope.commands.cell import (
 )
 from kernelscope.commands.tracebacks import TracebackFilter
 from kernelscope.errors import KernelScopeError
+from kernelscope.registry import features, loaded
 
 if TYPE_CHECKING:
     from kernelscope.dask.cluster import ClusterRecorder
@@ -369,10 +370,7 @@ class NotebookSession:
             return EnginesRecorder(self._view(options.px), options.recording)
         from kernelscope.recorder.recorder import recorder_of
 
-        asked = options.recording
-        if asked.metrics is not None:
-            asked = replace(asked, notify=output.notifier(lambda: sys.stdout))
-        return recorder_of(asked)
+        return recorder_of(output.reporting(options.recording, lambda: sys.stdout))
 
     def _client(self, variable: str) -> Any:
         """Return the client of a Dask cluster in a variable."""
@@ -400,7 +398,7 @@ class NotebookSession:
         recording = cell.recording
         if recording is None or cell.options is None:
             return None
-        self._compare(recording)
+        self._say_since(recording)
         self.recordings.append(recording)
         self.keep(recording)
         if cell.options.output is not None:
@@ -412,19 +410,17 @@ class NotebookSession:
                 output.report(problem)
         return recording
 
-    def _compare(self, recording: Recording) -> None:
+    def _say_since(self, recording: Recording) -> None:
         """Have the card say what changed since the cell ran before."""
         if not self.recordings:
             return
-        from kernelscope.analysis.compare import Changes
-        from kernelscope.analysis.runs import previous_run
         from kernelscope.views.card.sections import say_since
-        from kernelscope.views.compare import summary_line
 
         try:
-            before = previous_run(self.recordings, recording)
-            if before is not None:
-                say_since(recording, lambda shown: summary_line(Changes(before, shown)))
+            for feature in features():
+                line = loaded(feature.since_last_run)(self.recordings, recording) if feature.since_last_run else None
+                if line is not None:
+                    say_since(recording, line)
         except Exception as problem:
             output.report(problem)
 
@@ -446,7 +442,8 @@ def _error(result: Any) -> BaseException | None:
 def _charts(recording: Recording) -> str:
     from kernelscope.views.charts import charts_html
 
-    return charts_html(recording, [recording.roofline().figure()] if recording.arrow("measurements").num_rows else ())
+    more = [figure for feature in features() if feature.charts for figure in loaded(feature.charts)(recording)]
+    return charts_html(recording, more)
 
 
 def _has_news(recording: Recording) -> bool:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import argparse
 import os
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from kernelscope import registry
 from kernelscope.analysis.redaction import redacted
 from kernelscope.commands.output import loaded, print_answer, print_written
 from kernelscope.commands.verb import Verb, add_redaction, number
 from kernelscope.errors import UnknownCellError
 from kernelscope.recording.model import Recording, select_cell
 from kernelscope.recording.redact import shareable
+from kernelscope.registry import importers
 from kernelscope.suggestions import did_you_mean
 from kernelscope.views.base import clean, shorten
 from kernelscope.views.card.answer import recording_answer
 from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_text
-from kernelscope.views.flame.text import call_paths_text
 from kernelscope.views.lines import lines_text
 
-_ABOUT = """\
-Show a .kscope file, or the trace of another tool: an export of Nsight Systems (SQLite or Parquet), a trace of
-torch.profiler, of JAX's profiler or another one in Chrome's JSON. Without an option, print the card as text.
+_FORMATS = ", or ".join(importer.formats for importer in importers())
+_FILES = f"a .kscope file, or the trace of another tool: {_FORMATS}" if _FORMATS else "a .kscope file"
+_ABOUT = textwrap.fill(f"Show {_FILES}. Without an option, print the card as text.", 116) + """
 
 --json prints what the card says as one object of at most 32 kB: schema and version, the verdict, what to do first,
 health (complete or not, dropped, dry_run, own_cost), counts, then time, compiles with reasons and fixes, kernels,
@@ -40,7 +42,9 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     what.add_argument("--cells", action="store_true", help="one line a cell")
     what.add_argument("--launches", action="store_true", help="one line a launch")
     what.add_argument("--lines", action="store_true", help="one line a line of code that launched or compiled")
-    what.add_argument("--stacks", action="store_true", help="the heaviest call paths, as a tree")
+    for option in (option for feature in registry.features() for option in feature.show):
+        what.add_argument(f"--{option.name}", dest="text", action="store_const", const=option.text, help=option.help)
+    parser.set_defaults(text=None)
     what.add_argument("--json", action="store_true", help="what the card says as one JSON object, for programs")
     parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
     parser.add_argument("--framework", metavar="NAME",
@@ -72,8 +76,8 @@ def main(arguments: argparse.Namespace) -> int:
         print(cells_text([recording]))
     elif arguments.lines:
         print(lines_text(recording))
-    elif arguments.stacks:
-        print(call_paths_text(recording))
+    elif arguments.text is not None:
+        print(registry.loaded(arguments.text)(recording))
     elif arguments.launches:
         most = _LAUNCHES if arguments.limit is None else arguments.limit
         print(launches_table(recording, most or recording.arrow("launches").num_rows))

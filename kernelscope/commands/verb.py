@@ -31,10 +31,6 @@ COMMANDS = {
     "show": "show a .kscope file",
     "inspect": "show a file's kernels, specializations and code",
     "graph": "show a file's CUDA graph: as text, SVG, HTML or Graphviz text",
-    "compare": "show what differs between two .kscope files; fail where something became slower",
-    "history": "show the runs of a cell in the .kscope files of a folder",
-    "roofline": "show how far measured kernels are from the GPU's roofs",
-    "metrics": "show what the GPU's counters said of measured kernels",
     "export": "write a .kscope file as a Perfetto trace, HTML, call paths, Parquet or CSV",
     "study": "measure what a launch costs the host, in several versions",
     "recover": "bring back what a killed process had recorded",
@@ -53,13 +49,8 @@ MAGICS = {
     "report": "show the card of a cell again, of the newest without a number or name",
     "lines": "show what each line of a cell cost, of the newest without a number or name",
     "timeline": "show the timeline of a cell, of the newest without a number or name",
-    "flame": "show the call paths of a cell as a flame graph; record them with --stacks",
     "inspect": "show the specializations, code and compiles of a kernel, of all recorded ones without a name",
     "graph": "show a CUDA graph of the newest recording that has one; its only one without an ID",
-    "compare": "show what differs between two cells, or between the newest one and its run before",
-    "history": "show the runs of a cell, of the newest without a CELL, in this session and in a folder's files",
-    "metrics": "run a cell AGAIN, measure a kernel's launch with the GPU's counters, and show what they say",
-    "roofline": "show how far the measured kernels of cells are from the GPU's roofs, of the newest without a CELL",
     "whatif": "run a recorded cell AGAIN and compare its launches with one CUDA graph of them",
     "study": "measure what a launch costs the host, here and in other versions of numba-cuda",
     "save": "write all recordings of this session into one file",
@@ -74,8 +65,7 @@ MAGICS = {
 #: Files of several verbs.
 TOGETHER = {
     "switches": ("on", "off", "status", "attach", "dryrun"),
-    "recorded": ("cells", "report", "lines", "timeline", "flame", "whatif", "save", "load"),
-    "compare": ("compare", "history"),
+    "recorded": ("cells", "report", "lines", "timeline", "whatif", "save", "load"),
     "magics": ("help",),
 }
 

@@ -4,31 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope import dryrun
 from kernelscope.counters.permission import Verdict, read, verdict
 from kernelscope.counters.range_profiler import RangeProfiler
-from kernelscope.errors import CountersError
 from kernelscope.probes.cupti.contexts import Contexts
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find
 
 _METRIC = "gpu__time_duration.sum"
-
-
-def require_counters() -> None:
-    """Make sure that the GPU's counters can be read in this process: what is run only to measure it need not be run.
-
-    Raises
-    ------
-    CountersError
-        They cannot: in a dry run, without a CUDA context, permission or library, or while another tool holds them.
-    """
-    if dryrun.is_enabled():
-        raise CountersError("the dry run has no GPU whose counters could be read, and so nothing was run; measure in a "
-                            "process without KERNELSCOPE_DRYRUN, on a machine with a GPU")
-    found = examine()
-    if not found["may_read"]:
-        fix = f"; {found['fix']}" if found["fix"] else ""
-        raise CountersError(f"the GPU's counters cannot be read, and so nothing was run: {found['why']}{fix}")
 
 
 def examine(path: str | None = None, contexts: list[tuple[int, int]] | None = None) -> dict[str, Any]:

@@ -164,8 +164,10 @@ class CallPaths:
         name = code.co_filename
         if name not in self._files:
             path = os.path.realpath(name) if os.path.isabs(name) else name
-            runs_code = re.fullmatch(_RUNS_CODE, name) is not None or _is_in(path, os.path.join(_OWN, "commands"))
-            self._files[name] = self._user_code.whose(name), _is_in(path, _OWN), runs_code
+            is_own = _is_in(path, _OWN)
+            is_command = is_own and (_is_in(path, os.path.join(_OWN, "commands")) or path.endswith("command.py"))
+            runs_code = re.fullmatch(_RUNS_CODE, name) is not None or is_command
+            self._files[name] = self._user_code.whose(name), is_own, runs_code
         if len(self._frames) >= _MOST_FRAMES:  # of code that is made anew again and again
             self._frames.clear()
         made = self._frames[id(code), offset] = _Frame(code, place_of(code, offset), *self._files[name])

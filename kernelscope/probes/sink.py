@@ -387,9 +387,6 @@ class Sink:
         inside another one counts from `RawRecording.began` on.
     before_part : list of callable
         Called before a recording inside another one begins: they add to `rows` what was recorded until then.
-    measurements : list of dict
-        Launches that were measured with the GPU's counters: columns of the table of that name, ``thread_id``, and as
-        ``metrics`` tuples of name, value and unit.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     recorded_elsewhere : set of str
@@ -442,7 +439,6 @@ class Sink:
         self.rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self.snapshots: dict[str, Callable[[], list[dict[str, Any]]]] = {}
         self.before_part: list[Callable[[], None]] = []
-        self.measurements: list[dict[str, Any]] = []
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self._live_streams: dict[int, weakref.ref[Any]] = {}

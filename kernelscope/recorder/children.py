@@ -25,11 +25,11 @@ from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recover import recovered
 from kernelscope.recorder.worker import STOP, spelled, with_status
 from kernelscope.recording.file import load
-from kernelscope.recording.imports import reader_of
 from kernelscope.recording.journal import find_journals, is_journal
 from kernelscope.recording.merge import gather
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
+from kernelscope.recording.trace_files import importer_of
 from kernelscope.schema import TABLES
 from kernelscope.suggestions import did_you_mean_file
 from kernelscope.units import counted
@@ -207,7 +207,7 @@ def found(folders: Sequence[Path]) -> list[Path]:
     """
     paths: dict[Path, None] = {}
     for folder in folders:
-        if folder.is_dir() and not is_journal(folder) and reader_of(folder) is None:
+        if folder.is_dir() and not is_journal(folder) and importer_of(folder) is None:
             paths |= dict.fromkeys(found_in(folder))
         elif os.path.lexists(folder):  # what a link without a file is, `load` says
             paths[folder] = None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from kernelscope.counter_sets import instruction_metric, metrics_of
 from kernelscope.recorder.option import AROUND, CELL, ON, RUN, flag, option, option_of
 from kernelscope.schema import DETAILS, MODES
 
@@ -44,33 +43,6 @@ def _lines_of_problem(options: CoreOptions) -> str | None:
     return None
 
 
-def _stacks_problem(options: CoreOptions) -> str | None:
-    if options.stacks and not options.lines:
-        return "stacks True needs lines: a call path is one of lines of code; leave lines=False, --no-lines, out"
-    return None
-
-
-def _replay_problem(options: CoreOptions) -> str | None:
-    if options.replay == "user" and (options.metrics is None or options.metrics_of is not None):
-        return ("replay 'user' needs metrics: there is nothing to repeat without" if options.metrics is None else
-                "replay 'user' measures all kernels as one range: leave out metrics_of")
-    return None
-
-
-def _metrics_problem(options: CoreOptions) -> str | None:
-    if options.metrics is None:
-        return None
-    if type(options.metrics) is not str:
-        return f"metrics {options.metrics!r} is no set of metrics: it takes a text, such as 'basic'"
-    if options.gpu == "events":
-        return "metrics needs CUPTI for itself: leave out gpu 'events'"
-    try:
-        metrics_of(options.metrics)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
 def _journal_problem(options: CoreOptions) -> str | None:
     if options.journal is None or options.journal is True or isinstance(options.journal, str | Path):
         return None
@@ -82,21 +54,6 @@ def _journal_problem(options: CoreOptions) -> str | None:
 def _lines_inside(_: CoreOptions, around: CoreOptions) -> str:
     lines = f"lines of {', '.join(['your code', *around.lines_of])}" if around.lines else "no lines"
     return f"recorded {lines}, {AROUND}"
-
-
-def _metrics_of_inside(_: CoreOptions, around: CoreOptions) -> str | None:
-    """Say which kernels were measured; of none it is said that there are no metrics."""
-    return f"measured {around.metrics_of or 'all kernels'}, {AROUND}" if around.metrics else None
-
-
-def _replay_inside(options: CoreOptions, around: CoreOptions) -> str | None:
-    return f"measured with replay {around.replay!r}, {AROUND}, not {options.replay!r}" if around.metrics else None
-
-
-def _notify_inside(options: CoreOptions, around: CoreOptions) -> str | None:
-    if options.notify is None or not around.metrics:
-        return None
-    return f"notify was not called: the recording around it has {'none' if around.notify is None else 'another one'}"
 
 
 def _kept_inside(options: CoreOptions, around: CoreOptions) -> str | None:
@@ -130,7 +87,7 @@ class CoreOptions:
     name: str | None = field(default=None, metadata=option(
         "what to call the recording",
         flag("-n", "--name", places=(RUN, CELL), help="what to call the recording; quote a name with spaces"),
-        is_separate=True))
+        is_separate=True, is_inherited=False))
     _: KW_ONLY
     detail: str = field(default="phases", metadata=option(
         "record every phase of a launch (phases, the default), or its two ends at less than half the cost (launch)",
@@ -160,30 +117,6 @@ class CoreOptions:
         flag("--lines-of", type=_names, metavar="PACKAGE[,PACKAGE]",
              help="count the lines of these packages, or folders, as yours too"),
         check=_lines_of_problem, inside=_lines_inside))
-    stacks: bool = field(default=False, metadata=option(
-        "record the call path of each launch and compile too: all Python frames from the outermost of your code on",
-        flag("--stacks", action="store_true"), check=_stacks_problem, inside=lambda _, around: (
-            f"recorded {'call paths' if around.stacks else 'no call paths'}, {AROUND}")))
-    metrics: str | None = field(default=None, metadata=option(
-        "measure the first launch of each kernel with the GPU's counters: basic, roofline, memory, full, or Nsight "
-        "Compute's names of metrics with commas between; launches are replayed, and the GPU's times are not recorded",
-        flag("--metrics", nargs="?", const="basic", metavar="SET",
-             help="measure the first launch of each kernel with the GPU's counters: basic (the default), roofline, "
-                  "memory, full, or names of metrics; launches are replayed"),
-        check=_metrics_problem, exclusive=COUNTERS,
-        inside=lambda _, around: f"measured {around.metrics or 'no metrics'}, {AROUND}"))
-    metrics_of: str | None = field(default=None, metadata=option(
-        "measure only kernels of this name, or that match it (* and ?); all without it",
-        flag("--metrics-of", metavar="KERNEL", help="with --metrics: only kernels of this name or pattern"),
-        check=lambda options: "metrics_of needs metrics" if options.metrics_of and not options.metrics else None,
-        inside=_metrics_of_inside))
-    replay: str = field(default="kernel", metadata=option(
-        "who repeats what is measured with metrics: CUPTI, each kernel, and restores memory (kernel); or you, in a "
-        "loop over the recorder's passes(), and all that is launched in it is measured as one range (user)",
-        choices=("kernel", "user"), check=_replay_problem, inside=_replay_inside))
-    notify: Callable[[str, bool], object] | None = field(default=None, metadata=option(
-        "told what a measurement with metrics does: called with a line, and whether it is to stay or makes room for "
-        "the next one", inside=_notify_inside))
     mode: str = field(default="grow", metadata=option(
         "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
         "they began; what was not kept is counted", flag("--mode"), choices=MODES,
@@ -201,19 +134,35 @@ class CoreOptions:
         flag("--journal", places=(CELL, ON), nargs="?", const=True, metavar="FOLDER",
              help="keep what is recorded in files as well: if the kernel dies, %%kernelscope recover brings it back"),
         flag("--no-journal", places=(ON,), action="store_const", const=False, help="keep no journal"),
-        check=_journal_problem, inside=_journal_inside))
+        check=_journal_problem, inside=_journal_inside, is_inherited=False))
 
     children: bool = field(default=False, metadata=option(
         "record the processes that Python starts meanwhile too, each as a process of this recording",
-        flag("--children", action="store_true"), is_separate=True))
+        flag("--children", action="store_true"), is_separate=True, is_inherited=False))
 
     @property
     def needs_code(self) -> bool:
-        """Whether the code of kernels is recorded: for lines, and for operations, which it tells.
+        """Whether the code of kernels is recorded.
 
         A feature whose option needs it overrides this, and asks the next class with ``super()``.
         """
-        return self.code or any(map(instruction_metric, metrics_of(self.metrics or "basic")))
+        return self.code
+
+    @property
+    def traces_gpu(self) -> bool:
+        """Whether CUPTI traces what the GPU does.
+
+        A feature whose option needs CUPTI for itself overrides this, and asks the next class with ``super()``.
+        """
+        return self.gpu == "cupti"
+
+    @property
+    def records_call_paths(self) -> bool:
+        """Whether the call paths of launches and compiles are recorded, beside their lines.
+
+        A feature whose option needs them overrides this, and asks the next class with ``super()``.
+        """
+        return False
 
     def __post_init__(self) -> None:
         """Check the values, and fill in the capacity."""

@@ -57,6 +57,11 @@ class Option(NamedTuple):
         Whether a recording inside another one has its own value of it.
     exclusive
         What of the GPU it needs for itself: two such options of one name cannot stand beside each other.
+    is_inherited
+        Whether processes that record themselves for this one have its value of it.
+    reports_on
+        Of an option that is called with what happens meanwhile: the option without which it is not. Commands print what
+        it is called with.
     """
 
     help: str
@@ -66,6 +71,8 @@ class Option(NamedTuple):
     inside: Callable[[Any, Any], str | None] | None
     is_separate: bool
     exclusive: str
+    is_inherited: bool
+    reports_on: str
 
 
 def flag(*names: str, places: Sequence[str] = (RUN, CELL, ON), help: str = "", **arguments: Any) -> Flag:
@@ -75,9 +82,9 @@ def flag(*names: str, places: Sequence[str] = (RUN, CELL, ON), help: str = "", *
 
 def option(help: str, *flags: Flag, choices: tuple[str, ...] = (), check: Callable[[Any], str | None] | None = None,
            inside: Callable[[Any, Any], str | None] | None = None, is_separate: bool = False,
-           exclusive: str = "") -> dict[str, Option]:
+           exclusive: str = "", is_inherited: bool = True, reports_on: str = "") -> dict[str, Option]:
     """Return what a dataclass of options knows of a field, as the field's metadata."""
-    return {"option": Option(help, flags, choices, check, inside, is_separate, exclusive)}
+    return {"option": Option(help, flags, choices, check, inside, is_separate, exclusive, is_inherited, reports_on)}
 
 
 def option_of(field: Field[Any]) -> Option:

@@ -10,10 +10,10 @@ import hashlib
 import importlib
 import inspect
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.clock import Clock, now, reference_ns
 from kernelscope.errors import RecorderStateError, message_of
@@ -22,6 +22,7 @@ from kernelscope.probes.base import ProbeProtocol, insist
 from kernelscope.recorder.option import option
 from kernelscope.recorder.options import RecordingOptions, options_text, set_up_by
 from kernelscope.recorder.session import Part, Session, raw_recording
+from kernelscope.registry import FeatureMethod, features
 
 if TYPE_CHECKING:
     from kernelscope.recorder.children import Children
@@ -33,17 +34,8 @@ class RecorderOptions(RecordingOptions):
     """Options of a recorder: the recording's options, and what tests replace."""
 
     probes: Sequence[ProbeProtocol] | None = field(
-        default=None, metadata=option("instead of every probe that there is; for tests"))
-    clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
-
-
-@runtime_checkable
-class HasPasses(Protocol):
-    """A probe whose measurement the caller repeats."""
-
-    def passes(self) -> Iterator[int]:
-        """Yield the number of each pass."""
-        ...
+        default=None, metadata=option("instead of every probe that there is; for tests", is_separate=True))
+    clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests", is_separate=True))
 
 
 class RecordsOnce:
@@ -89,7 +81,6 @@ class Recorder(RecordsOnce):
         self._cells: list[dict[str, Any]] = []
         self._notes: list[dict[str, Any]] = []
         self._children: Children | None = None
-        self._has_passes = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is copied and pickled; raises `RecorderStateError` while it records."""
@@ -228,34 +219,6 @@ class Recorder(RecordsOnce):
         for probe in self._session.installed:
             probe.attach(kernel)
 
-    def passes(self) -> Iterator[int]:
-        """Iterate over the passes of a measurement with ``metrics`` and ``replay="user"``.
-
-        The body of the loop has to launch the same each time: what it launches is measured as one range, other metrics
-        in each pass. Where nothing can be measured it runs once, and the table ``health`` says why.
-
-        Raises
-        ------
-        RecorderStateError
-            It is not recording, or without these options; or this was called before.
-
-        Examples
-        --------
-        >>> with kernelscope.record(metrics="full", replay="user") as r:  # doctest: +SKIP
-        ...     for _ in r.passes():
-        ...         step()
-        >>> kernelscope.metrics(r.recording)  # doctest: +SKIP
-        """
-        if self._session is None or self.options.replay != "user":
-            raise RecorderStateError("passes() is for a recorder that has started with metrics and replay='user'")
-        if self._has_passes:
-            raise RecorderStateError("passes() was called before: a recording measures one range")
-        self._has_passes = True
-        if self._session.options.replay != "user":  # the recording around this one repeats kernels, or measures nothing
-            return iter((0,))
-        found = next((probe for probe in self._session.installed if isinstance(probe, HasPasses)), None)
-        return iter((0,)) if found is None else found.passes()
-
     def __enter__(self) -> Recorder:
         """Start, with one cell for the block."""
         self._refuse_another_start()
@@ -363,6 +326,9 @@ class Recorder(RecordsOnce):
                 self._cells[-1]["synchronized_ns"] = self._clock()
 
 
+for _feature in features():
+    for _name, _function in _feature.recorder_methods.items():
+        setattr(Recorder, _name, FeatureMethod(_function))
 Recorder.__doc__ = inspect.cleandoc(Recorder.__doc__ or "").replace("{options}", options_text(RecorderOptions))
 
 

@@ -62,7 +62,7 @@ class Session:
         log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
         self.sink = Sink(clock, options.detail, log, UserCode(options.lines_of) if options.lines else None,
-                         stacks=options.stacks)
+                         stacks=options.records_call_paths)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
@@ -213,7 +213,7 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
         timer = EventTimer()
     probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
                                    DaskProbe(), CudaComputeProbe()]
-    if on_gpu and gpu == "cupti" and not options.metrics:  # replayed launches have no times of their own
+    if on_gpu and options.traces_gpu:
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
@@ -226,14 +226,6 @@ def _probes(options: RecordingOptions) -> tuple[list[ProbeProtocol], list[dict[s
             of_feature, rows = loaded(feature.probes)(options)
             probes += of_feature
             problems += rows
-    if options.metrics and on_gpu:
-        from kernelscope.counters.measurements import MeasurementsProbe
-
-        probes.append(MeasurementsProbe(options.metrics, options.metrics_of, replay=options.replay,
-                                        notify=options.notify))
-    elif options.metrics:
-        problems.append({"probe": "metrics", "status": "unavailable",
-                         "message": "the GPU's counters were not read: there is no GPU here"})
     probes.append(GarbageProbe())
     plugins, others = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems + others
@@ -400,7 +392,6 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         collections=collections,
         rows=part.rows(sink),
         began=part.began,
-        measurements=[row for row in sink.measurements if row["start_ns"] >= (part.began or 0)],
         health=[*_health(sink), *costs, *_losses(sink.log, len(launches["target"]), lost), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw.dispatchers), "code": code, "own_cost": how_known, "recorder": {

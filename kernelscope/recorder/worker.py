@@ -31,6 +31,7 @@ from kernelscope.probes.base import insist
 from kernelscope.processes import OPTIONS, RECORD, start_from_environment
 from kernelscope.recorder.environment import process
 from kernelscope.recorder.launcher import PARENT, options_of
+from kernelscope.recorder.option import option_of
 from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
@@ -44,7 +45,7 @@ STOP = "stop"
 #: A process of these tables' rows did something.
 _WORK = ("launches", "compilations", "activities", "api_calls", "builds", "ranges", "graph_events")
 #: Options that say nothing to another process.
-_OWN = ("name", "journal", "children", "replay", "notify")
+_OWN = frozenset(each.name for each in fields(RecordingOptions) if not option_of(each).is_inherited)
 #: How often a child looks whether the recording has ended.
 _BETWEEN_S = 0.1
 #: So much later at most a signal that ends the process does so; launchers send SIGKILL after 30 s, some after 1 s.
@@ -133,7 +134,7 @@ def own_folder(folder: Path, *, is_guest: bool = False) -> None:
 
 def known_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that this version knows, without those that say nothing to another process."""
-    known = {each.name for each in fields(RecordingOptions)} - set(_OWN)
+    known = {each.name for each in fields(RecordingOptions)} - _OWN
     return {name: value for name, value in given.items() if name in known}
 
 

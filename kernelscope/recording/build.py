@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelscope import cubin
-from kernelscope.counter_sets import EXECUTED, OPERATIONS, operation_of, unit_of
-from kernelscope.errors import CubinError
 from kernelscope.recording.columns import (
     Columns,
     Row,
     Spans,
-    by_entry_name,
     cell_finder,
     distinct,
     looked_up,
@@ -104,9 +99,6 @@ class RawRecording:
         `joins`, takes it.
     began : int or None
         When this recording began inside another one; None for one by itself.
-    measurements : list of dict
-        Launches that were measured: columns of ``measurements``, ``thread_id``, ``metrics`` as tuples of name, value
-        and unit, and ``executed``, what each instruction did: function, offset, and values by metric without ``.sum``.
     graphs : RawGraphs
         Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
@@ -134,7 +126,6 @@ class RawRecording:
     activities: RawActivities = field(default_factory=RawActivities)
     graphs: RawGraphs = field(default_factory=RawGraphs)
     rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
-    measurements: list[Row] = field(default_factory=list)
     began: int | None = None
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
@@ -177,7 +168,7 @@ def build(raw: RawRecording) -> Recording:
         "stacks": raw.stacks, "devices": raw.devices, "dispatchers": raw.dispatchers,
         "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
         "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
-        **measurement_rows(raw, launches), **joined,
+        **joined,
     }
     columns: dict[str, Mapping[str, Any]] = {
         "launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
@@ -395,59 +386,6 @@ def _near(begun: np.ndarray, ended: np.ndarray, start: np.ndarray, end: np.ndarr
     first, last = np.searchsorted(ended, start, side="right"), np.searchsorted(begun, end)
     counts = np.maximum(last - first, 0)
     return np.unique(np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum()))
-
-
-def measurement_rows(raw: RawRecording, launches: Mapping[str, Any]) -> dict[str, list[Row]]:
-    """Measured launches, with the launch inside of which each was, its specialization and cell; and their metrics."""
-    if not raw.measurements:
-        return {}
-    specializations = by_entry_name(raw.specializations)
-    codes = {row["specialization_id"]: base64.b64decode(row["text"]) for row in raw.code if row["kind"] == "cubin"}
-    held = sorted(raw.measurements, key=lambda row: row["start_ns"])
-    ends = otherwise(launches["end_ns"], FOREVER)
-    around = Spans(launches["thread_id"], launches["start_ns"], ends).around(
-        np.array([row["thread_id"] for row in held]), np.array([row["start_ns"] for row in held], np.int64)).tolist()
-    rows, metrics = list[Row](), list[Row]()
-    for at, (row, launch) in enumerate(zip(held, around, strict=True)):
-        number = specializations.get(row["entry_name"], UNKNOWN)
-        found = {name: None if launch == UNKNOWN or launches[name][launch] == UNKNOWN else int(launches[name][launch])
-                 for name in ("configuration_id", "cell_id")}
-        if launch == UNKNOWN and len(raw.cells) == 1:
-            found["cell_id"] = 0
-        rows.append({
-            **{name: value for name, value in row.items() if name not in ("metrics", "thread_id", "executed")}, **found,
-            "measurement_id": at, "launch_id": None if launch == UNKNOWN else launch,
-            "specialization_id": None if number == UNKNOWN else number,
-            "name": row["name"] if number == UNKNOWN
-            else raw.dispatchers[raw.specializations[number]["dispatcher_id"]]["name"]})
-        done = _operations(row["executed"], None if number == UNKNOWN else codes.get(number))
-        metrics += [{"measurement_id": at, "pc_offset": None, "name": name, "unit": unit,
-                     "value": done.get(operation) if (operation := operation_of(name)) else value}
-                    for name, value, unit in row["metrics"]]
-        metrics += [{"measurement_id": at, "pc_offset": offset, "name": f"{name}.sum", "unit": unit_of(f"{name}.sum"),
-                     "value": value} for function, offset, values in row["executed"] if function == row["entry_name"]
-                    for name, value in values.items() if value]
-    return {"measurements": rows, "metrics": metrics}
-
-
-def _operations(executed: Iterable[tuple[str, int, Mapping[str, int]]], code: bytes | None) -> dict[str, int]:
-    """Return how many operations of each kind the threads of a launch executed; empty where the code is not known."""
-    if code is None:
-        return {}
-    try:
-        kinds = cubin.operations(code)
-    except CubinError:
-        return {}
-    found: dict[str, int] = dict.fromkeys(OPERATIONS, 0)
-    for function, offset, values in executed:
-        own, at = kinds.get(function, ()), offset // cubin.INSTRUCTION_BYTES
-        if at >= len(own):
-            return {}
-        kind = own[at]
-        if kind is not None:
-            found[kind[0]] += kind[1] * values.get(EXECUTED, 0)
-    return found if any(EXECUTED in values for *_, values in executed) else {}
-
 
 
 def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:

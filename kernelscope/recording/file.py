@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import math
 import os
@@ -39,6 +38,8 @@ from kernelscope.recording.parquet import (
     table_of_rows,
 )
 from kernelscope.recording.redact import shareable
+from kernelscope.recording.trace_files import importer_of
+from kernelscope.registry import loaded
 from kernelscope.schema import FEATURE_TABLES, MAX_COUNT, SCHEMA_VERSION, TABLES, UNKNOWN
 from kernelscope.suggestions import did_you_mean_file
 
@@ -52,6 +53,7 @@ from kernelscope.suggestions import did_you_mean_file
 MANIFEST = "manifest.json"
 #: Larger files are refused unread. Zip's 32-bit sizes suffice below it.
 MAX_FILE_BYTES = 1 << 30
+_NO_ZIP = "is not a recording: it does not begin as a zip does"
 
 # APPNOTE.TXT of PKWARE, sections 4.3.7 (local header), 4.3.12 (central directory) and 4.3.16 (end record).
 _LOCAL = struct.Struct("<4s5H3L2H")
@@ -133,12 +135,16 @@ def describe(member: str) -> str:
     return f"table {member.removesuffix('.parquet')!r}" if member.endswith(".parquet") else f"member {member!r}"
 
 
+def _begins_as_zip(data: bytes | memoryview) -> bool:
+    return bytes(data[:4]) == _LOCAL_MAGIC[: len(data)]
+
+
 def _directory(data: memoryview) -> tuple[int, int]:
     """Where the central directory begins, and how many members it lists."""
     if not len(data):
         raise RecordingFileError("is empty")
-    if bytes(data[:4]) != _LOCAL_MAGIC[: len(data)]:
-        raise RecordingFileError("is not a recording: it does not begin as a zip does")
+    if not _begins_as_zip(data):
+        raise RecordingFileError(_NO_ZIP)
     place = len(data) - _END.size
     if place >= 0:
         magic, disk, first_disk, here, count, size, start, comment = _END.unpack_from(data, place)
@@ -320,9 +326,8 @@ def write_tables(target: Path, tables: Mapping[str, Any], rows: Mapping[str, int
 def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
     """Read a ``.kscope`` file, or the trace of another tool, or refuse it.
 
-    A trace becomes a recording: an export of Nsight Systems (SQLite, or the folder of its Parquet files), a trace of
-    torch.profiler, of JAX's profiler or another one in Chrome's JSON, plain or compressed with gzip. What it is is told
-    by its content, not by its name.
+    A trace of which an installed importer reads the format becomes a recording: ``kernelscope show --help`` says which
+    there are. What it is is told by its content, not by its name.
 
     Parameters
     ----------
@@ -339,10 +344,9 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
         what is wrong and where.
     """
     source = _source(path)
-    # What opens others' traces makes recordings of them, and merges; both need this module.
-    reader = importlib.import_module("kernelscope.recording.imports").reader_of(source)
-    if reader is not None:
-        return reader(source, progress)
+    importer = importer_of(source)
+    if importer is not None:
+        return loaded(importer.read)(source, progress)
     try:
         content = _content(source)
         members, manifest, budget = _opened(content)
@@ -385,9 +389,9 @@ def load_cells(path: str | Path) -> Recording:
         As for `load`; that other tables contradict themselves is not noticed.
     """
     source = _source(path)
-    reader = importlib.import_module("kernelscope.recording.imports").reader_of(source)
-    if reader is not None:
-        return reader(source, None)
+    importer = importer_of(source)
+    if importer is not None:
+        return loaded(importer.read)(source, None)
     try:
         members, manifest, budget = _opened(_content(source))
         cells = decode("cells", members["cells.parquet"].content, manifest.rows["cells"], budget,
@@ -515,24 +519,29 @@ def _expanded(path: str | Path) -> Path:
 
 def _content(source: Path) -> bytes:
     """Return the file's bytes; only a regular file is opened, since opening a pipe would wait for ever."""
+    # What is called like a recording is no trace of which the importer is missing.
+    no_trace = "" if source.suffix == SUFFIX else ", and no installed importer reads it"
     try:
         status = source.lstat()
         if stat.S_ISLNK(status.st_mode):
             raise RecordingFileError(f"is a symbolic link; give the file it leads to: {os.readlink(source)}")
         if stat.S_ISDIR(status.st_mode):
-            raise RecordingFileError("is a folder, not a file")
+            raise RecordingFileError(f"is a folder, not a file{no_trace}")
         if not stat.S_ISREG(status.st_mode):
             raise RecordingFileError("is not a regular file")
         if status.st_size > MAX_FILE_BYTES:
             raise RecordingFileError(f"has {status.st_size} bytes; a recording has at most {MAX_FILE_BYTES}")
         with open(source, "rb") as file:
-            return file.read(status.st_size)
+            content = file.read(status.st_size)
     except FileNotFoundError:
         near = did_you_mean_file(source, SUFFIX)
         raise RecordingFileError(f"there is no such file in {source.parent.absolute()}{near}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise RecordingFileError(f"cannot be read: {reason or error}") from error
+    if not _begins_as_zip(content):
+        raise RecordingFileError(f"{_NO_ZIP}{no_trace}")
+    return content
 
 
 def _read_manifest(members: Mapping[str, Member]) -> _Manifest:

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, MethodType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,14 +23,12 @@ from kernelscope.recording.driver import FRAMEWORK as DRIVER
 from kernelscope.recording.driver import are_hooked
 from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
 from kernelscope.recording.time import FOREVER, instants, is_known, otherwise
-from kernelscope.registry import features, loaded
+from kernelscope.registry import FeatureMethod, features
 from kernelscope.schema import INSTANTS, REFERENCES, TABLES, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kernelscope.views.compare import ComparisonView
-    from kernelscope.views.roofline.view import RooflineView
 
 
 #: What every output of a dry run says.
@@ -45,8 +43,6 @@ _VIEWS = {
     "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "by_line": ("kernelscope.analysis.lines", "line_table"),
-    "roofline": ("kernelscope.views.roofline.view", "roofline"),
-    "compare": ("kernelscope.views.compare", "compare"),
     "by_tuning": ("kernelscope.analysis.tuning", "tuning_table"),
     "by_process": ("kernelscope.analysis.processes", "process_table"),
     "exporter_of": ("kernelscope.views.exports", "exporter_of"),
@@ -66,17 +62,6 @@ class _TableFrame:
 
     def __get__(self, recording: Recording | None, owner: type | None = None) -> pd.DataFrame:
         return cast("Any", self) if recording is None else recording.table(self._name)
-
-
-class _FeatureMethod:
-    """A method of `Recording` that a feature adds: a function of a recording, imported when it is first used."""
-
-    def __init__(self, function: str) -> None:
-        self._function = function
-
-    def __get__(self, recording: Recording | None, owner: type[Recording]) -> Any:
-        function = loaded(self._function)
-        return function if recording is None else MethodType(function, recording)
 
 
 class Recording:
@@ -223,8 +208,6 @@ class Recording:
     code = _TableFrame()
     ranges = _TableFrame()
     collections = _TableFrame()
-    measurements = _TableFrame()
-    metrics = _TableFrame()
     health = _TableFrame()
 
     @property
@@ -313,16 +296,6 @@ class Recording:
         """
         return _view("by_line")(self)
 
-    def roofline(self) -> RooflineView:
-        """Return the roofline of the kernels whose counters were measured: a figure in notebooks, a table as text.
-
-        See `kernelscope.roofline`, which also shows several recordings side by side.
-        """
-        return _view("roofline")(self)
-
-    def compare(self, other: Recording | str | Path) -> ComparisonView:
-        """Return what differs in another recording, a later one of the same thing: see `kernelscope.compare`."""
-        return _view("compare")(self, other)
 
     def by_tuning(self) -> pd.DataFrame:
         """Return the runs of autotuners: a new DataFrame, one row a run.
@@ -375,14 +348,6 @@ class Recording:
         """Write a trace for the Perfetto UI, and return its path: see `views.timeline.perfetto.to_perfetto`."""
         return _view("export_method")("to_perfetto")(self, path, **options)
 
-    def to_speedscope(self, path: str | Path, **options: Any) -> Path:
-        """Write the call paths for speedscope, and return the file's path: see `views.flame.folded.to_speedscope`."""
-        return _view("export_method")("to_speedscope")(self, path, **options)
-
-    def to_collapsed(self, path: str | Path, **options: Any) -> Path:
-        """Write the call paths as folded stacks, and return the file's path: see `views.flame.folded.to_collapsed`."""
-        return _view("export_method")("to_collapsed")(self, path, **options)
-
     def to_parquet(self, folder: str | Path, **options: Any) -> Path:
         """Write one Parquet file a table into a folder: see `kernelscope.views.tables.to_parquet`."""
         return _view("export_method")("to_parquet")(self, folder, **options)
@@ -416,7 +381,7 @@ def _add_features() -> None:
         setattr(Recording, name, frame)
     for feature in features():
         for name, function in feature.methods.items():
-            setattr(Recording, name, _FeatureMethod(function))
+            setattr(Recording, name, FeatureMethod(function))
 
 
 _add_features()

@@ -24,6 +24,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import empty_table, table_of_rows
 from kernelscope.recording.paths import LEFT_OUT, SEPARATOR
 from kernelscope.recording.ranges import common_name
+from kernelscope.registry import importers
 from kernelscope.schema import DETAILS, JSON_COLUMNS, MODES, TABLES, UNKNOWN, Column, Neutral
 
 # What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
@@ -351,7 +352,7 @@ WITHHELD = "withheld"
 _PROBES = TABLES["health"].column("probe").values
 _RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: Whose traces are opened.
-_PRODUCERS = ("Nsight Systems", "torch.profiler (Kineto)", "XLA's profiler (JAX, TensorFlow)", "a tracer")
+_PRODUCERS = frozenset(name for importer in importers() for name in importer.producers.values())
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "triton", "torch", "cupy", "cuda-tile", "pandas", "pyarrow",
              "kernelscope")

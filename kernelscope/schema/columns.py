@@ -107,6 +107,9 @@ class Table:
         keeps all of them. Rows of other tables are what events refer to; equal ones become one.
     is_ordered : bool
         Whether its rows are in order of ``start_ns``.
+    is_replay : bool
+        Whether a row is a launch that ran several times to be measured, from ``start_ns`` to ``end_ns``: its
+        ``launch_id`` and ``device_id`` say which and where, as far as that is known.
     part_of : str
         The table whose rows take those of this one with them; empty for most.
     """
@@ -117,6 +120,7 @@ class Table:
     since: int = 1
     is_event: bool = False
     is_ordered: bool = False
+    is_replay: bool = False
     part_of: str = ""
 
     def column(self, name: str) -> Column:

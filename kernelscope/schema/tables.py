@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 
-from kernelscope.registry import features, frameworks
+from kernelscope.registry import features, frameworks, importers
 from kernelscope.schema.columns import (
     MAX_TIME_NS,
     PROCESS_ID,
@@ -48,9 +48,9 @@ UNFINISHED = "unfinished"
 _FRAMEWORKS = ("numba-cuda", "cuda.compute", "numba-cuda-mlir", "quadrants", "triton", "torch.compile",
                *(framework.name for framework in frameworks()), "simulator", "scripted", "driver")
 #: What reports on a recording: probes, the recorder and its journal, and the readers of other tools' traces.
-_PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "dask", "metrics",
-           "nsys", "torch.profiler", "xla", "chrome",
-           *(name for feature in features() for name in (feature.name, *feature.reporters)))
+_PROBES = (*_FRAMEWORKS, "recorder", "journal", "cupti", "nvtx", "gc", "events", "dask",
+           *(producer for importer in importers() for producer in importer.producers),
+           *(name for feature in features() if feature.probes for name in (feature.name, *feature.reporters)))
 #: Directions of copies; ``copy`` is one whose direction is not known.
 _DIRECTIONS = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "copy")
 _ACTIVITIES = (*_DIRECTIONS, "memset", "event synchronize", "stream synchronize", "context synchronize",
@@ -552,32 +552,6 @@ CORE_TABLES = (
         count("collected", "Objects that it found unreachable and freed."),
         count("uncollectable", "Objects that it found unreachable and could not free."),
     ), since=2, is_event=True, is_ordered=True),
-    Table("measurements", "one launch of a kernel that was measured with the GPU's counters, under replay", (
-        key("measurement_id", "Row number."),
-        word("name", "The kernel's readable name.", redaction=Neutral("kernel")),
-        word("entry_name", "Its mangled name in the machine code.", nullable=True, redaction=Neutral("entry")),
-        row_id("specialization_id", "The recorded specialization that it is; null for other kernels.", nullable=True),
-        row_id("configuration_id", "The launch configuration; null for other kernels.", nullable=True),
-        row_id("device_id", "The device.", nullable=True),
-        row_id("cell_id", "The cell that ran; null between cells.", nullable=True),
-        long_row_id("launch_id", "The launch; null where it was not recorded.", nullable=True),
-        count("number", "Which launch of that kernel it was, from 0, counted since measuring began.", nullable=False),
-        enumeration("replay", {"kernel": "", "user": ""}, lead="How the launch was repeated: "),
-        text("metric_set", "basic, roofline, memory or full; or the names of the metrics as they were asked for.",
-             ("basic", "roofline", "memory", "full"), nullable=False, redaction=Neutral("metrics")),
-        count("passes", "How often the launch ran, each time for other metrics.", nullable=False),
-        instant("start_ns", "When the first pass began."),
-        instant("end_ns", "When the last pass was over."),
-        PROCESS_ID,
-    ), since=7, is_event=True, is_ordered=True),
-    Table("metrics", "one metric of one measured launch", (
-        row_id("measurement_id", "The measured launch."),
-        count("pc_offset", "Bytes from the kernel's first instruction, of what one instruction did; null for the "
-              "whole launch."),
-        word("name", "The metric, as Nsight Compute names it: dram__bytes.sum.", redaction="metric"),
-        number("value", "Its value; null where it could not be had."),
-        word("unit", "Its unit, such as byte, ns, inst or %.", nullable=True, redaction="unit"),
-    ), since=7, part_of="measurements"),
     Table("health", "one fact about the recording itself", (
         word("probe", "The probe, or recorder.", _PROBES, redaction=Neutral("probe")),
         enumeration("status", {"ok": "", "degraded": "part of it is missing", "unavailable": "", "failed": ""}),

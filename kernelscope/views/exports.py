@@ -1,20 +1,21 @@
 """The registry of exporters: in which formats a recording can be written, and how each is asked for.
 
-An exporter is one entry of `EXPORTERS`. ``kernelscope export``, ``%kernelscope export``, the methods ``to_...`` of a
-recording, error messages and the documentation's table are made from it, so that a further one is its function and
-its entry here. The functions' modules are loaded when they are used.
+An exporter is one entry of `EXPORTERS`, or of a feature's; `exporters` returns all. ``kernelscope export``,
+``%kernelscope export``, the methods ``to_...`` of a recording, error messages and the documentation's table are made
+from it, so that a further one is its function and its entry here. The functions' modules are loaded when they are used.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelscope.analysis.stacks import METRICS
 from kernelscope.errors import KernelScopeError
+from kernelscope.registry import features, loaded
 from kernelscope.suggestions import did_you_mean
 
 
@@ -44,6 +45,8 @@ class Exporter:
         What is written where that is missing, and how to get it.
     metrics : tuple of str
         What its numbers can be, as ``--metric`` has it: `function` takes one of them by the name ``metric``.
+    about_metrics : str
+        What these are, for the help of ``--metric``.
     of_studies : str
         Module and function that write a saved study in this format: it takes the study's file and a path. Empty where
         only recordings can be written.
@@ -58,6 +61,7 @@ class Exporter:
     needs: str = ""
     without: str = ""
     metrics: tuple[str, ...] = ()
+    about_metrics: str = ""
     of_studies: str = ""
 
     @property
@@ -92,7 +96,7 @@ def _function(name: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(module), function)
 
 
-#: Exporters by name.
+#: The core's exporters by name.
 EXPORTERS = {each.name: each for each in (
     Exporter(
         "perfetto", "kernelscope.views.timeline.perfetto:to_perfetto", ".pftrace",
@@ -102,14 +106,6 @@ EXPORTERS = {each.name: each for each in (
     Exporter(
         "html", "kernelscope.views.page:write_page", ".html",
         "one page with the card, the timeline and the inspector", "any browser, with no network", (".html", ".htm")),
-    Exporter(
-        "speedscope", "kernelscope.views.flame.folded:to_speedscope", ".speedscope.json",
-        "call paths with their kernels, weighted by host, GPU and compile time and by launches: needs `--stacks`",
-        "[speedscope.app](https://www.speedscope.app)", (".speedscope.json",)),
-    Exporter(
-        "collapsed", "kernelscope.views.flame.folded:to_collapsed", ".folded",
-        "call paths as folded stacks, weighted by host time or another `--metric`: needs `--stacks`",
-        "Brendan Gregg's `flamegraph.pl`, inferno", (".folded",), metrics=METRICS),
     Exporter(
         "parquet", "kernelscope.views.tables:to_parquet", "-parquet",
         "a folder with one Parquet file a table", "pandas, Polars, DuckDB, Spark"),
@@ -129,9 +125,16 @@ EXPORTERS = {each.name: each for each in (
 )}
 
 
+@functools.cache
+def exporters() -> Mapping[str, Exporter]:
+    """Return all exporters by name: the core's, then those of features."""
+    return EXPORTERS | {exporter.name: exporter for feature in features() if feature.exporters
+                        for exporter in loaded(feature.exporters)}
+
+
 def exporter_of(path: str) -> Exporter | None:
     """Return the exporter that a file's name asks for: that of the longest suffix."""
-    found = [(len(suffix), each) for each in EXPORTERS.values() for suffix in each.suffixes
+    found = [(len(suffix), each) for each in exporters().values() for suffix in each.suffixes
              if path.endswith(suffix) and Path(path).name != suffix]
     return max(found, key=lambda each: each[0])[1] if found else None
 
@@ -149,13 +152,13 @@ def exporter_named_by(path: str) -> Exporter:
         suffix = Path(path).suffix
         near = did_you_mean(suffix, suffixes()) if suffix else ""
         raise KernelScopeError(f"{path!r} does not say which format: end it in {listed(suffixes())}, or add --to "
-                               f"{listed([*EXPORTERS])}{near}")
+                               f"{listed([*exporters()])}{near}")
     return found
 
 
 def suffixes() -> list[str]:
     """Return all suffixes that ask for a format."""
-    return [suffix for each in EXPORTERS.values() for suffix in each.suffixes]
+    return [suffix for each in exporters().values() for suffix in each.suffixes]
 
 
 def listed(words: list[str]) -> str:
@@ -165,9 +168,9 @@ def listed(words: list[str]) -> str:
 
 def help_text() -> str:
     """Return a line or more on each format, as the command line's help has them."""
-    width = max(map(len, EXPORTERS)) + 2
+    width = max(map(len, exporters())) + 2
     lines: list[str] = []
-    for each in EXPORTERS.values():
+    for each in exporters().values():
         lines.append(f"  {each.name:{width}} {each.about} (out{each.ending})")
         others = [suffix for suffix in each.suffixes if suffix != each.ending]
         if each.needs:
@@ -177,11 +180,11 @@ def help_text() -> str:
 
 def reference_table() -> str:
     """Return the formats as a table of the documentation, in Markdown."""
-    rows = [f"| `{each.name}` | {each.opens_in} | {each.about} | `out{each.ending}` |" for each in EXPORTERS.values()]
+    rows = [f"| `{each.name}` | {each.opens_in} | {each.about} | `out{each.ending}` |" for each in exporters().values()]
     return "\n".join(["| format | opens in | what it is | name when none is given |", "|---|---|---|---|", *rows])
 
 
 def method(name: str) -> Callable[..., Any] | None:
     """Return what a recording's method of that name calls: ``to_`` and an exporter's name; None for any other."""
-    found = EXPORTERS.get(name.removeprefix("to_").replace("_", "-")) if name.startswith("to_") else None
+    found = exporters().get(name.removeprefix("to_").replace("_", "-")) if name.startswith("to_") else None
     return None if found is None else found.write

@@ -155,8 +155,8 @@ _TABLES = """
 .kscope .ks-scroll { max-height: 380px; margin: 2px 0 0; overflow: auto; }
 .kscope .ks-scroll:has(> .ks-graph) { max-height: none; }
 .kscope .ks-graph svg { display: block; max-width: 100%; height: auto; margin: 6px 0; }
-:is([data-jp-theme-light=true], .vscode-light) .kscope .ks-flame img { color-scheme: light; }
-:is([data-jp-theme-light=false], .vscode-dark) .kscope .ks-flame img { color-scheme: dark; }
+:is([data-jp-theme-light=true], .vscode-light) .kscope img { color-scheme: light; }
+:is([data-jp-theme-light=false], .vscode-dark) .kscope img { color-scheme: dark; }
 .kscope .ks-sub { margin: 10px 0 0; }
 """
 

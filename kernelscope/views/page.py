@@ -12,10 +12,10 @@ from kernelscope.recording.redact import shareable
 from kernelscope.views.base import Progress, escape, write_text
 from kernelscope.views.card.html import card
 from kernelscope.views.card.sections import card_of
-from kernelscope.views.flame.wire import header_of
 from kernelscope.views.html import FRAMED, document
 from kernelscope.views.inspector.html import static_html
 from kernelscope.views.inspector.model import inspect_kernels
+from kernelscope.views.live import header_of, page_of
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.overview import with_overview
 from kernelscope.views.timeline.svg import picture
@@ -80,16 +80,16 @@ def _document(recording: Recording, above: str, below: str, style: str) -> str:
     """Return a document with a live timeline between what is above and below it; alone if there is nothing."""
     timeline = timeline_of(recording)
     packed = with_overview(pack(timeline), timeline)
-    flame = header_of(recording)
+    drawings = header_of(recording)
     alone = "" if above or below else " data-alone"
     # The static SVG for pages without scripts; its escaped names cannot end the element.
     drawn = picture(timeline)
     without_scripts = f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
     body = (f'<main>{above}\n<div id="kernelscope-timeline"{alone}>{without_scripts}</div>\n'
-            f"{below}</main>\n{_header(packed.header | flame)}")
-    script = front_end("timeline_flame_page" if flame else "timeline_page")
+            f"{below}</main>\n{_header(packed.header | drawings)}")
+    script = front_end(page_of(recording, drawings))
     payload = base64.b64encode(packed.payload).decode("ascii")
-    return document(f"{packed.header['title']} · KernelScope", body, style, script, images="data:" if flame else "",
+    return document(f"{packed.header['title']} · KernelScope", body, style, script, images="data:" if drawings else "",
                     data=f'<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n')
 
 

@@ -24,10 +24,10 @@ from kernelscope.views.html import style_element
 def front_end(name: str) -> str:
     """Return one of the modules that ``frontend/`` builds into ``static/``; it imports nothing.
 
-    ``timeline``, ``flame``, ``inspector``, ``graph`` and ``cells`` export `mount` and bring their style sheets along;
+    ``timeline``, ``inspector``, ``graph`` and ``cells`` export `mount` and bring their style sheets along;
     ``widget`` and ``inspector_widget`` are what anywidget loads, which fetch those from their models;
-    ``timeline_page``, ``timeline_flame_page`` (it has call paths too), ``inspector_page``, ``graph_page`` and
-    ``cards_page`` show what a page of its own holds.
+    ``timeline_page``, ``inspector_page``, ``graph_page`` and ``cards_page`` show what a page of its own holds. Features
+    name theirs in a `kernelscope.registry.LiveDrawing`.
     """
     return files("kernelscope").joinpath("static", f"{name}.js").read_text(encoding="utf-8")
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from handmade import MS, Script
 
-from kernelscope.analysis.compare import Changes
 from kernelscope.analysis.compiles import compilations, compile_ns
 from kernelscope.analysis.compiling import LOCK_WAIT_NS, compile_times_of
 from kernelscope.analysis.gpu import host_states
@@ -15,6 +14,7 @@ from kernelscope.analysis.launches import Specializations, by_cell, by_kernel, l
 from kernelscope.analysis.lines import by_line
 from kernelscope.analysis.processes import by_process
 from kernelscope.analysis.wall_time import wall_times
+from kernelscope.features.compare.analyse import Changes
 from kernelscope.pytest_plugin.checks import Limits, entry, exceeded
 from kernelscope.recording.model import Recording
 from kernelscope.views.card.answer import recording_answer

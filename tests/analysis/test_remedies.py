@@ -11,7 +11,7 @@ import pytest
 from graph_stories import GraphScript
 from handmade import MS, US, Script
 
-from kernelscope.analysis.advice import RULES
+from kernelscope.analysis.advice import rules
 from kernelscope.analysis.builds import explain_builds
 from kernelscope.analysis.compiles import explain
 from kernelscope.analysis.remedies import FRAMEWORKS
@@ -312,7 +312,7 @@ def _said(made: Script) -> dict[str, str]:
 
 
 def test_every_rule_is_decided_for_every_framework() -> None:
-    assert set(RULE_BY_FRAMEWORK) == set(RULES)
+    assert set(RULE_BY_FRAMEWORK) == set(rules())
     assert all(set(table) == set(FRAMEWORKS) for _, table in RULE_BY_FRAMEWORK.values())
 
 

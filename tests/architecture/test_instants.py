@@ -12,8 +12,8 @@ from kernelscope.schema import INSTANTS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "kernelscope"
 #: What writes and reads records, journals and traces of other tools: no instant is below zero there, and -1 is unknown.
-OF_RECORDS = ("counters", "dask", "dryrun", "native", "probes", "recorder", "recording/imports", "recording/journal.py",
-              "recording/time.py", "studies")
+OF_RECORDS = ("counters", "dask", "dryrun", "importers", "native", "probes", "recorder", "recording/journal.py",
+              "recording/time.py", "recording/traces.py", "studies")
 #: Functions that return instants, and those that return instants where they are given some.
 SOURCES, KEEPERS = {"instants", "recorded", "halfway", "otherwise"}, {
     "append", "asarray", "array", "clip", "concatenate", "copy", "int", "max", "maximum", "min", "minimum", "sort",

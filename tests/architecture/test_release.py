@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 import kernelscope
-from kernelscope.commands import cli, compare, study
+from kernelscope.commands import cli, study
+from kernelscope.features.compare.command import OVER
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +50,7 @@ def test_what_goes_and_what_changes_is_found() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    codes = {0, cli._BROKEN_PIPE, cli._INTERRUPTED, compare.OVER, study.FAILED, study.WRONG, study.OVER,
+    codes = {0, cli._BROKEN_PIPE, cli._INTERRUPTED, OVER, study.FAILED, study.WRONG, study.OVER,
              study.INTERRUPTED}
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", PROMISES, re.MULTILINE)} == codes
     guide = (DOCS / "guides" / "command-line.md").read_text(encoding="utf-8").partition("## Exit codes")[2]

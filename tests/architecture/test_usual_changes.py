@@ -165,7 +165,7 @@ assert exporter_named_by("c.names").name == "names"
 assert "| `names` | any editor | the kernels' names | `out.names` |" in reference_table()
 """)
 OPTION = Change("an option of a recording", 2, (
-    ("recorder/options.py", "\n    mode: str =", '''
+    ("recorder/core_options.py", "\n    mode: str =", '''
     tempo: str = field(default="slow", metadata=option(
         "how fast to play it", flag("--tempo"), choices=("slow", "fast")))
     mode: str ='''),

@@ -11,10 +11,10 @@ from accessibility import violations
 from browsing import FRAME
 from stacked import many_paths, simulation
 
-from kernelscope.analysis.stacks import METRICS
+from kernelscope.features.call_paths.analyse import METRICS
+from kernelscope.features.call_paths.flame import flame_of
 from kernelscope.palette import FRAME_COLORS
 from kernelscope.recording.model import Recording
-from kernelscope.views.flame.model import flame_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -14,8 +14,8 @@ from inspector_pages import Inspector, inspector_page
 from jupyter_pages import until
 from sampled import sampled
 
+from kernelscope.features.compare.view import ComparisonView
 from kernelscope.recording.model import Recording
-from kernelscope.views.compare import ComparisonView
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

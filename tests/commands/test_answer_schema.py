@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypedDict
 import jsonschema
 import pytest
 
-from kernelscope.analysis.compare import CHANGED, GONE, NEW
 from kernelscope.analysis.savings import GPU, NEXT_SESSION, WALL
 from kernelscope.commands.answer_schema import ANSWERS, COMMAND, answer_schema, schema_of
 from kernelscope.views.answer import Answer, Facts, Long, Many, OneOf, answer
@@ -64,7 +63,6 @@ def test_every_part_of_a_recording_s_answer_is_a_member() -> None:
 def test_enumerations_are_those_of_the_analyses() -> None:
     parts = json.loads(answer_schema())["$defs"]
     assert parts["advice"]["properties"]["saves_of"] == {"enum": [WALL, GPU, NEXT_SESSION]}
-    assert parts["changed_row"]["properties"]["status"] == {"enum": [NEW, GONE, CHANGED]}
 
 
 def toys(**members: Any) -> dict[str, Any]:

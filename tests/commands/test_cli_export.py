@@ -14,11 +14,11 @@ from perfetto_trace import read
 from stacked import simulation
 
 from kernelscope import load
-from kernelscope.analysis.stacks import call_tree
 from kernelscope.commands import export
 from kernelscope.errors import KernelScopeError
+from kernelscope.features.call_paths.analyse import call_tree
 from kernelscope.schema import TABLES
-from kernelscope.views.exports import EXPORTERS, exporter_named_by
+from kernelscope.views.exports import exporter_named_by, exporters
 
 
 @pytest.fixture
@@ -116,12 +116,12 @@ def test_the_format_of_a_name() -> None:
         "perfetto", "perfetto", "html", "html"]
     with pytest.raises(KernelScopeError, match=r"'a.txt' does not say which format: end it in .pftrace, .json, .html"):
         exporter_named_by("a.txt")
-    assert EXPORTERS["csv"].default_name("x/a.kscope") == "x/a-csv"
-    assert EXPORTERS["perfetto"].default_name("x/run.1") == "x/run.1.pftrace"
+    assert exporters()["csv"].default_name("x/a.kscope") == "x/a-csv"
+    assert exporters()["perfetto"].default_name("x/run.1") == "x/run.1.pftrace"
 
 
 def test_a_recording_has_a_method_for_each_exporter(two: Path) -> None:
     recording = load(two)
-    assert all(callable(getattr(recording, f"to_{name}")) for name in EXPORTERS)
+    assert all(callable(getattr(recording, f"to_{name}")) for name in exporters())
     with pytest.raises(AttributeError, match="'Recording' object has no attribute 'to_nothing'"):
         getattr(recording, "to_nothing")  # noqa: B009 - a type checker knows that there is none

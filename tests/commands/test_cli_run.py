@@ -16,6 +16,7 @@ import kernelscope
 from kernelscope.commands.cli import main
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
+from kernelscope.views.inspector.model import code_of, inspect_kernels
 
 Write = Callable[..., Path]
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -154,7 +155,11 @@ def test_code_is_recorded_on_request(cli: Any, script: Write, tmp_path: Path) ->
     script()
     cli("run", "--code", "script.py")
     recording = kernelscope.load(tmp_path / "script.kscope")
-    assert {row["kind"] for row in recording.rows("code")} == {"source", "types", "llvm", "ptx", "sass", "cubin"}
+    # On a busy machine SASS is left to be made when it is shown.
+    kinds = {row["kind"] for row in recording.rows("code")} - {"sass"}
+    assert kinds == {"source", "types", "llvm", "ptx", "cubin"}
+    kernel, = inspect_kernels(recording)
+    assert "EXIT" in (code_of(recording, kernel, kernel.specializations[0], "sass").text or "")
     assert recording.metadata["code"] is True
 
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from checked_answers import checked
 from handmade import Script
 
-from kernelscope.analysis.counters import measured
 from kernelscope.commands.cli import parser_of
 from kernelscope.commands.doctor import doctor_answer
 from kernelscope.commands.mcp import Folder
+from kernelscope.features.metrics.analyse import measured
 from kernelscope.recording.file import load
 from kernelscope.views.answer import MOST_LETTERS, Answer, Many, answer, encoded
 from kernelscope.views.card.answer import recording_answer
-from kernelscope.views.compare import ComparisonView
 from kernelscope.views.inspector.answer import kernels_answer
 from kernelscope.views.inspector.model import inspect_kernels
 
@@ -31,27 +28,6 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "notebooks" / "recordings"
 RECORDINGS = sorted(HERE.glob("*.kscope"))
 STUDIES = [HERE / f"{name}.json" for name in ("anatomy", "launch_cases", "launch_overhead", "recording_overhead")]
-
-
-recording = cache(load)
-
-
-@cache
-def validator() -> Any:
-    schema = json.loads((ROOT / "docs" / "reference" / "answer.schema.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-def checked(text: str, *, is_whole: bool = False) -> dict[str, Any]:
-    """An answer, which is valid and, unless all of it was asked for, short."""
-    found: dict[str, Any] = json.loads(text)
-    name = f"answer_{found['kind']}" if "kind" in found else "error"
-    errors = [f"{each.json_path}: {each.message}" for each in validator().descend(
-        found, {"$ref": f"#/$defs/{name}"})]
-    assert errors == []
-    assert is_whole or len(text) < 32_000
-    return found
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
@@ -95,27 +71,6 @@ def test_a_study(cli: Any, path: Path) -> None:
     assert found["kind"] == ("anatomy" if path.stem == "anatomy" else "study")
     every = checked(cli("study", "show", str(path), "--json", "--limit", "0").stdout, is_whole=True)
     assert len(every["differences"]) == len(found["differences"]) + found["left_out"].get("differences", 0)
-
-
-@pytest.mark.parametrize("before", RECORDINGS, ids=lambda path: path.stem)
-def test_two_recordings(before: Path) -> None:
-    for after in (before, RECORDINGS[RECORDINGS.index(before) - 1]):
-        made = ComparisonView(recording(before), recording(after), (before.name, after.name)).answer()
-        found = checked(encoded(made))
-        assert found["before"]["health"]["complete"] is found["after"]["health"]["complete"] is True
-        assert sum(found["judged"].values()) == len(found["differences"]) + found["left_out"].get("differences", 0)
-        if before == after:
-            assert found["sections"] == {} and found["judged"]["slower"] == found["judged"]["faster"] == 0
-
-
-def test_compare_and_history(cli: Any) -> None:
-    old, new = (str(HERE / f"{each}.kscope") for each in ("quickstart", "specializations"))
-    found = checked(cli("compare", old, new, "--json", "--fail-on", "new-kernels,new-compiles", code=3).stdout)
-    assert [each["condition"] for each in found["fail_on"]["held"]] == ["new-kernels", "new-compiles"]
-    every = checked(cli("compare", old, new, "--json", "--limit", "0").stdout, is_whole=True)
-    assert every["left_out"] == every["shortened"] == {}
-    runs = checked(cli("history", str(HERE), "first launches", "--json").stdout)["runs"]
-    assert len(runs) >= 4 and all(each["complete"] for each in runs)
 
 
 def test_what_the_counters_say(cli: Any) -> None:
@@ -192,12 +147,6 @@ def test_the_doctor_is_as_the_schema_says() -> None:
     (["show", "a", "--cells", "--json"], 2, "UsageError"),
     (["inspect", "a", "--json", "--diff", "1", "2"], 2, "UsageError"),
     (["run", "--json", "missing.py"], 2, "UsageError"),
-    (["compare", "a.kscope", "none.kscope", "--json"], 1, "RecordingFileError"),
-    (["compare", str(RECORDINGS[0]), str(RECORDINGS[0]), "--cell", "99", "--json"], 1, "UnknownCellError"),
-    (["compare", "a", "b", "--json", "--fail-on", "more-lunches"], 2, "UsageError"),
-    (["compare", "a", "b", "--json", "--fail-over", "much"], 2, "UsageError"),
-    (["history", str(HERE), "no such cell", "--json"], 1, "UnknownCellError"),
-    (["history", "nowhere", "1", "--json"], 1, "RecordingFileError"),
     (["study", "show", "none.json", "--json"], 1, "StudyFileError"),
     (["study", "launch", "--target", "curent", "--json"], 2, "UsageError"),
 ])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kernelscope
-from kernelscope.counters.examine import require_counters
+from kernelscope.features.metrics.command import require_counters
 
 CELL = "runs += 1\naxpy[2, 32](a, 2.0, a)"
 SAYS = "%kernelscope metrics axpy"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
@@ -15,32 +14,18 @@ from typing import Any
 
 import pytest
 from foreign_traces import launched, nsys_tables, write_folder, write_json, write_sqlite
+from mcp_fixtures import ODD, Ask, one_line
 
 import kernelscope.commands.mcp as mcp_command
-from kernelscope import Recording, load
 from kernelscope.commands.mcp import Folder
 from kernelscope.errors import KernelScopeError, RecordingFileError
+from kernelscope.registry import Feature
 from kernelscope.views.answer import MOST_LETTERS
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "notebooks" / "recordings"
-TRACES = ROOT / "tests" / "recording" / "traces"
-TOOLS = ["list_recordings", "verdict", "kernels", "compiles", "lines", "advice", "metrics", "compare", "history"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a recording in it and one below, and links that lead out of it and that do not."""
-    inside = tmp_path / "inside"
-    (inside / "below").mkdir(parents=True)
-    shutil.copy(HERE / "specializations.kscope", inside)
-    shutil.copy(HERE / "quickstart.kscope", inside / "below")
-    shutil.copy(HERE / "graphs.kscope", tmp_path / "outside.kscope")
-    (inside / "link.kscope").symlink_to(tmp_path / "outside.kscope")
-    (inside / "away").symlink_to(tmp_path)
-    (inside / "again.kscope").symlink_to(inside / "specializations.kscope")
-    (inside / "torn.kscope").write_bytes(b"torn")
-    return inside
+TRACES = ROOT / "tests" / "importers" / "chrome" / "traces"
+TOOLS = ["list_recordings", "verdict", "kernels", "compiles", "lines", "advice", "metrics"]
 
 
 def test_only_recordings_of_the_folder_are_listed(folder: Path) -> None:
@@ -102,21 +87,6 @@ def test_traces_of_other_tools(folder: Path) -> None:
         assert held.part(name, "kernels")[1]
 
 
-def test_two_recordings_and_cells_of_them(folder: Path) -> None:
-    held = Folder(folder)
-    names = "below/quickstart.kscope", "specializations.kscope"
-    found = json.loads(held.compare(*names, [])[0])
-    assert [found[side]["recording"] for side in ("before", "after")] == [*names]
-    one = json.loads(held.compare(*names, ["first launches"], 2)[0])
-    assert one["after"]["recording"] == "In [1] first launches of specializations.kscope"
-    assert one["totals"]["after"]["launches"] < found["totals"]["after"]["launches"]
-    assert "no recorded cell 'none'" in held.compare(*names, ["none"])[0]
-    runs = json.loads(held.history("first launches")[0])
-    assert len(runs["runs"]) == 2  # what a second name leads to is the same run
-    assert len(runs["missing"]) == 1 and "torn.kscope" in runs["missing"][0]
-    assert held.history("none")[1]
-
-
 @pytest.mark.parametrize("limit", [None, 0, 1, 7, 10**9])
 def test_answers_are_bounded_whatever_is_asked_for(limit: int | None) -> None:
     held = Folder(HERE)
@@ -133,48 +103,8 @@ QUESTIONS: dict[str, Callable[[Folder, Any], tuple[str, bool]]] = {
     "part": lambda held, value: held.part(value, "kernels"),
     "part with a limit": lambda held, value: held.part("ok.kscope", "kernels", limit=value),
     "metrics": lambda held, value: held.metrics("ok.kscope", value),
-    "compare": lambda held, value: held.compare(value, "ok.kscope", []),
-    "compare cells": lambda held, value: held.compare("ok.kscope", "ok.kscope", [value]),
-    "history": lambda held, value: held.history(value),
-    "history with a limit": lambda held, value: held.history("first launches", value),
     "list_recordings": lambda held, value: held.list_recordings(value),
 }
-
-
-def one_line(text: str, folder: Path) -> str:
-    """The message of an answer, after it was checked to name no folder of the machine."""
-    message = json.loads(text)["error"]["message"]
-    assert "\n" not in message and str(folder) not in message and str(folder.parent) not in message
-    assert len(message) <= 2_000
-    return message
-
-
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
-    """A folder with one good recording among what makes naive readers raise, wait or follow."""
-    folder = tmp_path / "some folder"
-    (folder / "deep").mkdir(parents=True)
-    shutil.copy(HERE / "quickstart.kscope", folder / "ok.kscope")
-    for suffix in (".kscope", ".json", ".sqlite", ""):
-        (folder / f"loop{suffix}").symlink_to(folder / f"loop{suffix}")
-        (folder / "deep" / f"dangling{suffix}").symlink_to(folder / "nowhere")
-        os.mkfifo(folder / f"pipe{suffix}")
-        (folder / f"torn{suffix}.kscope").write_bytes((HERE / "quickstart.kscope").read_bytes()[:-100])
-    (folder / "one.kscope").symlink_to(folder / "two.kscope")
-    (folder / "two.kscope").symlink_to(folder / "one.kscope")
-    (folder / "up").symlink_to(folder)
-    (folder / "a folder.kscope").mkdir()
-    (folder / "line\nbreak.kscope").write_bytes(b"")
-    (folder / "bidi\u202e.kscope").write_bytes(b"")
-    (folder / f"{'n' * 248}.kscope").write_bytes(b"PK\x03\x04")
-    (folder / "report_pqtdir").mkdir()
-    (folder / "report_pqtdir" / "NVTX_EVENTS.parquet").write_bytes(b"")
-    (folder / "report_pqtdir" / "loop").symlink_to(folder / "report_pqtdir" / "loop")
-    (folder / "empty.sqlite").write_bytes(b"SQLite format 3\0")
-    (folder / "torn.json.gz").write_bytes(b"\x1f\x8b\x08\x00")
-    with contextlib.suppress(OSError):  # of a file system that takes only UTF-8
-        (folder / os.fsdecode(b"not utf-8 \xff.kscope")).write_bytes(b"")
-    return folder
 
 
 def test_links_to_themselves_pipes_and_odd_names_stop_no_listing(hostile: Path) -> None:
@@ -182,14 +112,6 @@ def test_links_to_themselves_pipes_and_odd_names_stop_no_listing(hostile: Path) 
     names = {row["recording"] for row in json.loads(text)["recordings"]}
     assert not is_error and {"ok.kscope", "torn.kscope"} <= names
     assert not any("loop" in name or "pipe" in name or "dangling" in name or "line" in name for name in names)
-    runs = json.loads(Folder(hostile).history("first launches")[0])
-    assert [run["file"] for run in runs["runs"]] == ["ok.kscope"] and str(hostile) not in json.dumps(runs)
-
-
-ODD: list[Any] = [
-    "loop.kscope", "one.kscope", "pipe.kscope", "torn.kscope", "deep/dangling.kscope", "up/up/ok.kscope/x",
-    "a folder.kscope", "n" * 300, "n" * 100_000, "\ud800", "\udcff.kscope", "a\nb", "~/x", "~nobody/x",
-    "../../etc/passwd", "\0", "", ".", "/", 10**400, -1, 2.5, True, None, [], {}, b"ok.kscope", object()]
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -217,7 +139,7 @@ def test_whatever_a_file_makes_a_reader_raise_is_one_line(hostile: Path, error: 
 def test_a_folder_that_vanishes(hostile: Path) -> None:
     held = Folder(hostile)
     shutil.rmtree(hostile)
-    for question in (held.list_recordings, lambda: held.history("x"), lambda: held.part("ok.kscope", "kernels")):
+    for question in (held.list_recordings, lambda: held.part("ok.kscope", "kernels")):
         text, is_error = question()
         assert is_error and one_line(text, hostile)
 
@@ -251,53 +173,9 @@ def test_a_folder_deeper_than_pythons_stack(tmp_path: Path) -> None:
         subprocess.run(["rm", "-rf", str(top)], check=True)  # what Python removes folders with is recursive too
 
 
-def test_a_history_reads_only_what_it_shows_and_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 300 files the newest are loaded, and of the others the cells, once for all questions."""
-    recording = load(HERE / "quickstart.kscope")
-    for at in range(60):
-        clock = {**recording.metadata["clock"], "wall_ns": (at + 1) * 10**15}
-        Recording(recording.tables, {**recording.metadata, "clock": clock}).save(tmp_path / f"{at}.kscope")
-    loaded, cells = list[str](), list[str]()
-    for name, calls in (("load", loaded), ("load_cells", cells)):
-        original = getattr(mcp_command, name)
-        monkeypatch.setattr(mcp_command, name, lambda path, original=original, calls=calls, **options: (
-            calls.append(path.name), original(path, **options))[1])
-    held = Folder(tmp_path)
-    first = json.loads(held.history("first launches")[0])
-    assert len(first["runs"]) == 12 and first["left_out"]["runs"] == 48
-    assert first["verdict"].startswith("first launches: 60 runs.")
-    assert (len(loaded), len(cells)) == (13, 60)
-    (tmp_path / "7.kscope").unlink()
-    shutil.copy(HERE / "specializations.kscope", tmp_path / "8.kscope")
-    held.history("first launches", 2)
-    assert (len(loaded), cells[60:]) == (16, ["8.kscope"])
-
-
 def test_without_the_package_the_extra_is_named(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     assert 'pip install "kernelscope[mcp]"' in cli("mcp", str(tmp_path), code=1).stderr
-
-
-Ask = Callable[[Any], Any]
-
-
-@pytest.fixture
-def ask(folder: Path) -> Ask:
-    """Give a function that is called with a session of the SDK's client, whose server is a process of its own."""
-    anyio, mcp = pytest.importorskip("anyio"), pytest.importorskip("mcp")
-    server = mcp.StdioServerParameters(
-        command=sys.executable, args=["-W", "error", "-m", "kernelscope", "mcp", str(folder)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=str(folder))
-
-    def run(questions: Any) -> Any:
-        async def talk() -> Any:
-            async with mcp.stdio_client(server) as (read, write), mcp.ClientSession(read, write) as session:
-                await session.initialize()
-                return await questions(session)
-
-        return anyio.run(talk)
-
-    return run
 
 
 def test_a_client_is_told_how_far_an_answer_is(ask: Ask) -> None:
@@ -308,8 +186,7 @@ def test_a_client_is_told_how_far_an_answer_is(ask: Ask) -> None:
             assert total == 1.0 and message
             fractions.append(fraction)
 
-        for tool, arguments in (("history", {"cell": "first launches"}), ("kernels", {
-                "recording": "specializations.kscope"}), ("list_recordings", {})):
+        for tool, arguments in (("kernels", {"recording": "specializations.kscope"}), ("list_recordings", {})):
             before = len(fractions)
             result = await session.call_tool(tool, arguments, progress_callback=progressed)
             assert not result.is_error
@@ -324,7 +201,7 @@ def test_wrong_arguments_are_answered_in_one_line(ask: Ask, folder: Path) -> Non
     calls: list[tuple[str, dict[str, Any], str]] = [
         ("kernels", {"recording": 7}, "recording: "), ("kernels", {}, "recording: "), ("nothing", {}, "nothing"),
         ("kernels", {"recording": "specializations.kscope", "limit": "x" * 10_000}, "limit: "),
-        ("history", {"cell": ["a"], "limit": 10**400}, "cell: "),
+        ("kernels", {"recording": ["a"], "limit": 10**400}, "recording: "),
         ("verdict", {"recording": "x" * 10_000}, "10,000 letters")]
 
     async def questions(session: Any) -> Any:
@@ -332,6 +209,17 @@ def test_wrong_arguments_are_answered_in_one_line(ask: Ask, folder: Path) -> Non
 
     for (_, _, said), result in zip(calls, ask(questions), strict=True):
         assert result.is_error and said in one_line(result.content[0].text, folder)
+
+
+def test_tools_of_features_are_told_of_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = Feature("toy", tools={"toys": "toys:toys"}, tool_instructions="toys counts toys.")
+    monkeypatch.setattr(mcp_command, "features", lambda: (toy,))
+    assert "if they were measured. toys counts toys. Times are" in mcp_command.instructions()
+    assert "advice, metrics and toys, each a" in mcp_command.about()
+    monkeypatch.setattr(mcp_command, "features", lambda: ())
+    assert "if they were measured. Times are" in mcp_command.instructions()
+    assert "lines, advice and metrics, each a" in mcp_command.about()
+    assert [*mcp_command.tools()] == TOOLS
 
 
 def test_half_a_surrogate_pair_over_the_wire(folder: Path) -> None:
@@ -366,14 +254,11 @@ def test_a_client_asks_every_tool(ask: Ask, folder: Path) -> None:
 
     async def questions(session: Any) -> dict[str, Any]:
         tools = (await session.list_tools()).tools
-        assert [tool.name for tool in tools] == TOOLS
+        assert [tool.name for tool in tools] == [*mcp_command.tools()]
+        assert [tool.name for tool in tools][:len(TOOLS)] == TOOLS
         assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
         named = {"recording": "specializations.kscope"}
-        two = {"before": "below/quickstart.kscope", "after": "specializations.kscope"}
-        other = {"list_recordings": {}, "compare": two, "history": {"cell": "first launches"}}
-        said = {tool: await session.call_tool(tool, other.get(tool, named)) for tool in TOOLS}
-        one = await session.call_tool("compare", {**two, "before_cell": "first launches", "limit": 1})
-        assert "first launches of specializations.kscope against" in json.loads(one.content[0].text)["verdict"]
+        said = {tool: await session.call_tool(tool, {} if tool == "list_recordings" else named) for tool in TOOLS}
         refused = await session.call_tool("kernels", {"recording": "link.kscope"})
         assert refused.is_error and "leads out of the folder" in refused.content[0].text
         assert all(not each.is_error for each in said.values())
@@ -384,6 +269,5 @@ def test_a_client_asks_every_tool(ask: Ask, folder: Path) -> None:
     assert found["compiles"]["compiles"][0]["why"] and found["compiles"]["compiles"][0]["fix"]
     assert found["kernels"]["kernels"][0]["kernel"] == "horner"
     assert found["advice"]["advice"] and "lines" in found["lines"]
-    assert found["compare"]["sections"]["kernels"]["changed"] and len(found["history"]["runs"]) == 2
     assert "No kernel's counters were measured" in found["metrics"]["verdict"]
     assert sorted(path.name for path in folder.rglob("*")) == before

@@ -7,7 +7,8 @@ import argparse
 import pytest
 
 import kernelscope
-from kernelscope.recorder.options import CELL, ON, RUN, RecordingOptions, add_arguments
+from kernelscope.recorder.option import CELL, ON, RUN
+from kernelscope.recorder.options import RecordingOptions, add_arguments
 
 
 @pytest.mark.parametrize("place", [RUN, CELL, ON])

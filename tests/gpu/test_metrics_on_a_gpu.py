@@ -64,7 +64,7 @@ def test_each_kernel_s_first_launch_is_measured_and_memory_is_as_after_one_launc
     assert len(recording.launches) == 6 and len(recording.measurements) == 2
     row, values = measured(recording, "axpy")
     assert (row["launch_id"], row["specialization_id"], row["number"], row["metric_set"]) == (0, 0, 0, wanted)
-    assert set(values) == set(kernelscope.counter_sets.SETS[wanted])
+    assert set(values) == set(kernelscope.features.metrics.sets.SETS[wanted])
     if "dram__bytes.sum" in values:
         assert values["dram__bytes.sum"] == pytest.approx(3 * 4 * N, rel=0.05)
     if wanted in ("roofline", "full"):

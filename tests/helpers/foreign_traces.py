@@ -10,6 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+import kernelscope
+from kernelscope.errors import RecordingFileError
 
 US = 1_000
 MS = 1_000_000
@@ -174,3 +178,13 @@ def write_json(path: Path, events: Any, **head: Any) -> Path:
     data = text.encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
+
+
+def refused(path: Path, message: str) -> str:
+    """Load what is to be refused in one line that names it; return the line."""
+    with pytest.raises(RecordingFileError, match=message) as error:
+        kernelscope.load(path)
+    text = str(error.value)
+    assert text.startswith(f"{path.name}: ") and len(text) < 500
+    assert text.isprintable()
+    return text

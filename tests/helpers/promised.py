@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import kernelscope
-from kernelscope.analysis.advice import RULES
+from kernelscope.analysis.advice import rules
 from kernelscope.commands import cell, cli, verb
 from kernelscope.schema import TABLES, Column
 from kernelscope.views.answer import SCHEMA, VERSION
@@ -38,7 +38,7 @@ def promised() -> dict[str, dict[str, list[str]]]:
         "command line": dict(_options(cli.parser_of())),
         "magics": {**magics, "%%kernelscope": _words(cell.cell_parser())},
         "answers": {SCHEMA: [f"version {VERSION}"]},
-        "advice": {code: [] for code in RULES},
+        "advice": {code: [] for code in rules()},
     }
 
 

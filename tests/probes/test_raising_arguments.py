@@ -16,8 +16,8 @@ from nvtx_ranges import shown
 from raising import RAISING, Anything, Number, Text, Trouble, outcome, same_outcome
 
 import kernelscope
-from kernelscope.frameworks.cupy.hooks import CompileHooks as CupyHooks
-from kernelscope.frameworks.cute.hooks import CompileHooks as CuteHooks
+from kernelscope.frameworks.cupy.hooks import CupyHooks
+from kernelscope.frameworks.cute.hooks import CuteHooks
 from kernelscope.frameworks.cutile.hooks import Hooks as CutileHooks
 from kernelscope.probes.base import Patches, Probe
 from kernelscope.probes.sink import Sink
@@ -356,9 +356,9 @@ def test_cute(raising: Any) -> None:
     hooks = CuteHooks(Sink())
 
     def generate_mlir(dsl: Any, *args: Any, **kwargs: Any) -> Any:
-        return hooks.make_compile(lambda backend, ctx: hooks.make_resolve(accept)(backend, ctx))(raising(), raising())
+        return hooks.make_backend(lambda backend, ctx: hooks.make_resolve(accept)(backend, ctx))(raising(), raising())
 
-    around(hooks.make_generate, generate_mlir, raising(), raising())
+    around(hooks.make_compile, generate_mlir, raising(), raising())
 
 
 def test_torch(raising: Any) -> None:

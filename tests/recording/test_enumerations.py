@@ -13,7 +13,7 @@ from kernelscope import Recording, load
 from kernelscope.analysis import caches, torch_reasons, triton
 from kernelscope.analysis.code import CODE_KINDS
 from kernelscope.analysis.compiles import explain
-from kernelscope.counter_sets import SETS
+from kernelscope.features.metrics.sets import SETS
 from kernelscope.features.stalls.tables import REASONS
 from kernelscope.probes.base import Probe
 from kernelscope.recorder.options import RecordingOptions
@@ -23,7 +23,7 @@ from kernelscope.views.graph.model import KINDS as NODES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*(ROOT / "notebooks" / "recordings").glob("*.kscope"),
-                *(Path(__file__).parent / "traces").glob("*.json.gz")])
+                *(ROOT / "tests" / "importers" / "chrome" / "traces").glob("*.json.gz")])
 #: Columns of which a recording made by KernelScope alone has no other values, though others may give some.
 OURS = (("dispatchers", "framework"), ("builds", "framework"), ("health", "probe"), ("compilations", "reason_code"),
         ("builds", "reason_code"), ("activities", "memory"), ("passes", "name"), ("pc_samples", "reason"))

@@ -323,7 +323,7 @@ def _nested(depth: int) -> bytes:
     (lambda m: m["tables"]["cells"].update(rows=3), "table 'cells' has 2 rows; the manifest says 3"),
     (lambda m: m["tables"]["launches"].update(rows=2**31 - 1), "more than the 512 MiB"),
     (lambda m: m["tables"]["cells"].update(crc32=1), "table 'cells' is not the one that the manifest"),
-    (lambda m: m["tables"].update(plants={"rows": 0, "crc32": 0}), "holds 'plants', which is no part"),
+    (lambda m: m["tables"].update(plants={"rows": 0, "crc32": 0}), "table 'plants' is missing"),
     (lambda m: b"[" * 100_000, "not valid JSON"),
     (lambda m: _nested(100), "nested deeper"),
     (lambda m: _nested(100_000), "JSON"),

@@ -153,7 +153,7 @@ def _keys(value: Any, outer: tuple[str, ...] = ()) -> Iterator[str]:
 
 def test_what_is_recorded_is_listed() -> None:
     folder = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
-    traces = Path(__file__).parent / "traces"
+    traces = Path(__file__).resolve().parents[1] / "importers" / "chrome" / "traces"
     with kernelscope.record() as recorder:
         pass
     made = [recorder.recording, *map(load, [*folder.glob("*.kscope"), *traces.glob("*.json.gz")])]

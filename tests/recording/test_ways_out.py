@@ -37,7 +37,7 @@ from kernelscope.views.card.html import page
 from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_card, cells_text
 from kernelscope.views.charts import charts_html
-from kernelscope.views.exports import EXPORTERS
+from kernelscope.views.exports import exporters
 from kernelscope.views.graph.widget import graph
 from kernelscope.views.timeline.widget import timeline
 
@@ -200,7 +200,7 @@ def test_nothing_that_the_command_line_writes_has_a_path(recording: Recording, t
     verbs = [["show", file], ["show", file, "--cells"], ["show", file, "--launches"], ["show", file, "--json"],
              ["show", file, "--redact", "-o", str(tmp_path / "shared.kscope")], ["inspect", file],
              ["inspect", file, "--json"]]
-    verbs += [["export", file, "--to", form, "-o", str(tmp_path / f"export-{form}.x")] for form in EXPORTERS]
+    verbs += [["export", file, "--to", form, "-o", str(tmp_path / f"export-{form}.x")] for form in exporters()]
     verbs += [["compare", file, file], ["compare", file, file, "--html", str(tmp_path / "compared.html")],
               ["compare", file, file, "--json"], ["metrics", file], ["metrics", file, "--json"], ["roofline", file],
               ["roofline", file, "--html", str(tmp_path / "roofline.html")], ["roofline", file, "--json"],

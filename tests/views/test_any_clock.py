@@ -32,7 +32,7 @@ from kernelscope.recording.time import UNKNOWN_INSTANT, instants, is_known
 from kernelscope.schema import INSTANTS, TABLES
 from kernelscope.views.card.answer import recording_answer
 from kernelscope.views.charts import compile_time, gpu_busy, queue_and_execute, time_by_phase
-from kernelscope.views.exports import EXPORTERS
+from kernelscope.views.exports import exporters
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 
@@ -219,7 +219,7 @@ def outputs(name: str, by: int, folder: Path) -> dict[str, Any]:
         made["perfetto"] = perfetto_slices(recorded, folder)
     for each in WITHOUT_INSTANTS:
         try:
-            made[each] = EXPORTERS[each].write(recorded, folder / each).read_text(encoding="utf-8")
+            made[each] = exporters()[each].write(recorded, folder / each).read_text(encoding="utf-8")
         except kernelscope.KernelScopeError as error:
             made[each] = str(error)
     return made

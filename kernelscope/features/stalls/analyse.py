@@ -33,9 +33,8 @@ _BARRIER, _IS_BARRIER = "barrier", re.compile(r"(?:@\S+\s+)?BAR\b")
 
 def reason_text(reason: str) -> str:
     """Return a reason in words, with the field's name of it."""
-    known = REASONS.get(reason)
     name = reason.replace("_", " ")
-    return f"{known.label} ({name})" if known else name
+    return f"{REASONS[reason].label} ({name})" if reason in REASONS else name
 
 
 @dataclass(frozen=True)
@@ -140,13 +139,13 @@ class Samples:
     counts: Ints
     not_issued: Ints
 
-    def at(self, groups: Ints, size: int) -> tuple[Ints, Ints]:
+    def by_group(self, groups: Ints, size: int) -> tuple[Ints, Ints]:
         """Return `counts` and `not_issued` added up by group of the instructions; those of -1 are left out."""
-        found = tuple(np.zeros((size, len(self.reasons)), np.int64) for _ in range(2))
-        known = groups >= 0
-        for into, values in zip(found, (self.counts, self.not_issued), strict=True):
-            np.add.at(into, groups[known], values[known])
-        return found[0], found[1]
+        counts, not_issued = (np.zeros((size, len(self.reasons)), np.int64) for _ in range(2))
+        has_group = groups >= 0
+        np.add.at(counts, groups[has_group], self.counts[has_group])
+        np.add.at(not_issued, groups[has_group], self.not_issued[has_group])
+        return counts, not_issued
 
     def at_barriers(self, text: str, lines: Mapping[int, int]) -> Samples:
         """Return these with what waits at a barrier at the barrier's own instruction, not at one after it.
@@ -162,9 +161,9 @@ class Samples:
         """
         if _BARRIER not in self.reasons:
             return self
-        column, shown = self.reasons.index(_BARRIER), text.split("\n")
-        before = _barriers(shown, {line: offset for offset, line in lines.items()})
-        barriers = np.array([before.get(each, UNKNOWN) for each in self.offsets.tolist()], np.int64)
+        column = self.reasons.index(_BARRIER)
+        before = _barriers(text.split("\n"), {line: offset for offset, line in lines.items()})
+        barriers = np.array([before.get(offset, UNKNOWN) for offset in self.offsets.tolist()], np.int64)
         is_moved = (barriers >= 0) & (self.counts[:, column] > 0)
         offsets = np.union1d(self.offsets, barriers[is_moved])
         stays, goes = np.searchsorted(offsets, self.offsets), np.searchsorted(offsets, barriers[is_moved])
@@ -173,27 +172,28 @@ class Samples:
             into[stays] = values
             into[stays[is_moved], column] = 0
             np.add.at(into[:, column], goes, values[is_moved, column])
-        kept = tables[0].any(axis=1)
-        return Samples(self.reasons, offsets[kept], tables[0][kept], tables[1][kept])
+        is_sampled = tables[0].any(axis=1)
+        return Samples(self.reasons, offsets[is_sampled], tables[0][is_sampled], tables[1][is_sampled])
 
     def ranked(self, counts: Ints, not_issued: Ints) -> tuple[tuple[str, int, int], ...]:
         """Return one row's reasons with their samples, most first."""
         order = np.argsort(-counts, kind="stable")
-        return tuple((self.reasons[at], int(counts[at]), int(not_issued[at])) for at in order.tolist() if counts[at])
+        return tuple((self.reasons[column], int(counts[column]), int(not_issued[column]))
+                     for column in order.tolist() if counts[column])
 
 
-def _barriers(shown: list[str], at: Mapping[int, int]) -> dict[int, int]:
+def _barriers(lines: list[str], offsets: Mapping[int, int]) -> dict[int, int]:
     """Return by an instruction's offset that of the last barrier before it without a label between; or `UNKNOWN`."""
-    found: dict[int, int] = {}
+    barriers: dict[int, int] = {}
     last = UNKNOWN
-    for line, text in enumerate(shown):
-        if text.startswith("."):  # a label: other ways lead here
+    for line, text in enumerate(lines):
+        if text.startswith("."):  # a label: jumps lead here
             last = UNKNOWN
-        elif line in at:
-            found[at[line]] = last
+        elif line in offsets:
+            barriers[offsets[line]] = last
             if _IS_BARRIER.match(instruction_text(text)):
-                last = at[line]
-    return found
+                last = offsets[line]
+    return barriers
 
 
 def samples_by_kernel(recording: Recording, only: int | None = None) -> dict[tuple[int, str], Samples]:
@@ -209,125 +209,129 @@ def samples_by_kernel(recording: Recording, only: int | None = None) -> dict[tup
         The specialization; all of them without.
     """
     specialization = ints(recording, "pc_samples", "specialization_id")
-    mine = slice(None) if only is None else np.flatnonzero(specialization == only)
-    parts: list[Ints] = [specialization[mine]]
-    if not len(parts[0]):
+    selected = slice(None) if only is None else np.flatnonzero(specialization == only)
+    keys: list[Ints] = [specialization[selected]]
+    if not len(keys[0]):
         return {}
     words: dict[str, list[str]] = {}
     for column in ("entry_name", "name", "reason"):
         code, words[column] = codes(recording, "pc_samples", column)
-        parts.append(code[mine])
-    known, offset = np.unique(ints(recording, "pc_samples", "pc_offset")[mine], return_inverse=True)
+        keys.append(code[selected])
+    distinct, offset = np.unique(ints(recording, "pc_samples", "pc_offset")[selected], return_inverse=True)
     # Rows are many where launches are apart: those of one instruction and reason are added up before anything else.
     key = offset
-    for values in parts:
+    for values in keys:
         key = key * (int(values.max()) + 2) + values + 1
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    specialization, entry, name, reason = (values[first] for values in parts)
-    offset = known[offset[first]]
-    samples, not_issued = (sum_by(group, np.maximum(ints(recording, "pc_samples", column)[mine], 0), len(first))
+    specialization, entry, name, reason = (values[first] for values in keys)
+    offset = distinct[offset[first]]
+    samples, not_issued = (sum_by(group, np.maximum(ints(recording, "pc_samples", column)[selected], 0), len(first))
                            for column in ("samples", "not_issued"))
     rows: dict[tuple[int, str], list[int]] = {}
-    for at, each in enumerate(zip(specialization.tolist(), entry.tolist(), name.tolist(), strict=True)):
-        label = words["entry_name"][each[1]] if each[1] >= 0 else words["name"][each[2]]
-        rows.setdefault((each[0], label), []).append(at)
-    found: dict[tuple[int, str], Samples] = {}
-    for kernel, own in rows.items():
-        offsets, where = np.unique(offset[own], return_inverse=True)
-        used, which = np.unique(reason[own], return_inverse=True)
-        tables = [np.zeros((len(offsets), len(used)), np.int64) for _ in range(2)]
+    for row, (number, entry_code, name_code) in enumerate(zip(
+            specialization.tolist(), entry.tolist(), name.tolist(), strict=True)):
+        label = words["entry_name"][entry_code] if entry_code >= 0 else words["name"][name_code]
+        rows.setdefault((number, label), []).append(row)
+    by_kernel: dict[tuple[int, str], Samples] = {}
+    for kernel, indices in rows.items():
+        offsets, offset_index = np.unique(offset[indices], return_inverse=True)
+        reasons, reason_index = np.unique(reason[indices], return_inverse=True)
+        tables = [np.zeros((len(offsets), len(reasons)), np.int64) for _ in range(2)]
         for into, values in zip(tables, (samples, not_issued), strict=True):
-            np.add.at(into, (where, which), values[own])
-        found[kernel] = Samples([words["reason"][each] for each in used.tolist()], offsets, *tables)
-    return found
+            np.add.at(into, (offset_index, reason_index), values[indices])
+        by_kernel[kernel] = Samples([words["reason"][code] for code in reasons.tolist()], offsets, *tables)
+    return by_kernel
 
 
 def by_kernel(recording: Recording) -> list[KernelStalls]:
     """Return the kernels that were sampled, with most samples first: their lines and instructions, hottest first."""
-    held = samples_by_kernel(recording)
-    if not held:
+    sampled = samples_by_kernel(recording)
+    if not sampled:
         return []
-    rows, code = recording.rows("specializations"), CodeRows(recording)
-    dispatchers = recording.rows("dispatchers")
-    shown = _shown_names(recording)
-    all_of_them = sum(int(each.counts.sum()) for each in held.values())
+    specializations, dispatchers = recording.rows("specializations"), recording.rows("dispatchers")
+    code, names = CodeRows(recording), _readable_names(recording)
+    whole = sum(int(samples.counts.sum()) for samples in sampled.values())
     grouped: dict[tuple[int | None, str], list[tuple[int | None, str, Samples]]] = {}
-    for (number, entry), samples in held.items():
-        owner = None if number == UNKNOWN else rows[number]["dispatcher_id"]
-        name = shown[number, entry] if owner is None else dispatchers[owner]["name"]
+    for (number, entry), samples in sampled.items():
+        owner = None if number == UNKNOWN else specializations[number]["dispatcher_id"]
+        name = names[number, entry] if owner is None else dispatchers[owner]["name"]
         grouped.setdefault((owner, name), []).append((None if number == UNKNOWN else number, entry, samples))
-    found = [_kernel(name, owner, parts, code, None if owner is None else dispatchers[owner], all_of_them)
-             for (owner, name), parts in grouped.items()]
-    return sorted(found, key=lambda each: -each.samples)
+    kernels = [_kernel(name, owner, of_kernel, code, None if owner is None else dispatchers[owner], whole)
+               for (owner, name), of_kernel in grouped.items()]
+    return sorted(kernels, key=lambda kernel: -kernel.samples)
 
 
-def _shown_names(recording: Recording) -> dict[tuple[int, str], str]:
-    """The readable name of each kernel by what `samples_by_kernel` knows it by."""
+def _readable_names(recording: Recording) -> dict[tuple[int, str], str]:
+    """Return the readable name of each kernel by its key in `samples_by_kernel`."""
     names = ("specialization_id", "entry_name", "name")
     rows = recording.arrow("pc_samples").select(names).group_by(list(names)).aggregate([]).to_pylist()
     return {(UNKNOWN if row["specialization_id"] is None else row["specialization_id"],
              row["entry_name"] or row["name"]): row["name"] for row in rows}
 
 
-def _kernel(name: str, owner: int | None, parts: list[tuple[int | None, str, Samples]], code: CodeRows,
-            dispatcher: Mapping[str, Any] | None, all_of_them: int) -> KernelStalls:
-    total = sum(int(samples.counts.sum()) for *_, samples in parts)
-    lines: dict[tuple[str, int], tuple[dict[str, list[int]], set[int | None]]] = {}
+def _kernel(name: str, owner: int | None, sampled: list[tuple[int | None, str, Samples]], code: CodeRows,
+            dispatcher: Mapping[str, Any] | None, whole: int) -> KernelStalls:
+    """Return one kernel's samples: those of all its specializations, with the share of `whole` that they are."""
+    total = sum(int(samples.counts.sum()) for *_, samples in sampled)
+    totals_by_line: dict[tuple[str, int], tuple[dict[str, list[int]], set[int | None]]] = {}
     instructions: list[Stalled] = []
     reasons: dict[str, list[int]] = {}
     unknown = 0
-    for number, entry, samples in parts:
+    for number, entry, samples in sampled:
         row = None if number is None or owner is None else code.row(owner, number, "sass")
         sass = None if row is None else SassLines.of(str(row["text"]), entry, dispatcher)
         texts = [] if row is None else str(row["text"]).split("\n")
         by_line = samples if row is None or sass is None else samples.at_barriers(str(row["text"]), sass.lines)
-        distinct, groups = np.unique(_places(sass, by_line), return_inverse=True)
-        counts, not_issued = by_line.at(groups, len(distinct))
-        for at, tie in enumerate(distinct.tolist()):
+        ties, groups = np.unique(_ties(sass, by_line), return_inverse=True)
+        counts, not_issued = by_line.by_group(groups, len(ties))
+        for group, tie in enumerate(ties.tolist()):
             if sass is None or tie < 0:
-                unknown += int(counts[at].sum())
+                unknown += int(counts[group].sum())
                 continue
-            totals, of = lines.setdefault(sass.chains[tie][0], ({}, set()))
-            of.add(number)
-            _add(totals, samples.ranked(counts[at], not_issued[at]))
-        place = _places(sass, samples)
-        for at, offset in enumerate(samples.offsets.tolist()):
-            ranked = samples.ranked(samples.counts[at], samples.not_issued[at])
+            totals, numbers = totals_by_line.setdefault(sass.chains[tie][0], ({}, set()))
+            numbers.add(number)
+            _add(totals, samples.ranked(counts[group], not_issued[group]))
+        tie_of = _ties(sass, samples).tolist()
+        for index, offset in enumerate(samples.offsets.tolist()):
+            ranked = samples.ranked(samples.counts[index], samples.not_issued[index])
             _add(reasons, ranked)
-            line = None if sass is None or place[at] < 0 else sass.chains[int(place[at])][0]
+            line = None if sass is None or tie_of[index] < 0 else sass.chains[tie_of[index]][0]
             text = None if sass is None or offset not in sass.lines else instruction_text(texts[sass.lines[offset]])
             instructions.append(_stalled(name, owner, number, line, text, offset, ranked, total))
-    source = {} if owner is None else source_lines(code, owner, [number for number, *_ in parts if number is not None])
-    made = [_stalled(name, owner, next(iter(of)) if len(of) == 1 else None, line, source.get(line), None,
-                     _ranked(totals), total) for line, (totals, of) in lines.items()]
-    busiest = max(parts, key=lambda each: int(each[2].counts.sum()))[0]
+    numbers_with_code = [number for number, *_ in sampled if number is not None]
+    source = {} if owner is None else source_lines(code, owner, numbers_with_code)
+    lines = [_stalled(name, owner, next(iter(numbers)) if len(numbers) == 1 else None, line, source.get(line), None,
+                      _ranked(totals), total) for line, (totals, numbers) in totals_by_line.items()]
+    busiest, *_ = max(sampled, key=lambda specialization: int(specialization[2].counts.sum()))
     return KernelStalls(
-        name, owner, busiest, total, total / all_of_them if all_of_them else 0.0, _ranked(reasons),
-        tuple(sorted(made, key=lambda each: -each.samples)),
-        tuple(sorted(instructions, key=lambda each: -each.samples)), unknown)
+        name, owner, busiest, total, total / whole if whole else 0.0, _ranked(reasons),
+        tuple(sorted(lines, key=lambda line: -line.samples)),
+        tuple(sorted(instructions, key=lambda instruction: -instruction.samples)), unknown)
 
 
-def _places(sass: SassLines | None, samples: Samples) -> Ints:
+def _ties(sass: SassLines | None, samples: Samples) -> Ints:
+    """Return for each instruction the index of its source lines in ``sass.chains``, -1 for none."""
     return np.full(len(samples.offsets), UNKNOWN) if sass is None else sass.places(samples.offsets)
 
 
 def _add(totals: dict[str, list[int]], ranked: tuple[tuple[str, int, int], ...]) -> None:
     for name, samples, not_issued in ranked:
-        held = totals.setdefault(name, [0, 0])
-        held[0] += samples
-        held[1] += not_issued
+        total = totals.setdefault(name, [0, 0])
+        total[0] += samples
+        total[1] += not_issued
 
 
 def _ranked(totals: Mapping[str, list[int]]) -> tuple[tuple[str, int, int], ...]:
-    found = [(name, samples, not_issued) for name, (samples, not_issued) in totals.items()]
-    return tuple(sorted(found, key=lambda each: -each[1]))
+    reasons = [(name, samples, not_issued) for name, (samples, not_issued) in totals.items()]
+    return tuple(sorted(reasons, key=lambda reason: -reason[1]))
 
 
 def _stalled(kernel: str, owner: int | None, number: int | None, line: tuple[str, int] | None, text: str | None,
              offset: int | None, ranked: tuple[tuple[str, int, int], ...], total: int) -> Stalled:
-    samples = sum(each[1] for each in ranked)
-    return Stalled(kernel, owner, number, None if line is None else line[0] or None, None if line is None else line[1],
-                   text, offset, samples, sum(each[2] for each in ranked), samples / total if total else 0.0, ranked)
+    samples = sum(count for _, count, _ in ranked)
+    file, lineno = (None, None) if line is None else line
+    return Stalled(kernel, owner, number, file or None, lineno, text, offset, samples,
+                   sum(not_issued for *_, not_issued in ranked), samples / total if total else 0.0, ranked)
 
 
 def by_stall(recording: Recording) -> pd.DataFrame:
@@ -341,19 +345,19 @@ def by_stall(recording: Recording) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for kernel in by_kernel(recording):
-        places = list(kernel.lines)
+        lines = list(kernel.lines)
         if kernel.unknown:
             totals: dict[str, list[int]] = {}
             _add(totals, kernel.reasons)
-            for each in kernel.lines:
-                _add(totals, tuple((name, -samples, -not_issued) for name, samples, not_issued in each.reasons))
+            for line in kernel.lines:
+                _add(totals, tuple((name, -samples, -not_issued) for name, samples, not_issued in line.reasons))
             totals = {name: counts for name, counts in totals.items() if counts[0]}
-            places.append(_stalled(kernel.kernel, None, None, None, None, None, _ranked(totals), kernel.samples))
-        for each in places:
-            rows += [{"kernel": each.kernel, "file": each.file, "line": each.line, "text": each.text,
+            lines.append(_stalled(kernel.kernel, None, None, None, None, None, _ranked(totals), kernel.samples))
+        for line in lines:
+            rows += [{"kernel": line.kernel, "file": line.file, "line": line.line, "text": line.text,
                       "reason": reason_text(name), "stall": name, "samples": samples, "not_issued": not_issued,
                       "share": samples / kernel.samples if kernel.samples else 0.0}
-                     for name, samples, not_issued in each.reasons]
+                     for name, samples, not_issued in line.reasons]
     import pandas as pd
 
     kinds = {"kernel": "object", "file": "object", "line": "Int64", "text": "object", "reason": "object",

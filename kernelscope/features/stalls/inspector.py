@@ -54,7 +54,7 @@ def _samples_by_line(recording: Recording, kernel: Kernel, specialization: Speci
         first = _first_lines(code, form)
         line = np.array([*(_line_of(chain, first) for chain in sass.chains), UNKNOWN], np.int64)[ties]
     lines, groups = np.unique(line, return_inverse=True)
-    counts, _ = samples.at(groups, len(lines))
+    counts, _ = samples.by_group(groups, len(lines))
     has_line = lines >= 0
     return LineCounts("samples of warps", "samples", int(samples.counts.sum()), GROUPS,
                       [*map(_category, samples.reasons)], lines[has_line], counts[has_line])

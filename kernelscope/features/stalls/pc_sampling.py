@@ -211,12 +211,12 @@ class PcSampling:
     def taken(self) -> list[Samples]:
         """Return the samples that were taken since this was asked last."""
         counts, self._counts = self._counts, Counter()
-        found: dict[tuple[str, int, int, str], list[int]] = {}
+        totals: dict[tuple[str, int, int, str], list[int]] = {}
         for (entry, offset, correlation, index), count in counts.items():
             reason = _PREFIX.sub("", self._names.get(index, f"reason_{index}"))
             key = self._entries[entry], offset, correlation, reason.removesuffix(_NOT_ISSUED)
-            found.setdefault(key, [0, 0])[reason.endswith(_NOT_ISSUED)] += count
-        return [Samples(*key, samples, not_issued) for key, (samples, not_issued) in found.items()]
+            totals.setdefault(key, [0, 0])[reason.endswith(_NOT_ISSUED)] += count
+        return [Samples(*key, samples, not_issued) for key, (samples, not_issued) in totals.items()]
 
     def _called(self, what: str, *values: int, ignored: int = 0) -> int:
         params = _Params(_HEAD + 8 * len(values), None, self.context, (ctypes.c_void_p * 3)(*values))

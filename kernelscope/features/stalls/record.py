@@ -89,8 +89,8 @@ class StallsProbe(Probe):
         if not self._sampled:
             return
         self._take()
-        sampled = [each for each, _ in self._sampled]
-        samples, dropped = sum(each.total for each in sampled), sum(each.dropped for each in sampled)
+        sampled = [sampling for sampling, _ in self._sampled]
+        samples, dropped = sum(one.total for one in sampled), sum(one.dropped for one in sampled)
         row: dict[str, Any] = {
             "probe": self.name, "status": "ok", "dropped": dropped,
             "message": f"{counted(samples, 'sample')} of warps, {_how_often(sampled[0].period)}"
@@ -123,9 +123,9 @@ class StallsProbe(Probe):
                 rows = sampling.taken()
                 of_device = self._device(ordinal) if rows else 0
                 self.sink.rows["pc_samples"] += [
-                    {"name": readable(each.entry_name), "entry_name": each.entry_name, "device_id": of_device,
-                     "correlation_id": each.correlation_id or None, "pc_offset": each.pc_offset, "reason": each.reason,
-                     "samples": each.samples, "not_issued": each.not_issued} for each in rows]
+                    {"name": readable(row.entry_name), "entry_name": row.entry_name, "device_id": of_device,
+                     "correlation_id": row.correlation_id or None, "pc_offset": row.pc_offset, "reason": row.reason,
+                     "samples": row.samples, "not_issued": row.not_issued} for row in rows]
 
     def _device(self, ordinal: int) -> int:
         assert self.sink is not None
@@ -161,25 +161,26 @@ def begin_anew(path: str | None = None) -> None:
 
 
 def _without(sampled: list[PcSampling]) -> str:
-    others, total = sum(each.of_others for each in sampled), sum(each.total for each in sampled)
+    others, total = sum(one.of_others for one in sampled), sum(one.total for one in sampled)
     return f"; {percent(others / total)} of them without a kernel" if others > _FEW_OTHERS * total else ""
 
 
 def _losses(sampled: list[PcSampling], dropped: int) -> list[tuple[str, str]]:
-    """What is said of samples that are missing, and what to do about it."""
-    found, left = list[tuple[str, str]](), sum(each.left for each in sampled)
-    others, total = sum(each.of_others for each in sampled), sum(each.total for each in sampled)
+    """Return what is missing of the samples, with what to do about it."""
+    losses: list[tuple[str, str]] = []
+    others, total, left = (sum(counts) for counts in zip(
+        *((one.of_others, one.total, one.left) for one in sampled), strict=True))
     if others > _MANY_OTHERS * total:
-        found.append((f"{counted(others, 'sample')} are of kernels that CUPTI tells nothing of, because their code was "
-                      "loaded while nothing was sampled, and another tool or --lanes has used CUPTI since", "restart "
-                      "the kernel, and record stalls before anything else"))
-    if dropped or any(each.is_buffer_full for each in sampled):
+        losses.append((f"{counted(others, 'sample')} are of kernels that CUPTI tells nothing of, because their code "
+                       "was loaded while nothing was sampled, and another tool or --lanes has used CUPTI since",
+                       "restart the kernel, and record stalls before anything else"))
+    if dropped or any(one.is_buffer_full for one in sampled):
         lost = f"{counted(dropped, 'sample')} more" if dropped else "more samples"
-        found.append((f"the GPU lost {lost}, as its buffer was full", "record fewer or shorter kernels at once"))
+        losses.append((f"the GPU lost {lost}, as its buffer was full", "record fewer or shorter kernels at once"))
     if left:
-        found.append((f"those of {counted(left, 'instruction')} are missing, as CUPTI's buffer for {MOST:,} "
-                      "instructions was full", "record fewer kernels at once"))
-    return found
+        losses.append((f"those of {counted(left, 'instruction')} are missing, as CUPTI's buffer for {MOST:,} "
+                       "instructions was full", "record fewer kernels at once"))
+    return losses
 
 
 def _how_often(period: int | None) -> str:

@@ -8,19 +8,14 @@ import json
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.native.log import from_signal_handler
-from kernelscope.probes.base import Probe, error_text, numbers_of, untried
+from kernelscope.probes.compiles import CompileHooks, CompileProbe
 from kernelscope.probes.sink import Sink
 
 FRAMEWORK = "cupy"
-#: The versions, by their first number, that the hooks were tried with.
-KNOWN_VERSIONS = ("14",)
-
 _COMPILE = ["source", "options", "arch"]
 #: What CuPy calls its own functions for; the innermost that is there compiles.
 _NVRTC = ("_compile_using_nvrtc_no_warning", "compile_using_nvrtc")
@@ -34,47 +29,37 @@ _NVRTC = ("_compile_using_nvrtc_no_warning", "compile_using_nvrtc")
 # several have the name: an ElementwiseKernel's does not have its dtypes.
 
 
-class CupyProbe(Probe):
+class CupyProbe(CompileProbe):
     """Hooks CuPy's compiler where it is imported, or as soon as it is."""
 
     name = FRAMEWORK
     module = "cupy.cuda.compiler"
+    versions = ("14",)
     fix = "pip install 'cupy-cuda13x>=14,<15'"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._hooks: CompileHooks | None = None
-
-    @property
-    def is_hooked(self) -> bool:
-        """Nothing is on the path of a launch. See `Probe.is_hooked`."""
-        return False
 
     def hook(self, module: Any, sink: Sink) -> None:
         """Hook the compiles. See `Probe.hook`."""
         version = str(getattr(sys.modules.get("cupy"), "__version__", ""))
         problems = self_check(module)
         if problems:
-            raise ProbeUnavailableError(
-                f"cupy {version or 'of an unknown version'} has other functions than this probe knows, and its "
-                f"compiles are not recorded; those of {', '.join(KNOWN_VERSIONS)} are: {'; '.join(problems)}")
-        self._hooks = hooks = CompileHooks(sink, module)
+            other = self.other_version("cupy", version, "other functions than this probe knows")
+            raise ProbeUnavailableError(f"{other}: {'; '.join(problems)}")
+        self._hooks = hooks = CupyHooks(sink, module)
         self.patches.hook(module, "_compile_with_cache_cuda", hooks.make_compile)
-        name = next(each for each in _NVRTC if each in vars(module))
-        self.patches.hook(module, name, lambda original: hooks.make_phase(original, "nvrtc"))
+        name = next(name for name in _NVRTC if name in vars(module))
+        self.patches.hook(module, name, lambda original: hooks.make_phase(original, "nvrtc", counts=_has_source))
         if inspect.isfunction(vars(module).get("compile_using_nvcc")):
-            self.patches.hook(module, "compile_using_nvcc", lambda original: hooks.make_phase(original, "nvcc"))
+            self.patches.hook(module, "compile_using_nvcc",
+                              lambda original: hooks.make_phase(original, "nvcc", counts=_has_source))
         cache = getattr(module, "_DiskKernelCacheBackend", None)
         if cache is not None and inspect.isfunction(vars(cache).get("load")):
             self.patches.hook(cache, "load", hooks.make_load)
-        if version and numbers_of(version)[:1] not in map(numbers_of, KNOWN_VERSIONS):
-            self.report(sink, untried("cupy", version, ", ".join(KNOWN_VERSIONS)))
+        self.report_version(sink, "cupy", version)
 
-    def unhook(self) -> None:
-        """Undo every hook. See `Probe.unhook`."""
-        if self._hooks is not None:
-            self._hooks.enabled = False
-        super().unhook()
+
+def _has_source(*args: Any) -> bool:
+    """Return whether a call compiles: that of an empty source is a look at the compiler's version."""
+    return bool(args) and not (type(args[0]) is str and not args[0])
 
 
 def self_check(module: Any) -> list[str]:
@@ -90,7 +75,7 @@ def self_check(module: Any) -> list[str]:
     return problems
 
 
-class CompileHooks:
+class CupyHooks(CompileHooks):
     """Records every compile and every load from the disk cache while enabled.
 
     Parameters
@@ -101,121 +86,51 @@ class CompileHooks:
         ``cupy.cuda.compiler``.
     """
 
+    framework = FRAMEWORK
+
     def __init__(self, sink: Sink, compiler: Any) -> None:
-        self.enabled = True
-        self._sink = sink
+        super().__init__(sink)
         self._compiler = compiler
-        self._local = threading.local()
-
-    def make_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what is called in the place of ``_compile_with_cache_cuda``."""
-        def _compile_with_cache_cuda(source: Any, options: Any, arch: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.enabled:
-                return original(source, options, arch, *args, **kwargs)
-            outer = getattr(self._local, "seen", None)
-            self._local.seen = seen = {"phases": []}
-            failure: BaseException | None = None
-            module = None
-            start = self._sink.clock()
-            try:
-                module = original(source, options, arch, *args, **kwargs)
-            except BaseException as error:
-                failure = error
-                raise
-            finally:
-                end = self._sink.clock()
-                self._local.seen = outer
-                try:
-                    given = inspect.signature(original).bind(source, options, arch, *args, **kwargs).arguments
-                    self._write(given, module, failure, start, end, seen)
-                except Exception as problem:
-                    if from_signal_handler(problem):
-                        raise
-                    self._sink.swallow(FRAMEWORK, problem)
-            return module
-
-        return _compile_with_cache_cuda
-
-    def make_phase(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
-        """Return what is called in the place of a function that compiles."""
-        def phase(*args: Any, **kwargs: Any) -> Any:
-            seen = getattr(self._local, "seen", None)
-            # Of an empty source: a look at the version.
-            if seen is None or not self.enabled or not args or (type(args[0]) is str and not args[0]):
-                return original(*args, **kwargs)
-            start = self._sink.clock()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                seen["phases"].append({"kind": "phase", "name": name, "start_ns": start,
-                                       "duration_ns": self._sink.clock() - start})
-
-        return phase
 
     def make_load(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return what is called in the place of the disk cache's ``load``."""
         def load(cache: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
-            found = original(cache, name, *args, **kwargs)
-            seen = getattr(self._local, "seen", None)
-            if seen is not None:
-                seen["cache"], seen["key"] = cache, name
-            return found
+            result, notes = original(cache, name, *args, **kwargs), self.compile
+            if notes is not None:
+                notes |= {"cache": cache, "key": name}
+            return result
 
         return load
 
-    def _write(self, given: dict[str, Any], module: Any, error: BaseException | None, start: int, end: int,
-               seen: dict[str, Any]) -> None:
-        """Write the compile that has ended: a row for each kernel in the source, of which the first has the time."""
-        outcome = "failed" if error is not None else "compiled" if seen["phases"] else "disk"
-        key = str(seen["key"]) if "key" in seen else None
-        file = None if key is None else os.path.join(str(getattr(seen["cache"], "_cache_dir", "")), key)
-        target = self._target(given)
-        mapping = getattr(module, "mapping", None)
-        names = given.get("name_expressions") or ()
-        lowered = {str(name): str((mapping or {}).get(name, name)) for name in names}
-        found = kernels(str(given["source"]), lowered)
-        for at, (entry, name, arguments, constants) in enumerate(found):
-            held = {"arguments": arguments, "constants": constants, "target": target, "options": options_of(given),
-                    "code": hashlib.sha256(str(given["source"]).encode()).hexdigest()[:16],
-                    "generated": bool(_GENERATED.search(str(given["source"])))}
-            dispatcher = self._dispatcher(name, entry, arguments)
-            row: dict[str, Any] = {
-                "dispatcher_id": dispatcher, "thread_id": self._sink.state().thread_id, "trigger": "compile",
-                "signature": signature_text(held), "start_ns": start, "end_ns": end if at == 0 else start,
-                "outcome": outcome, "cache_key": key, "cache_file": file,
-                "error": None if error is None else error_text(error)}
-            attributes: dict[str, Any] = {}
-            if given.get("cache_in_memory"):
-                attributes["in_memory"] = True
-            if len(found) > 1:
-                attributes["in_one_module"] = len(found)
-            if error is not None:
-                attributes["requested"] = held
-            else:
-                row["specialization_id"] = self._specialization(dispatcher, entry, held, target, outcome)
-            row["attributes"] = json.dumps(attributes) if attributes else None
-            self._sink.add_compile(row, seen["phases"] if at == 0 else [])
+    def write(self, bind: Callable[[], dict[str, Any]], result: Any, error: BaseException | None, start: int, end: int,
+              notes: dict[str, Any]) -> None:
+        """Write a row for each kernel in the source, of which the first has the time. See `CompileHooks.write`."""
+        given, phases = bind(), notes["phases"]
+        outcome = "failed" if error is not None else "compiled" if phases else "disk"
+        name = str(notes["key"]) if "key" in notes else None
+        file = None if name is None else os.path.join(str(getattr(notes["cache"], "_cache_dir", "")), name)
+        target, source = self._target(given), str(given["source"])
+        mapping = getattr(result, "mapping", None)
+        lowered = {str(expression): str((mapping or {}).get(expression, expression))
+                   for expression in given.get("name_expressions") or ()}
+        in_source = kernels(source, lowered)
+        attributes: dict[str, Any] = {"in_memory": True} if given.get("cache_in_memory") else {}
+        if len(in_source) > 1:
+            attributes["in_one_module"] = len(in_source)
+        for index, (entry, kernel, arguments, constants) in enumerate(in_source):
+            key = {"arguments": arguments, "constants": constants, "target": target, "options": options_of(given),
+                   "code": hashlib.sha256(source.encode()).hexdigest()[:16],
+                   "generated": bool(_GENERATED.search(source))}
+            owner = "library" if kernel.startswith(_OWN) else "user"
+            self.add((kernel,), {"name": kernel, "arguments": ", ".join(arguments),
+                                 "attributes": json.dumps({"owner": owner})}, key, signature_text(key), start,
+                     start if index else end, outcome, error, [] if index else phases, target=target,
+                     entry_name=entry, cache_key=name, cache_file=file, attributes=attributes)
 
-    def _target(self, given: dict[str, Any]) -> str | None:
-        """The architecture; where CuPy has chosen it for the device, it has remembered that."""
+    def _target(self, given: dict[str, Any]) -> str:
+        """Return the architecture; where CuPy has chosen it for the device, it has remembered that."""
         arch = given.get("arch")
-        if arch is None:
-            arch = self._compiler._get_arch()
-        return f"sm_{arch}"
-
-    def _dispatcher(self, name: str, entry: str, arguments: dict[str, Any]) -> int:
-        owner = "library" if name.startswith(_OWN) else "user"
-        return self._sink.dispatchers.intern((FRAMEWORK, name), lambda: {
-            "framework": FRAMEWORK, "name": name, "arguments": ", ".join(arguments),
-            "attributes": json.dumps({"owner": owner})})
-
-    def _specialization(self, dispatcher: int, entry: str, held: dict[str, Any], target: str | None,
-                        outcome: str) -> int:
-        text = json.dumps(held)
-        digits = (target or "").removeprefix("sm_")
-        return self._sink.specializations.intern((FRAMEWORK, dispatcher, entry, text), lambda: {
-            "dispatcher_id": dispatcher, "signature": signature_text(held), "origin": outcome, "entry_name": entry,
-            "compute_capability": f"{digits[:-1]}.{digits[-1]}" if digits.isdigit() else None, "attributes": text})
+        return f"sm_{self._compiler._get_arch() if arch is None else arch}"
 
 
 # What CuPy's sources say of their kernels.

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import inspect
 import itertools
 import json
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.native.log import from_signal_handler
-from kernelscope.probes.base import Probe, error_text, numbers_of, untried
+from kernelscope.probes.compiles import CompileProbe, CompileRows, code_hash, short_text
 from kernelscope.probes.sink import Sink
 
 FRAMEWORK = "jax"
-#: The versions, by their first two numbers, that the hooks were tried with.
-KNOWN_VERSIONS = ("0.11",)
-
 _TRACE, _LOWER, _COMPILE = (f"/jax/core/compile/{name}_duration" for name in (
     "jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile"))
 _STAGES = {_TRACE: "trace", _LOWER: "lower to StableHLO", _COMPILE: "XLA"}
@@ -31,8 +25,6 @@ _LISTENERS = ("register_scalar_listener", "unregister_scalar_listener", "registe
               "unregister_event_duration_listener", "register_event_listener", "unregister_event_listener")
 _TRACE_PARAMETERS = ["fun", "ji", "ctx_mesh", "dbg", "avals", "args", "kwargs"]
 _LOWER_PARAMETERS = ["args", "jaxpr"]
-#: Texts of static arguments are cut here.
-_LONGEST = 100
 
 # What JAX times it tells listeners of, with the function's name: the public interface. That says neither what was
 # passed nor which function of the name it was: the function that traces does, and the one that lowers says on which
@@ -40,31 +32,24 @@ _LONGEST = 100
 # configuration; so reasons are told from what differs, as for CuPy.
 
 
-class JaxProbe(Probe):
+class JaxProbe(CompileProbe):
     """Listens to JAX where it is imported, or as soon as it is."""
 
     name = FRAMEWORK
+    versions = ("0.11",)
     fix = "pip install 'jax>=0.11,<0.12'"
 
     def __init__(self) -> None:
         super().__init__()
         self._listeners: list[tuple[Callable[[Any], None], Any]] = []
-        self._hooks: CompileHooks | None = None
-
-    @property
-    def is_hooked(self) -> bool:
-        """Nothing is on the path of a launch. See `Probe.is_hooked`."""
-        return False
 
     def hook(self, module: Any, sink: Sink) -> None:
         """Listen to the compiles. See `Probe.hook`."""
         version = str(getattr(module, "__version__", ""))
         monitoring, pjit = (sys.modules.get(f"jax._src.{name}") for name in ("monitoring", "pjit"))
         if not all(hasattr(monitoring, name) for name in _LISTENERS):
-            raise ProbeUnavailableError(
-                f"jax {version or 'of an unknown version'} has other listeners than this probe knows, and its compiles "
-                f"are not recorded; those of {', '.join(KNOWN_VERSIONS)} are")
-        self._hooks = hooks = CompileHooks(sink)
+            raise ProbeUnavailableError(self.other_version("jax", version, "other listeners than this probe knows"))
+        self._hooks = hooks = JaxHooks(sink)
         for register, unregister, listener in zip(_LISTENERS[::2], _LISTENERS[1::2], (
                 hooks.began, hooks.ended, hooks.happened), strict=True):
             self._listeners.append((getattr(monitoring, unregister), listener))  # before: a Ctrl-C may come
@@ -80,13 +65,13 @@ class JaxProbe(Probe):
         if missing:
             self.report(sink, f"jax {version} has another {' and '.join(missing)}: its compiles are recorded without "
                         "what was passed, and so without reasons")
-        elif version and numbers_of(version)[:2] not in map(numbers_of, KNOWN_VERSIONS):
-            self.report(sink, untried("jax", version, ", ".join(KNOWN_VERSIONS)))
+        else:
+            self.report_version(sink, "jax", version)
 
     def unhook(self) -> None:
         """Undo every hook. See `Probe.unhook`."""
         if self._hooks is not None:
-            self._hooks.enabled = False
+            self._hooks.enabled = False  # before the listeners go
         while self._listeners:
             unregister, listener = self._listeners[-1]
             # Somebody may have cleared all listeners, or a Ctrl-C came before it was one.
@@ -96,13 +81,13 @@ class JaxProbe(Probe):
         super().unhook()
 
 
-class CompileHooks:
+class JaxHooks(CompileRows):
     """Records every compile and every load from the persistent compilation cache while enabled."""
 
+    framework = FRAMEWORK
+
     def __init__(self, sink: Sink) -> None:
-        self.enabled = True
-        self._sink = sink
-        self._local = threading.local()
+        super().__init__(sink)
         self._functions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._numbers = itertools.count()
 
@@ -141,7 +126,7 @@ class CompileHooks:
                 stages, known["stages"] = known["stages"], []
                 self._write(name, here, stages, end, None if error is before else error)
         except Exception as problem:
-            self._swallow(problem)
+            self.swallow(problem)
 
     def happened(self, event: str, **said: Any) -> None:
         """Hear that the persistent cache had what was asked for."""
@@ -169,7 +154,7 @@ class CompileHooks:
                     if trace["is_outermost"]:  # others are parts of it
                         self._traced(here, fun, ji, dbg, avals, args, kwargs, failure, start)
                 except Exception as problem:
-                    self._swallow(problem)
+                    self.swallow(problem)
 
         return _trace_for_jit
 
@@ -183,7 +168,7 @@ class CompileHooks:
                         known["placed"] = [
                             _placed(each.sharding) if each.committed else None for each in args]
                 except Exception as problem:
-                    self._swallow(problem)
+                    self.swallow(problem)
             return original(args, *more, **given)
 
         return _resolve_and_lower
@@ -194,7 +179,7 @@ class CompileHooks:
         name = str(getattr(fun, "__name__", type(fun).__name__))
         known = here.known.setdefault(name, {"stages": []})
         known.pop("placed", None)
-        known.update(key=self._key(fun, name), held=held_of(fun, ji, dbg, avals, args, kwargs), **_of_function(fun))
+        known.update(key=self._key(fun, name), held=key_of(fun, ji, dbg, avals, args, kwargs), **_of_function(fun))
         if failure is not None:
             self._write(name, here, known["stages"] or [{"start_ns": start}], self._sink.clock(), failure)
             known["stages"] = []
@@ -220,33 +205,19 @@ class CompileHooks:
         held["arguments"] = arguments
         outcome = "failed" if error is not None else "disk" if here.is_hit else "compiled"
         here.is_hit = False
-        key = (FRAMEWORK, name, known.get("key"))
-        dispatcher = self._sink.dispatchers.intern(key, lambda: {
-            "framework": FRAMEWORK, "name": name, "arguments": ", ".join(arguments),
-            **{each: known.get(each) for each in ("module", "filename", "lineno")},
-            "attributes": json.dumps({"owner": known.get("owner", "library")})})
-        row: dict[str, Any] = {
-            "dispatcher_id": dispatcher, "thread_id": self._sink.state().thread_id, "trigger": "compile",
-            "signature": signature_text(held), "start_ns": stages[0]["start_ns"], "end_ns": end, "outcome": outcome,
-            "error": None if error is None else error_text(error)}
-        if error is not None:
-            row["attributes"] = json.dumps({"requested": held})
-        elif known.get("held") is not None:
-            text = json.dumps(held)
-            row["specialization_id"] = self._sink.specializations.intern((*key, text), lambda: {
-                "dispatcher_id": dispatcher, "signature": row["signature"], "origin": outcome, "attributes": text})
-        self._sink.add_compile(row, [each for each in stages if "name" in each])
+        self.add(
+            (name, known.get("key")),
+            {"name": name, "arguments": ", ".join(arguments),
+             **{column: known.get(column) for column in ("module", "filename", "lineno")},
+             "attributes": json.dumps({"owner": known.get("owner", "library")})},
+            held, signature_text(held), stages[0]["start_ns"], end, outcome, error,
+            [stage for stage in stages if "name" in stage], has_key=known.get("held") is not None)
 
     def _here(self) -> _Here:
         here = getattr(self._local, "here", None)
         if here is None:
             here = self._local.here = _Here()
         return here
-
-    def _swallow(self, problem: Exception) -> None:
-        if from_signal_handler(problem):
-            raise problem
-        self._sink.swallow(FRAMEWORK, problem)
 
 
 class _Here:
@@ -261,7 +232,7 @@ class _Here:
 
 # What a call was made with.
 
-def held_of(fun: Any, ji: Any, dbg: Any, avals: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+def key_of(fun: Any, ji: Any, dbg: Any, avals: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return what decides about a trace: arguments by name, static ones and parameters of primitives, options.
 
     Parameters
@@ -274,12 +245,12 @@ def held_of(fun: Any, ji: Any, dbg: Any, avals: Any, args: Any, kwargs: Any) -> 
     constants = {} if is_primitive else static_arguments(fun, ji, args, kwargs)
     if is_primitive:
         parameters = inspect.getclosurevars(fun).nonlocals.get("params", {})
-        constants |= {str(name): _text(value) for name, value in parameters.items()}
-    options = {str(name): _text(value) for name, value in getattr(ji, "compiler_options_kvs", ())}
+        constants |= {str(name): short_text(repr(value)) for name, value in parameters.items()}
+    options = {str(name): short_text(repr(value)) for name, value in getattr(ji, "compiler_options_kvs", ())}
     for name in ("donate_argnums", "device", "backend", "keep_unused"):
         value = getattr(ji, name, None)
         if value:
-            options[name] = _text(value)
+            options[name] = short_text(repr(value))
     return {"arguments": {str(name): argument(aval) for name, aval in zip(names, avals, strict=False)},
             "constants": constants, "options": options, **({"primitive": True} if is_primitive else {})}
 
@@ -302,7 +273,7 @@ def static_arguments(fun: Any, ji: Any, args: Any, kwargs: Any) -> dict[str, str
     given = {**{name: each.default for name, each in signature.parameters.items() if each.default is not each.empty},
              **dict(zip(parameters, args, strict=False)), **kwargs}
     static = {*names, *(parameters[at] for at in numbers if -len(parameters) <= at < len(parameters))}
-    return {name: _text(given[name]) for name in parameters if name in static and name in given}
+    return {name: short_text(repr(given[name])) for name in parameters if name in static and name in given}
 
 
 def signature_text(held: dict[str, Any]) -> str:
@@ -321,11 +292,6 @@ def _placed(sharding: Any) -> str | None:
     return (f"{spec} on " if spec is not None else "") + ", ".join(devices)
 
 
-def _text(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _LONGEST else text[:_LONGEST - 1] + "…"
-
-
 def _is_jaxs(fun: Any) -> bool:
     return str(getattr(fun, "__module__", "")).partition(".")[0] in ("jax", "jaxlib")
 
@@ -336,10 +302,5 @@ def _of_function(fun: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"owner": owner, "module": getattr(fun, "__module__", None)}
     code = getattr(inspect.unwrap(fun) if callable(fun) else fun, "__code__", None)
     if isinstance(code, CodeType) and not _is_jaxs(fun):
-        found |= {"filename": code.co_filename, "lineno": code.co_firstlineno, "code": _hash(code)}
+        found |= {"filename": code.co_filename, "lineno": code.co_firstlineno, "code": code_hash(code)}
     return found
-
-
-def _hash(code: CodeType) -> str:
-    nested = [_hash(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
-    return hashlib.sha256(repr((code.co_code, code.co_names, nested)).encode()).hexdigest()[:16]

@@ -731,11 +731,13 @@ PARTS: Mapping[str, Callable[[Overview], Any]] = {
 
 
 def _of_features() -> dict[str, Callable[[Overview], Any]]:
-    return {feature.name: loaded(feature.card.member) for feature in features() if feature.card is not None}
+    return {feature.name: loaded(feature.card.member) for feature in features()
+            if feature.card is not None and feature.card.member}
 
 
 def whole_answer() -> type[RecordingAnswer]:
     """Return the type of an answer about a recording with the members that features add."""
-    members = {feature.name: loaded(feature.card.member_type) for feature in features() if feature.card is not None}
+    members = {feature.name: loaded(feature.card.member_type) for feature in features()
+               if feature.card is not None and feature.card.member}
     return types.new_class(RecordingAnswer.__name__, (RecordingAnswer,), {"total": False}, lambda namespace: (
         namespace.update(__annotations__=members, __doc__=RecordingAnswer.__doc__, __module__=__name__)))

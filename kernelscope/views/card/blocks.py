@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from kernelscope.units import counted, percent
 from kernelscope.views.base import cut
-from kernelscope.views.flame.model import Flame
 
 #: How many rows are in sight before "and N more", and how many lines of code.
 FIRST_ROWS = 12
@@ -329,10 +328,10 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class CallPaths:
-    """The flame graph of call paths: on pages."""
+class Drawing:
+    """What a feature draws: on pages. `html` returns it, in which what comes from user code is escaped."""
 
-    flame: Flame
+    html: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -348,7 +347,7 @@ class Fold:
     scrolls: bool = True
 
 
-Block = Shares | Lines | Table | Findings | Listing | Picture | CallPaths | Fold
+Block = Shares | Lines | Table | Findings | Listing | Picture | Drawing | Fold
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from kernelscope.views.base import clean, cut, escape, shorten
 from kernelscope.views.card.blocks import (
     Bar,
     Block,
-    CallPaths,
     Card,
     CodeLine,
     Column,
+    Drawing,
     Figure,
     Finding,
     Findings,
@@ -36,7 +36,6 @@ from kernelscope.views.card.blocks import (
 )
 from kernelscope.views.card.meanings import COLUMNS, column_meaning
 from kernelscope.views.card.sections import card_of
-from kernelscope.views.flame.svg import images
 from kernelscope.views.graph.svg import small
 from kernelscope.views.html import (
     LINES_STYLE,
@@ -186,8 +185,8 @@ def _block(block: Block, draw: _Draw) -> str:
             return _shares(block)
         case Listing():
             return printed_listing(block)
-        case CallPaths(flame):
-            return f'<div class="ks-flame">{images(flame)}</div>'
+        case Drawing(html):
+            return html()
         case Picture(graph_id):
             return f'<div class="ks-graph">{draw(graph_id)}</div>'
 

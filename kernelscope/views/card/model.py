@@ -61,7 +61,6 @@ from kernelscope.analysis.wall_time import WallTime, cells_left_out, total, wall
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNFINISHED
 from kernelscope.units import brief
-from kernelscope.views.flame.model import Flame, flame_of
 from kernelscope.views.keys import link_keys
 
 Result = TypeVar("Result")
@@ -423,11 +422,6 @@ class Overview:
     def compiled_functions(self) -> dict[str, tuple[str, ...]]:
         """Return the functions that torch has compiled to kernels of each name."""
         return functions_of_kernels(self.compilations)
-
-    @cached_property
-    def flame(self) -> Flame | None:
-        """Return the call paths; None where none were recorded."""
-        return flame_of(self.recording)
 
     @cached_property
     def frameworks(self) -> tuple[str, ...]:

@@ -36,7 +36,6 @@ from kernelscope.views.card.blocks import (
     Action,
     Bar,
     Block,
-    CallPaths,
     Card,
     CodeLine,
     Column,
@@ -64,8 +63,6 @@ from kernelscope.views.card.blocks import (
 )
 from kernelscope.views.card.model import Overview
 from kernelscope.views.card.verdict import groups, outliers_line, verdict
-from kernelscope.views.flame import text as flame_text
-from kernelscope.views.flame.model import LABELS
 from kernelscope.views.parts import GPU_LABELS, part_label, phase_label
 
 #: How many are in sight before "and N more", and how many a page has at most in its folded parts.
@@ -1087,27 +1084,12 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...
     ), named="signature", is_dense=True, is_apart=True, left_out=held.count(kernel.dispatcher_id) - len(rows)),)
 
 
-# Call paths.
-
-def call_paths_section(shown: Overview) -> Section | None:
-    """Return the call paths: a flame graph on a page, the heaviest frames on a terminal."""
-    flame = shown.flame
-    if flame is None:
-        return None
-    rows = [Row(label, dict(zip(flame.metrics, values, strict=True)), depth=depth)
-            for depth, label, values in flame_text.rows(flame, FIRST_ROWS)]
-    table = Table(("call path", ""), tuple(rows), terminal=terminal_columns(*[
-        (LABELS[name].lower(), name) for name in flame.metrics]), more=flame_text.rest(flame, len(rows)))
-    return Section("call_paths", "Call paths", count(flame.paths), (CallPaths(flame), table),
-                   "a flame graph: functions of Python below their callers, down to the kernels that they launched")
-
-
 #: The sections of a card by their order: each makes one of an `Overview`, or None where it has nothing to say. Those of
 #: features stand between them: see `kernelscope.registry.CardSection`.
 SECTIONS: Mapping[int, Callable[[Overview], Section | None]] = {
     10: advice_section, 20: processes_section, 40: cells_section, 50: kernels_section, 70: lines_section,
     90: compiles_section, 100: tunings_section, 110: builds_section, 120: graphs_section, 130: ranges_section,
-    140: gpu_section, 150: calls_section, 160: phases_section, 170: call_paths_section, 180: configurations_section,
+    140: gpu_section, 150: calls_section, 160: phases_section, 180: configurations_section,
 }
 
 

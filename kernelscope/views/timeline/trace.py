@@ -15,11 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Floats, Ints, ints, rows_by
-from kernelscope.analysis.stacks import has_stacks
+from kernelscope.analysis.columns import Bools, Floats, Ints, ints, row_count, rows_by
 from kernelscope.schema import MAX_TIME_NS, UNKNOWN
 from kernelscope.views.base import clean
-from kernelscope.views.flame.model import frame_of_line
+from kernelscope.views.frames import frame_of_line
 from kernelscope.views.timeline.build import combinations, first_free_rows
 from kernelscope.views.timeline.model import (
     GROUPS,
@@ -385,7 +384,7 @@ class _Tables:
     @cached_property
     def _frames(self) -> StackFrames | None:
         recording = self._timeline.recording
-        if not has_stacks(recording):
+        if not row_count(recording, "stacks"):
             return None
         labels = [frame_of_line(row).line for row in recording.rows("lines")]
         return StackFrames(ints(recording, "stacks", "parent_stack_id"), ints(recording, "stacks", "line_id"), labels)

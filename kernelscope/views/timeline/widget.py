@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets
 
-from kernelscope.analysis.stacks import has_stacks
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.flame.wire import header_of
+from kernelscope.views.live import drawings, front_ends, header_of
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.overview import with_overview
 from kernelscope.views.timeline.svg import describe, image
 from kernelscope.views.timeline.wire import pack
 from kernelscope.views.widget import FrontEnd, View, checked_height, front_end, shared_front_end
 
+if TYPE_CHECKING:
+    _Drawn = View
+else:
+    # By its name, the front end of what each feature draws live in the card beside it, where the recording has any.
+    _Drawn = type(View)("_Drawn", (View,), {"__module__": __name__, **{
+        name: traitlets.Instance(FrontEnd, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
+        for name in front_ends()}})
 
-class TimelineWidget(View):
+
+class TimelineWidget(_Drawn):
     """The timeline of a recording as a widget.
 
     Shown by itself it leaves a picture in a saved notebook; as a part of another widget it is the live view alone.
@@ -44,17 +51,15 @@ class TimelineWidget(View):
     _esm = front_end("widget")
 
     height = traitlets.Int(0, min=0).tag(sync=True)
-    #: What draws the call paths in the card beside it, where the recording has any.
-    flame = traitlets.Instance(FrontEnd, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
 
     def __init__(self, recording: Recording, height: int | None = None) -> None:
         self.recording = recording
         self._inspector: View | None = None
-        super().__init__(height=checked_height(height, "lanes need"),
-                         flame=shared_front_end("flame") if has_stacks(recording) else None)
+        super().__init__(height=checked_height(height, "lanes need"), **{
+            drawing.front_end: shared_front_end(drawing.front_end) for drawing in drawings(recording)})
 
     def data(self) -> tuple[dict[str, Any], bytes]:
-        """Return the header, with what the card beside it shows of call paths, and the payload."""
+        """Return the header, with what the card beside it draws live, and the payload."""
         shown = timeline_of(self.recording)
         packed = with_overview(pack(shown), shown)
         return {"header": packed.header | header_of(self.recording)}, packed.payload

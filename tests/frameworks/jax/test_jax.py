@@ -219,7 +219,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_what_goes_wrong_for_us_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelscope.frameworks.jax.hooks.held_of", lambda *_: 1 // 0)
+    monkeypatch.setattr("kernelscope.frameworks.jax.hooks.key_of", lambda *_: 1 // 0)
     with kernelscope.record() as recorder:
         assert make()(ones(7)).shape == (7,)
     assert any("ZeroDivisionError" in str(row["message"]) for row in recorder.recording.rows("health"))

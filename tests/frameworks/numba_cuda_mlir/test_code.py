@@ -8,7 +8,14 @@ from numba_cuda_mlir import cuda
 import kernelscope
 from kernelscope.analysis.code import code_text, line_map
 from kernelscope.errors import KernelScopeError
+from kernelscope.probes import code as code_rows
 from kernelscope.views.inspector.model import code_of, inspect_kernels
+
+
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch):
+    """A busy machine takes longer to disassemble than a recording waits for it."""
+    monkeypatch.setattr(code_rows, "SASS_BUDGET_S", 120)
 
 
 @cuda.jit(device=True)

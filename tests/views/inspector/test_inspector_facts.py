@@ -114,7 +114,7 @@ def test_code_with_its_lines() -> None:
     assert from_lines == [9, 10, 11, 9, 10, 11]
     message, buffers = code_message(ptx, "ptx")
     assert message == {"note": "", "fix": "", "first": 1, "name": "scale.ptx", "has_text": True, "has_lines": True,
-                       "chains": [[["", 9]], [["", 10]], [["", 11]]], "samples": None}
+                       "chains": [[["", 9]], [["", 10]], [["", 11]]], "counts": None}
     ties = [line - 9 if line else -1 for line in ptx.lines]
     assert [inflated(each) for each in buffers] == [
         ptx.text.encode(), *(np.array(each, "<i4").tobytes() for each in (ptx.lines, ties))]
