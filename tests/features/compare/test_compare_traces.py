@@ -12,7 +12,7 @@ from handmade import Script
 import kernelscope
 
 TESTS = Path(__file__).parents[2]
-TRACES, RECORDINGS = TESTS / "recording" / "traces", TESTS.parent / "notebooks" / "recordings"
+TRACES, RECORDINGS = TESTS / "importers" / "chrome" / "traces", TESTS.parent / "notebooks" / "recordings"
 
 
 def test_two_traces_are_compared(cli: Any, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 USE = f"""
 import kernelscope
 
-imported = kernelscope.load({str(ROOT / "tests" / "recording" / "traces" / "kineto_training.json.gz")!r})
+imported = kernelscope.load({str(ROOT / "tests" / "importers" / "chrome" / "traces" / "kineto_training.json.gz")!r})
 assert len(imported.launches) and imported.operators.empty
 assert imported.launches.operator_id.isna().all() and imported.activities.operator_id.isna().all()
 recorded = kernelscope.load({str(ROOT / "notebooks" / "recordings" / "torch_training.kscope")!r})
