@@ -302,5 +302,6 @@ def test_the_files_that_the_page_names_are_enough(change: Change, changed: Path)
 def test_every_file_that_the_page_names_exists() -> None:
     named = {each for each in re.findall(r"`([\w./-]+/[\w.-]*)`", PAGE) if "NAME" not in each}
     assert len(named) > 40
-    places = (ROOT, ROOT / "kernelscope", ROOT / "kernelscope" / "views", ROOT / "frontend")
+    package = ROOT / "kernelscope"
+    places = (ROOT, package, *(package / room for room in ("views", "features", "importers")), ROOT / "frontend")
     assert sorted(each for each in named if not any((place / each).exists() for place in places)) == []

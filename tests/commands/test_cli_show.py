@@ -38,7 +38,7 @@ def test_cells_and_launches(cli: Any, recorded: Path) -> None:
 def test_lines(cli: Any, recorded: Path) -> None:
     notice, head, line = cli("show", str(recorded), "--lines").stdout.splitlines()
     assert "dry run" in notice and head.split()[:3] == ["line", "function", "launches"]
-    assert line.startswith("conftest.py:") and line.split()[2] == "3"
+    assert line.startswith("command_fixtures.py:") and line.split()[2] == "3"
 
 
 @pytest.mark.parametrize("cell", ["1", "first"])

@@ -25,7 +25,7 @@ from kernelscope.views.answer import MOST_LETTERS
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "notebooks" / "recordings"
 TRACES = ROOT / "tests" / "importers" / "chrome" / "traces"
-TOOLS = ["list_recordings", "verdict", "kernels", "compiles", "lines", "advice", "metrics"]
+TOOLS = ["list_recordings", "verdict", "kernels", "compiles", "lines", "advice"]
 
 
 def test_only_recordings_of_the_folder_are_listed(folder: Path) -> None:
@@ -102,7 +102,6 @@ def test_answers_are_bounded_whatever_is_asked_for(limit: int | None) -> None:
 QUESTIONS: dict[str, Callable[[Folder, Any], tuple[str, bool]]] = {
     "part": lambda held, value: held.part(value, "kernels"),
     "part with a limit": lambda held, value: held.part("ok.kscope", "kernels", limit=value),
-    "metrics": lambda held, value: held.metrics("ok.kscope", value),
     "list_recordings": lambda held, value: held.list_recordings(value),
 }
 
@@ -214,11 +213,11 @@ def test_wrong_arguments_are_answered_in_one_line(ask: Ask, folder: Path) -> Non
 def test_tools_of_features_are_told_of_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Feature("toy", tools={"toys": "toys:toys"}, tool_instructions="toys counts toys.")
     monkeypatch.setattr(mcp_command, "features", lambda: (toy,))
-    assert "if they were measured. toys counts toys. Times are" in mcp_command.instructions()
-    assert "advice, metrics and toys, each a" in mcp_command.about()
+    assert "or advice for more. toys counts toys. Times are" in mcp_command.instructions()
+    assert "lines, advice and toys, each a" in mcp_command.about()
     monkeypatch.setattr(mcp_command, "features", lambda: ())
-    assert "if they were measured. Times are" in mcp_command.instructions()
-    assert "lines, advice and metrics, each a" in mcp_command.about()
+    assert "or advice for more. Times are" in mcp_command.instructions()
+    assert "compiles, lines and advice, each a" in mcp_command.about()
     assert [*mcp_command.tools()] == TOOLS
 
 
@@ -269,5 +268,4 @@ def test_a_client_asks_every_tool(ask: Ask, folder: Path) -> None:
     assert found["compiles"]["compiles"][0]["why"] and found["compiles"]["compiles"][0]["fix"]
     assert found["kernels"]["kernels"][0]["kernel"] == "horner"
     assert found["advice"]["advice"] and "lines" in found["lines"]
-    assert "No kernel's counters were measured" in found["metrics"]["verdict"]
     assert sorted(path.name for path in folder.rglob("*")) == before

@@ -21,11 +21,11 @@ from kernelscope.analysis import (
     compiles,
     gpu,
     launches,
-    runs,
     tuning,
 )
 from kernelscope.analysis.columns import Rows
 from kernelscope.errors import RecorderStateError
+from kernelscope.features.compare import runs
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.merge import merge
 from kernelscope.schema import TABLES

@@ -281,7 +281,7 @@ def test_a_recording_inside_another_has_its_own_samples(pm):
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"metrics": "basic"}, "metrics .basic. cannot stand beside lanes"),
+    ({"metrics": "basic"}, "lanes True cannot stand beside metrics .basic."),
     ({"stalls": True}, "lanes True cannot stand beside stalls"), ({"gpu": "none"}, "needs CUPTI")])
 def test_options_that_do_not_go_together_are_refused(options, said):
     with pytest.raises(ValueError, match=said):

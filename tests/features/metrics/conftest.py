@@ -1,0 +1,3 @@
+"""The server of `kernelscope mcp`."""
+
+from mcp_fixtures import *  # noqa: F403 - fixtures
