@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -262,13 +263,13 @@ class Importer:
 @functools.cache
 def frameworks() -> tuple[Framework, ...]:
     """Return the frameworks, those of this package in order of their folders' names."""
-    return tuple(_declared("frameworks", "FRAMEWORK"))
+    return tuple(_declared("frameworks", "FRAMEWORK", Framework))
 
 
 @functools.cache
 def features() -> tuple[Feature, ...]:
     """Return the features, those of this package in order of their folders' names."""
-    declared: list[Feature] = [*_declared("features", "FEATURE")]
+    declared: list[Feature] = [*_declared("features", "FEATURE", Feature)]
     names = {feature.name for feature in declared}
     return tuple(feature for feature in declared if names.issuperset(feature.needs))
 
@@ -276,17 +277,39 @@ def features() -> tuple[Feature, ...]:
 @functools.cache
 def importers() -> tuple[Importer, ...]:
     """Return the importers of traces, those of this package in order of their folders' names."""
-    return tuple(_declared("importers", "IMPORTER"))
+    return tuple(_declared("importers", "IMPORTER", Importer))
 
 
-def _declared(room: str, name: str) -> Iterator[Any]:
-    """Yield what the folders of a room declare under this name, and what the entry points of its group name."""
+def _declared(room: str, name: str, kind: type[Any]) -> Iterator[Any]:
+    """Yield what the folders of a room declare under this name, and what the entry points of its group name.
+
+    An entry point that names nothing of the kind is left out, with a warning: it is another package's.
+    """
     package = importlib.import_module(f"kernelscope.{room}")
     for folder in pkgutil.iter_modules(package.__path__):
         if folder.ispkg:
             yield getattr(importlib.import_module(f"{package.__name__}.{folder.name}"), name)
-    for entry in sorted(importlib.metadata.entry_points(group=f"kernelscope.{room}"), key=lambda entry: entry.name):
-        yield entry.load()
+    for entry in entry_points(f"kernelscope.{room}"):
+        try:
+            declared = entry.load()
+            if not isinstance(declared, kind):
+                raise TypeError(f"{entry.value} is a {type(declared).__name__}, not a {kind.__name__}")
+        except Exception as problem:
+            where = entry.dist.name if entry.dist is not None else entry.value
+            warnings.warn(f"{entry.name} of {where} is left out of kernelscope.{room}: {type(problem).__name__}: "
+                          f"{problem}", RuntimeWarning, stacklevel=2)
+        else:
+            yield declared
+
+
+def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
+    """Return the entry points of a group in order of their names; the packages are looked through once a process."""
+    return sorted(_entry_points().select(group=group), key=lambda entry: (entry.name, entry.value))
+
+
+@functools.cache
+def _entry_points() -> Any:
+    return importlib.metadata.entry_points()
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.cost import Trial, measure
 from kernelscope.probes.sink import Sink
+from kernelscope.registry import entry_points
 
 
 class ProbeProtocol(Protocol):
@@ -990,7 +991,7 @@ def plugin_probes(taken: Collection[str]) -> tuple[list[ProbeProtocol], list[dic
     """
     probes: list[ProbeProtocol] = []
     problems: list[dict[str, Any]] = []
-    for entry in _entries():
+    for entry in entry_points(GROUP):
         try:
             probe = _made(entry.load())
             if probe.name in {*taken, *(each.name for each in probes)}:
@@ -1013,8 +1014,3 @@ def _made(maker: Callable[[], Any]) -> ProbeProtocol:
     if missing:
         raise TypeError(f"{type(probe).__name__} has no {', no '.join(missing)}")
     return probe
-
-
-@functools.cache
-def _entries() -> tuple[importlib.metadata.EntryPoint, ...]:
-    return tuple(sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 import kernelscope
-from kernelscope import studies
+from kernelscope import registry, studies
 from kernelscope.commands import cell, cli, verb
-from kernelscope.probes import base
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -97,11 +96,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
                  for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))]
         (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
         importlib.invalidate_caches()
-        base._entries.cache_clear()
+        registry._entry_points.cache_clear()
 
     yield put
     monkeypatch.undo()
-    base._entries.cache_clear()
+    registry._entry_points.cache_clear()
 
 
 def test_the_guide_s_probe_records_and_undoes(toy: Any) -> None:

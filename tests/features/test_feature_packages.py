@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope import load, record
+from kernelscope.schema import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to-write-a-feature.md").read_text(encoding="utf-8")
@@ -99,3 +100,17 @@ def test_a_file_without_the_tables_of_a_feature_that_is_installed_opens(tmp_path
         for name, content in members.items():
             archive.writestr(name, content)
     assert load(path).pc_samples.empty
+
+
+@pytest.mark.parametrize(("value", "message"), [
+    ("there_is_no_such_module:FEATURE", "ModuleNotFoundError"), ("math:pi", "math:pi is a float, not a Feature")])
+def test_an_entry_point_that_names_no_feature_is_left_out(value: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "broken-1.0.dist-info").mkdir()
+    (tmp_path / "broken-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (tmp_path / "broken-1.0.dist-info" / "entry_points.txt").write_text(f"[kernelscope.features]\ntoy = {value}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "from kernelscope.schema import TABLES; print(len(TABLES))"], cwd=tmp_path,
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(
+            [str(tmp_path), str(ROOT)])})
+    assert int(done.stdout) == len(TABLES)
+    assert "RuntimeWarning: toy of broken is left out of kernelscope.features" in done.stderr and message in done.stderr

@@ -90,7 +90,7 @@ def test_lanes_show_when_kernels_ran_and_what_they_did(arrays):
     assert np.median(value[during]) > 40 and np.median(value[before]) < 10
 
 
-def test_a_long_cell_loses_no_sample(arrays):
+def test_a_long_cell_loses_nothing_that_is_not_stated(arrays):
     x, y = arrays
     with kernelscope.record(lanes=True) as recorder:
         end = time.perf_counter() + 2
@@ -99,8 +99,10 @@ def test_a_long_cell_loses_no_sample(arrays):
             cuda.synchronize()
     recording = recorder.recording
     start, end, value = lane(recording, BUSY)
-    print(len(start), stated(recording)[0]["message"])
-    assert len(start) > 15_000 and not np.isnan(value).any()
+    lost = np.isnan(value)
+    # The buffer can be full where its thread comes late: 2.4 ms were lost once in 2 s.
+    assert len(start) > 15_000 and (end - start)[lost].sum() < 0.01 * (end[-1] - start[0])
+    assert bool(lost.any()) == ("without samples" in stated(recording)[0]["message"])
     assert end[-1] - start[0] > 1.8e9
 
 
