@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import importlib.abc
-import importlib.metadata
 import inspect
 import sys
 import threading
