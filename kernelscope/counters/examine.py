@@ -35,7 +35,7 @@ def examine(path: str | None = None, contexts: list[tuple[int, int]] | None = No
         path = path or find()
         libraries[f"libcupti (API {Cupti(path).version})"] = path
         used = used or Contexts.of_process()
-        context, device = used.held[0]
+        context, device = used.handles[0]
         profiler = RangeProfiler(path, context, device, [_METRIC])
         try:
             chip, libraries["libnvperf_host"] = profiler.chip, profiler.nvperf

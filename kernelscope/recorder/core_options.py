@@ -166,11 +166,11 @@ class CoreOptions:
 
     def __post_init__(self) -> None:
         """Check the values, and fill in the capacity."""
-        for each in fields(self):
-            known, value = option_of(each), getattr(self, each.name)
-            problem = None if known.check is None else known.check(self)
-            if known.choices and value not in known.choices and not (value is None and each.default is None):
-                problem = f"{each.name} {value!r} is not one of {', '.join(known.choices)}"
+        for declared in fields(self):
+            about, value = option_of(declared), getattr(self, declared.name)
+            problem = None if about.check is None else about.check(self)
+            if about.choices and value not in about.choices and not (value is None and declared.default is None):
+                problem = f"{declared.name} {value!r} is not one of {', '.join(about.choices)}"
             if problem is not None:
                 raise ValueError(problem)
         self._refuse_two_of_one_kind()
@@ -187,18 +187,18 @@ class CoreOptions:
         ValueError
             They do not go together.
         """
-        given = {each.name: getattr(arguments, each.name) for each in fields(cls) if hasattr(arguments, each.name)}
-        return cls(**given | others)
+        names = [declared.name for declared in fields(cls) if hasattr(arguments, declared.name)]
+        return cls(**{name: getattr(arguments, name) for name in names} | others)
 
     def differences(self, around: CoreOptions) -> list[str]:
         """Return a line for each option that is another one in the recording around this one, and counts here."""
         lines: list[str] = []
-        for each in fields(self):
-            known, value, other = option_of(each), getattr(self, each.name), getattr(around, each.name)
-            if known.is_separate or value == other:
+        for declared in fields(self):
+            about, value, other = option_of(declared), getattr(self, declared.name), getattr(around, declared.name)
+            if about.is_separate or value == other:
                 continue
-            line = (f"{each.name} was {other!r}, {AROUND}, not {value!r}" if known.inside is None else
-                    known.inside(self, around))
+            line = (f"{declared.name} was {other!r}, {AROUND}, not {value!r}" if about.inside is None else
+                    about.inside(self, around))
             if line is not None:
                 lines.append(line)
         return [*dict.fromkeys(lines)]

@@ -42,16 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser, place: str) -> None:
                 setattr(namespace, self.dest, self.const)
 
     parser.register("action", UNLESS, Unless)
-    for each in fields(RecordingOptions):
-        known = option_of(each)
-        flags = [spelled for spelled in known.flags if place in spelled.places]
+    for declared in fields(RecordingOptions):
+        about = option_of(declared)
+        flags = [spelled for spelled in about.flags if place in spelled.places]
         constants = [spelled for spelled in flags if spelled.arguments.get("action") == "store_const"]
         group = parser.add_mutually_exclusive_group() if constants[1:] else parser
         for spelled in flags:
-            arguments: dict[str, Any] = {"dest": each.name, "default": each.default,
-                                         "help": spelled.help or known.help, **spelled.arguments}
-            if known.choices and "action" not in arguments:
-                arguments["choices"] = known.choices
+            arguments: dict[str, Any] = {"dest": declared.name, "default": declared.default,
+                                         "help": spelled.help or about.help, **spelled.arguments}
+            if about.choices and "action" not in arguments:
+                arguments["choices"] = about.choices
             group.add_argument(*spelled.names, **arguments)
 
 
@@ -108,7 +108,8 @@ def _described(call: Any, function: Callable[..., Any], make: Callable[..., Any]
 def parameters(make: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the options as parameters of a function, with their types and defaults."""
     types = _types(make)
-    return [each.replace(annotation=types[each.name]) for each in inspect.signature(make).parameters.values()]
+    declared = inspect.signature(make).parameters
+    return [parameter.replace(annotation=types[name]) for name, parameter in declared.items()]
 
 
 _types = functools.cache(get_type_hints)
@@ -118,9 +119,9 @@ _types = functools.cache(get_type_hints)
 def options_text(make: Any = RecordingOptions) -> str:
     """Return what each option is, as the section ``Parameters`` of a docstring."""
     lines = ["Parameters", "----------"]
-    for each in fields(make):
-        known = option_of(each)
-        lines.append(f"{each.name} : {each.type}")
-        lines += textwrap.wrap(known.help[:1].upper() + known.help[1:] + ".", 110, initial_indent=" " * 4,
+    for declared in fields(make):
+        about = option_of(declared)
+        lines.append(f"{declared.name} : {declared.type}")
+        lines += textwrap.wrap(about.help[:1].upper() + about.help[1:] + ".", 110, initial_indent=" " * 4,
                                subsequent_indent=" " * 4)
     return "\n".join(lines)

@@ -134,7 +134,7 @@ def exporters() -> Mapping[str, Exporter]:
 
 def exporter_of(path: str) -> Exporter | None:
     """Return the exporter that a file's name asks for: that of the longest suffix."""
-    found = [(len(suffix), each) for each in exporters().values() for suffix in each.suffixes
+    found = [(len(suffix), exporter) for exporter in exporters().values() for suffix in exporter.suffixes
              if path.endswith(suffix) and Path(path).name != suffix]
     return max(found, key=lambda each: each[0])[1] if found else None
 
@@ -158,7 +158,7 @@ def exporter_named_by(path: str) -> Exporter:
 
 def suffixes() -> list[str]:
     """Return all suffixes that ask for a format."""
-    return [suffix for each in exporters().values() for suffix in each.suffixes]
+    return [suffix for exporter in exporters().values() for suffix in exporter.suffixes]
 
 
 def listed(words: list[str]) -> str:
@@ -170,17 +170,18 @@ def help_text() -> str:
     """Return a line or more on each format, as the command line's help has them."""
     width = max(map(len, exporters())) + 2
     lines: list[str] = []
-    for each in exporters().values():
-        lines.append(f"  {each.name:{width}} {each.about} (out{each.ending})")
-        others = [suffix for suffix in each.suffixes if suffix != each.ending]
-        if each.needs:
-            lines.append(f"  {'':{width}} (out{others[0]} where the {each.needs} package is missing or -o ends so)")
+    for exporter in exporters().values():
+        lines.append(f"  {exporter.name:{width}} {exporter.about} (out{exporter.ending})")
+        others = [suffix for suffix in exporter.suffixes if suffix != exporter.ending]
+        if exporter.needs:
+            lines.append(f"  {'':{width}} (out{others[0]} where the {exporter.needs} package is missing or -o ends so)")
     return "\n".join(lines)
 
 
 def reference_table() -> str:
     """Return the formats as a table of the documentation, in Markdown."""
-    rows = [f"| `{each.name}` | {each.opens_in} | {each.about} | `out{each.ending}` |" for each in exporters().values()]
+    rows = [f"| `{exporter.name}` | {exporter.opens_in} | {exporter.about} | `out{exporter.ending}` |"
+            for exporter in exporters().values()]
     return "\n".join(["| format | opens in | what it is | name when none is given |", "|---|---|---|---|", *rows])
 
 

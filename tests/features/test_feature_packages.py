@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from page_packages import installed
 
 from kernelscope import load, record
 from kernelscope.schema import TABLES
@@ -47,20 +48,7 @@ except SystemExit:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the page's package is installed from a wheel."""
-    source = tmp_path_factory.mktemp("source")
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    package = source / "kernelscope_host_load"
-    package.mkdir()
-    for name, text in zip(FILES, blocks, strict=False):
-        (package / name).write_text(text)
-    toml, = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    (source / "pyproject.toml").write_text(toml)
-    subprocess.run([sys.executable, "-c", "from setuptools import build_meta; build_meta.build_wheel('dist')"],
-                   cwd=source, check=True, capture_output=True)
-    wheel, = (source / "dist").glob("*.whl")
-    folder = tmp_path_factory.mktemp("site")
-    zipfile.ZipFile(wheel).extractall(folder)
-    return folder
+    return installed(PAGE, "kernelscope_host_load", FILES, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

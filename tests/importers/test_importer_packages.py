@@ -6,11 +6,11 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 from foreign_traces import refused
+from page_packages import installed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to-write-an-importer.md").read_text(encoding="utf-8")
@@ -50,20 +50,7 @@ except SystemExit:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the page's package is installed from a wheel."""
-    source = tmp_path_factory.mktemp("source")
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    package = source / "kernelscope_kernel_log"
-    package.mkdir()
-    for name, text in zip(FILES, blocks, strict=False):
-        (package / name).write_text(text)
-    toml, = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    (source / "pyproject.toml").write_text(toml)
-    subprocess.run([sys.executable, "-c", "from setuptools import build_meta; build_meta.build_wheel('dist')"],
-                   cwd=source, check=True, capture_output=True)
-    wheel, = (source / "dist").glob("*.whl")
-    folder = tmp_path_factory.mktemp("site")
-    zipfile.ZipFile(wheel).extractall(folder)
-    return folder
+    return installed(PAGE, "kernelscope_kernel_log", FILES, tmp_path_factory)
 
 
 def test_an_importer_of_another_package_reads_its_traces(site: Path, tmp_path: Path) -> None:

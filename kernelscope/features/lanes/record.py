@@ -160,7 +160,7 @@ class LanesProbe(Probe):
         if self._devices is not None:
             return self._devices
         self._contexts = Contexts.of_process()
-        return [ordinal for _, ordinal in self._contexts.held]
+        return [ordinal for _, ordinal in self._contexts.handles]
 
     def _hand_over(self, sink: Sink, each: _Sampled) -> None:
         """Give the sink what was taken, on the host clock, with rows of no value where samples are missing."""

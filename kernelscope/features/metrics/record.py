@@ -181,7 +181,7 @@ class MeasurementsProbe(Probe):
         try:
             path = self._path or find()
             self._contexts = self._contexts or Contexts.of_process()
-            self._context, self._device = self._contexts.held[0]
+            self._context, self._device = self._contexts.handles[0]
             self._cupti = Cupti(path)
             self._interruptions.begin()
             self._cupti.subscribe(self._called)

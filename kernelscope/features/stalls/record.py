@@ -67,7 +67,7 @@ class StallsProbe(Probe):
         try:
             path = self._path or find()
             self._contexts = self._contexts or Contexts.of_process()
-            for context, ordinal in self._contexts.held:
+            for context, ordinal in self._contexts.handles:
                 sampling = PcSampling(path, context, is_serialized=self._is_serialized)
                 self._sampled.append((sampling, ordinal))  # before: what a Ctrl-C interrupts is undone too
                 sampling.begin()

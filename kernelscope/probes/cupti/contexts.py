@@ -16,12 +16,12 @@ class Contexts:
 
     Parameters
     ----------
-    held : list of (int, int)
+    handles : list of (int, int)
         Their handles, with the ordinals of their devices.
     """
 
-    def __init__(self, held: list[tuple[int, int]]) -> None:
-        self.held = held
+    def __init__(self, handles: list[tuple[int, int]]) -> None:
+        self.handles = handles
         self._retained: list[int] = []
 
     @classmethod
@@ -40,19 +40,20 @@ class Contexts:
             driver.cuDeviceGetCount(ctypes.byref(count))
         if not count.value:
             raise CuptiError("no CUDA device is there", "")
-        found = cls([])
+        contexts = cls([])
         for ordinal in range(count.value):
             flags, active = ctypes.c_uint(), ctypes.c_int()
             failed = driver.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
             if not failed and active.value:
-                found._retain(driver, ordinal)
+                contexts._retain(driver, ordinal)
         current, of_current = ctypes.c_void_p(), ctypes.c_int()
         if (not driver.cuCtxGetCurrent(ctypes.byref(current)) and current.value is not None
-                and current.value not in dict(found.held) and not driver.cuCtxGetDevice(ctypes.byref(of_current))):
-            found.held.append((current.value, of_current.value))
-        if not found.held:
-            found._retain(driver, 0)
-        return found
+                and current.value not in dict(contexts.handles)
+                and not driver.cuCtxGetDevice(ctypes.byref(of_current))):
+            contexts.handles.append((current.value, of_current.value))
+        if not contexts.handles:
+            contexts._retain(driver, 0)
+        return contexts
 
     def release(self) -> None:
         """Give up what was kept alive for this."""
@@ -65,4 +66,4 @@ class Contexts:
         if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal) or context.value is None:
             raise CuptiError(f"CUDA device {ordinal} gives no context", "run nvidia-smi to see how it is")
         self._retained.append(ordinal)
-        self.held.append((context.value, ordinal))
+        self.handles.append((context.value, ordinal))
